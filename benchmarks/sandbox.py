@@ -393,8 +393,11 @@ class Bench:
     def parallel(self, rounds: int) -> None:
         """The same executions by one thread and by several, in one process."""
         candidates = ((OURS, "ours"), (RUNNER, "ours-runner"), (ERYX_FILES, "eryx"))
-        for group, work, count in (("threads, loop", LOOP, 8), ("threads, print", PRINT, 64)):
-            timed = self._by_threads(candidates, work, count, THREADS, rounds)
+        for group, work, count, times in (
+            ("threads, loop", LOOP, 8, rounds),
+            ("threads, print", PRINT, 64, 3 * rounds),
+        ):
+            timed = self._by_threads(candidates, work, count, THREADS, times)
             judged = {f"{OURS}, 1 thread": THREADS_TARGET}
             for name, _ in candidates:
                 mine = {one: took for one, took in timed.items() if one.startswith(f"{name}, ")}

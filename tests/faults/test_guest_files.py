@@ -98,6 +98,8 @@ class Script:
         other = self.open(b"d/e/f", write=True, append=True)
         self.move("fd_write", deep, b"x" * 100)
         self.move("fd_write", other, b"y" * 100)
+        self.call("fd_sync", deep)
+        self.call("fd_datasync", 3)
         self.move("fd_pread", deep, bytes(300), 0)
         self.call("fd_filestat_get", other, 512)
         self.call("fd_seek", deep, 0, 2, 64)
@@ -145,7 +147,7 @@ def ground(top: Path, calls: FaultyCalls) -> Iterator[tuple[HostTree, Path]]:
     os.link(inside / ".metadata.json", inside / "alias")
     (outside / "file").write_bytes(OUTSIDE)
     os.link(outside / "file", inside / "twin")
-    with served(inside, calls=calls) as tree:
+    with served(inside, syncs=True, calls=calls) as tree:
         tree.meter.room.afford(1, 0)  # counts what is there, from now on kept up to date
         yield tree, inside
 
@@ -202,9 +204,16 @@ def test_the_guest_is_told_of_a_fault_by_the_call_that_met_it(
     whole = run(tmp_path / "whole", calls(), None)
     usual = [answer for _, answer, _ in whole.answers]
     assert usual.count(0) == len(usual) - 3  # all but those on the hidden file's other name
-    assert {"openat2", "preadv", "pwritev", "sendfile", "symlink", "readdir", "rename"} <= {
-        call.operation for call in whole.trace
-    }
+    assert {
+        "openat2",
+        "preadv",
+        "pwritev",
+        "fsync",
+        "sendfile",
+        "symlink",
+        "readdir",
+        "rename",
+    } <= {call.operation for call in whole.trace}
     told = 0
     for index in range(0, len(whole.trace), STEP):
         number = errnos[index // STEP % len(errnos)]

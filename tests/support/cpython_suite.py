@@ -36,6 +36,7 @@ _POLICY: Final = {
     "memory_bytes": 4 << 30,
     "output_bytes": 1 << 28,
     "workspace_bytes": 16 << 30,
+    "temporary_bytes": 4 << 30,
     "file_bytes": 4 << 30,
     "file_calls": 1_000_000_000,
 }

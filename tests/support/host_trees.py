@@ -27,6 +27,7 @@ def served(
     hides: bool = True,
     writable: bool = True,
     openat2: bool = True,
+    syncs: bool = False,
     calls: SystemCalls | None = None,
 ) -> Iterator[HostTree]:
     """A directory of the host, served."""
@@ -39,6 +40,7 @@ def served(
         ChangeLedger(),
         hides=hides,
         writable=writable,
+        syncs=syncs,
         calls=calls or (LINUX if openat2 else WithoutOpenat2()),
     )
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .completed_turn import Completed
-from .errors import InputFileError
+from .errors import InputFileError, SandboxUnavailable
 from .executor import Execution, ExecutorSettings, execution_metadata
 from .forbidden_workspaces import refuse_forbidden
 from .guest_streams import StreamProvider
@@ -71,6 +71,12 @@ class InProcessExecutor:
     def execute(self, execution: Execution) -> SandboxResult:
         """Run one execution; see `Executor.execute`."""
         root, request, policy = execution.root, execution.request, self._settings.policy
+        if policy.sync_files and not uses_own_host():
+            raise SandboxUnavailable(
+                "the policy's sync_files asks for files to be synced, and the runner's host, which "
+                "writes them back when they are closed, cannot; nothing ran",
+                "set AGENTFORGE_SANDBOX_HOST=own, or leave sync_files out",
+            )
         seen = os.fstat(root)
         usage = usage_counter((seen.st_dev, seen.st_ino))
         usage.begin(root)
@@ -87,6 +93,7 @@ class InProcessExecutor:
                     streams,
                     mounted,
                     self._settings.system_calls,
+                    policy.sync_files,
                 ),
                 execution.afterwards,
                 functools.partial(self._run, execution, files, streams),

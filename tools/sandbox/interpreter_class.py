@@ -69,6 +69,7 @@ class GuestServices(NamedTuple):
         streams: Takes its output as it comes, where that is wanted.
         mounted: Serve the policy's mounts, by guest path.
         system_calls: What the own host serves files with; the system's if None.
+        syncs: Whether the own host has the disk keep what the guest syncs.
     """
 
     files: FileService | ServedDirectory
@@ -76,6 +77,7 @@ class GuestServices(NamedTuple):
     streams: FileService
     mounted: Mapping[str, FileService]
     system_calls: SystemCalls | None = None
+    syncs: bool = False
 
 
 class Interpreter(Protocol):

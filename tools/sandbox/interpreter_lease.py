@@ -89,6 +89,7 @@ class InterpreterLease:
             with own.serving(services):
                 return turn(own, "opened", None)
         ahead = the_pool()
+        afterwards.enter_context(ahead.admitted())
         pooled = ahead.take(kind, source)
         origin = "opened" if pooled is None else "pool"
         try:

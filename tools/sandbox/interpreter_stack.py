@@ -2,13 +2,15 @@
 
 No thread works for it. An execution takes the interpreter that was used last, whose memory the
 processor still knows, or opens one; a used one is restored by the execution that used it, once its
-workspace is free.
+workspace is free. Quick ones wait for each other where there are more than processors.
 """
 
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 
+from .admission import Admission
 from .interpreter import Interpreter, InterpreterClass, open_interpreter
 from .ready_interpreters import ReadyInterpreters
 
@@ -25,6 +27,11 @@ class InterpreterStack(ReadyInterpreters):
 
     def __init__(self, size: int, *, restore: bool = True) -> None:
         super().__init__(size, restore=restore, lock=threading.Lock())
+        self._admission = Admission()
+
+    def admitted(self) -> AbstractContextManager[None]:
+        """See `ReadyInterpreters`."""
+        return self._admission.admitted()
 
     def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
         """See `ReadyInterpreters`; of those that suit best the one that was used last."""

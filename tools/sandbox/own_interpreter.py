@@ -324,6 +324,7 @@ class OwnInterpreter:
             Meter(provider.room),
             provider.changes,
             hides=provider.hides,
+            syncs=self._services is not None and self._services.syncs,
             calls=self._calls,
         )
 

@@ -68,6 +68,10 @@ def integer_fault(name: str, value: object, low: int, high: int, unit: str) -> s
     return None
 
 
+def _choice_fault(name: str, value: object) -> str | None:
+    return None if isinstance(value, bool) else f"{name} must be True or False, not {shown(value)}"
+
+
 def seconds_fault(name: str, value: object) -> str | None:
     """Why a value is no deadline in seconds, or None when it is one."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -194,6 +198,8 @@ class ExecutionPolicy:
         file_calls: The most calls on files of the workspace and the mounts, 1 to 1,000,000,000;
             past it the guest is ended.
         mounts: Host directories the guest may read beside its workspace, at most 16.
+        sync_files: Whether the guest's `fsync` waits until the disk has what was written to the
+            workspace; else it is answered at once. On the sandbox's own host only.
 
     Raises:
         InvalidPolicy: One or more values are refused; `.faults` names each of them.
@@ -211,6 +217,7 @@ class ExecutionPolicy:
     temporary_bytes: int = DEFAULT_TEMPORARY_BYTES
     file_calls: int = DEFAULT_FILE_CALLS
     mounts: tuple[ReadOnlyMount, ...] = ()
+    sync_files: bool = False
 
     def __attrs_post_init__(self) -> None:
         found = [
@@ -232,6 +239,7 @@ class ExecutionPolicy:
             ),
             integer_fault("file_calls", self.file_calls, 1, MAX_FILE_CALLS, "calls"),
             *_mounts_faults(self.mounts),
+            _choice_fault("sync_files", self.sync_files),
         ]
         faults = [fault for fault in found if fault is not None]
         if faults:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 from .interpreter import Interpreter, InterpreterClass
@@ -34,6 +35,10 @@ class ReadyInterpreters(ABC):
         self._counts = dict.fromkeys(
             ("opened", "used", "restored", "missed", "discarded", "failures"), 0
         )
+
+    def admitted(self) -> AbstractContextManager[None]:
+        """Within it an execution asks for an interpreter and is done with it; may wait a little."""
+        return nullcontext()
 
     @abstractmethod
     def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:

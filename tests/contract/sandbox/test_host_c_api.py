@@ -19,7 +19,7 @@ FUNCTIONS = sorted(
     {
         found.__name__: found
         for found in vars(c_api).values()
-        if isinstance(found, c_api._library._FuncPtr)
+        if isinstance(found, (c_api._library._FuncPtr, c_api._quick_library._FuncPtr))
     }.items()
 )
 

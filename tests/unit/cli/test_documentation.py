@@ -58,6 +58,22 @@ def test_every_prune_of_the_guides_is_understood(document: str) -> None:
             assert set(context._protected_args) <= set(group.commands), line
 
 
+def test_every_module_of_tests_that_the_guides_name_is_there() -> None:
+    root = DOCUMENT.parents[1]
+    there = [path.as_posix() for path in (root / "tests").rglob("test_*.py")]
+    named = {
+        (guide.name, name.removeprefix("tests/"))
+        for guide in (*root.glob("*.md"), *(root / "docs").rglob("*.md"))
+        for name in re.findall(r"`([a-z_0-9/]*\btest_[a-z_0-9]+\.py)\b", guide.read_text("utf-8"))
+    }
+    assert len(named) > 40
+    assert {
+        (guide, name)
+        for guide, name in named
+        if not any(path.endswith(f"/{name}") for path in there)
+    } == set()
+
+
 def test_every_variable_of_the_program_is_documented(text: str) -> None:
     source = "".join(
         path.read_text(encoding="utf-8")

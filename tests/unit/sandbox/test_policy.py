@@ -34,6 +34,7 @@ def test_the_default_policy_has_every_limit() -> None:
     assert policy.temporary_bytes == 1 << 30
     assert policy.file_calls == 1_000_000
     assert policy.mounts == ()
+    assert policy.sync_files is False
 
 
 def test_a_policy_cannot_be_changed() -> None:
@@ -89,6 +90,12 @@ def test_an_integer_limit_takes_both_ends_of_its_range_and_nothing_beyond(
         (fault,) = faults(**{name: value})
         assert f"{name} must be from {low} to {high}" in fault
         assert len(fault) < 200
+
+
+@pytest.mark.parametrize("value", [0, 1, "yes", None])
+def test_whether_files_are_synced_is_yes_or_no(value: object) -> None:
+    (fault,) = faults(sync_files=value)
+    assert fault.startswith("sync_files must be True or False, not ")
 
 
 @pytest.mark.parametrize("value", [1, 0.01, 86_400, 86_400.0])

@@ -83,21 +83,30 @@ def _library_path() -> str:
     return os.path.join(package, f"{sys.platform}-{machine}", name)
 
 
-def _loaded() -> ctypes.CDLL:
+def _loaded(kind: type[ctypes.CDLL]) -> ctypes.CDLL:
     path = _library_path()
     try:
-        return ctypes.CDLL(path)
+        return kind(path)
     except OSError as error:
         raise ImportError(f"{path} cannot be loaded ({error})") from error
 
 
-_library: Final = _loaded()
+_library: Final = _loaded(ctypes.CDLL)
+_quick_library: Final = _loaded(ctypes.PyDLL)
 
 
-def _function(name: str, result: Any, *arguments: Any) -> Any:
-    found = getattr(_library, name)
+def _function(name: str, result: Any, *arguments: Any, library: ctypes.CDLL = _library) -> Any:
+    found = getattr(library, name)
     found.restype, found.argtypes = result, arguments
     return found
+
+
+def _quick(name: str, result: Any, *arguments: Any) -> Any:
+    """A function that looks or sets something, and calls nothing: Python's lock is kept meanwhile.
+
+    Wherever the lock is let go another thread takes it, and this one waits to have it back.
+    """
+    return _function(name, result, *arguments, library=_quick_library)
 
 
 config_new = _function("wasm_config_new", Address)
@@ -142,7 +151,7 @@ instance_pre_delete = _function("wasmtime_instance_pre_delete", None, Address)
 instance_pre_instantiate = _function(
     "wasmtime_instance_pre_instantiate", Address, Address, Address, Address, Address
 )
-instance_export_get = _function(
+instance_export_get = _quick(
     "wasmtime_instance_export_get", _bool, Address, Address, _text, _size, Address
 )
 
@@ -153,11 +162,11 @@ store_limiter = _function("wasmtime_store_limiter", None, Address, *([_i64] * 5)
 store_epoch_callback = _function(
     "wasmtime_store_epoch_deadline_callback", None, Address, EpochCallback, Address, _Finalizer
 )
-context_set_fuel = _function("wasmtime_context_set_fuel", Address, Address, _u64)
-context_get_fuel = _function("wasmtime_context_get_fuel", Address, Address, Address)
-context_set_epoch_deadline = _function("wasmtime_context_set_epoch_deadline", None, Address, _u64)
-memory_data = _function("wasmtime_memory_data", Address, Address, Address)
-memory_data_size = _function("wasmtime_memory_data_size", _size, Address, Address)
+context_set_fuel = _quick("wasmtime_context_set_fuel", Address, Address, _u64)
+context_get_fuel = _quick("wasmtime_context_get_fuel", Address, Address, Address)
+context_set_epoch_deadline = _quick("wasmtime_context_set_epoch_deadline", None, Address, _u64)
+memory_data = _quick("wasmtime_memory_data", Address, Address, Address)
+memory_data_size = _quick("wasmtime_memory_data_size", _size, Address, Address)
 memory_grow = _function("wasmtime_memory_grow", Address, Address, Address, _u64, Address)
 func_call = _function(
     "wasmtime_func_call_unchecked", Address, Address, Address, Address, _size, Address

@@ -89,6 +89,9 @@ class Node(Protocol):
     def set_times(self, times: Times) -> None:
         """Set its times."""
 
+    def sync(self) -> bool:
+        """Have the disk keep what was written, where that is wanted; return whether it was."""
+
     def close(self) -> None:
         """One descriptor of it is closed."""
 
@@ -152,6 +155,10 @@ class WithoutContent:
         """Refused."""
         del size
         raise refusal(errno.EINVAL)
+
+    def sync(self) -> bool:
+        """There is nothing to keep."""
+        return False
 
 
 class Descriptor:

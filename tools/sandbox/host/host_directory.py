@@ -60,6 +60,12 @@ class HostDirectory(WithoutContent):
         """Set its times."""
         self.set_times_of(b".", times, follow=False)
 
+    def sync(self) -> bool:
+        """Have the disk keep its names."""
+        if self.tree.syncs:
+            self._calls.fsync(self._fd)
+        return self.tree.syncs
+
     def close(self) -> None:
         """Close this handle."""
         self.tree.directories.discard(self)

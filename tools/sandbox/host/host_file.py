@@ -7,16 +7,17 @@ import errno
 import hashlib
 import os
 import stat
-from typing import Final, Literal
+from typing import Final
 
 from ...durable.filesystem import close_reader
 from .files import Buffers, FileStatus, Kind, Times, refusal
 from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of
 from .path_resolution import Place
+from .quota import LostAt
 
 _COPIED_AT_ONCE: Final = 1 << 20
 _WHATEVER_SIZE: Final = 1 << 63
-"""No file becomes so large: what was lost at a close is not made good by writing on."""
+"""No file becomes so large: what was lost at a close or a sync is not made good by writing on."""
 
 
 class HostFile:
@@ -97,6 +98,17 @@ class HostFile:
             raise refusal(errno.EPERM)
         self._calls.futimens(self._fd, times(seen.st_atime_ns, seen.st_mtime_ns))
 
+    def sync(self) -> bool:
+        """Have the disk keep what was written; should it refuse, that is lost."""
+        if not self._tree.syncs:
+            return False
+        try:
+            self._calls.fsync(self._fd)
+        except OSError as error:
+            self._lost(error, _WHATEVER_SIZE, "sync")
+            raise
+        return True
+
     def close(self) -> None:
         """Close this handle, which is closed in any case.
 
@@ -113,7 +125,7 @@ class HostFile:
             self._lost(error, _WHATEVER_SIZE, "close")
             raise
 
-    def _lost(self, error: OSError, size: int, at: Literal["write", "close"] = "write") -> None:
+    def _lost(self, error: OSError, size: int, at: LostAt = "write") -> None:
         losses = self._tree.meter.losses
         losses.refuse(self._account.path, error.errno or errno.EIO, size, at)
 

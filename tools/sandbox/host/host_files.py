@@ -29,8 +29,11 @@ class HostTree(ServedTree):
         *,
         hides: bool = False,
         writable: bool = True,
+        syncs: bool = False,
         calls: SystemCalls = LINUX,
     ) -> None:
         """Serve a directory; see `ServedTree`."""
-        super().__init__(root, meter, changes, hides=hides, writable=writable, calls=calls)
+        super().__init__(
+            root, meter, changes, hides=hides, writable=writable, syncs=syncs, calls=calls
+        )
         self.root: Final = HostDirectory(self, self.fd, b"", owned=False)

@@ -41,6 +41,7 @@ class ServedTree:
         changes: Takes note of what changes.
         hides: Whether the host's own file at the root is hidden.
         writable: Whether anything may be changed.
+        syncs: Whether what is synced is kept by the disk before that is answered.
         calls: The system calls that it stands on.
 
     Raises:
@@ -55,11 +56,13 @@ class ServedTree:
         *,
         hides: bool,
         writable: bool,
+        syncs: bool,
         calls: SystemCalls,
     ) -> None:
         self.meter: Final = meter
         self.changes = changes
         self.writable: Final = writable
+        self.syncs: Final = syncs
         self.calls: Final = calls
         self.fd: Final = calls.dup(root)
         try:

@@ -109,6 +109,7 @@ class Engine:
         self._engine = engine = Owned(c_api.engine_new(config), c_api.engine_delete)
         self._pid = os.getpid()
         self._library = native.library_of(c_api.address_of(c_api.engine_new))
+        self._handlers: set[int | None] = set()
         self.ticker: Final = Ticker(lambda: c_api.engine_increment_epoch(engine.address))
 
     @property
@@ -173,12 +174,15 @@ class Engine:
             )
         for number in native.trap_signals():
             handler = native.signal_handler(number)
+            if handler in self._handlers:  # the library stays where it is
+                continue
             if self._library is None or native.library_of(handler) != self._library:
                 raise EngineUnavailable(
                     f"the engine's handler of {number.name} was replaced, so a fault in a guest "
                     "would end this process",
                     "install signal and fault handlers before the first execution, not after it",
                 )
+            self._handlers.add(handler)
 
 
 def _made(module: Any, error: int | None, reason: str, remedy: str) -> Module:

@@ -62,6 +62,10 @@ _libc.pthread_self.restype = ctypes.c_ulong
 _libc.pthread_getattr_np.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
 
 
+_quick: Any = ctypes.PyDLL(None, use_errno=True)
+"""For what ends at once: Python's lock is kept, so no other thread takes it in between."""
+
+
 class _OpenHow(ctypes.Structure):
     _fields_ = (
         ("flags", ctypes.c_uint64),
@@ -294,7 +298,7 @@ def library_of(address: int | None) -> int | None:
 def signal_handler(number: int) -> int | None:
     """The address of a signal's handler; None if there is none."""
     action = (ctypes.c_char * _LARGER_THAN_ANY)()
-    if _libc.sigaction(int(number), None, action) != 0:
+    if _quick.sigaction(int(number), None, action) != 0:
         return None
     return ctypes.c_void_p.from_buffer(action).value
 
@@ -323,7 +327,7 @@ def stack_left() -> int | None:
     if _stack.lowest is None:
         _stack.lowest = _lowest_of_stack()
     context = (ctypes.c_char * _LARGER_THAN_ANY)()
-    if _stack.lowest is None or _libc.getcontext(context) != 0:
+    if _stack.lowest is None or _quick.getcontext(context) != 0:
         return None
     left = ctypes.c_size_t.from_buffer(context, offset).value - _stack.lowest
     return left if left >= 0 else None

@@ -41,18 +41,21 @@ class Account:
         self.key = key
 
 
+LostAt = Literal["write", "close", "sync"]
+
+
 class Loss(NamedTuple):
     """A write that was refused and not made good.
 
     Attributes:
         errno: With which number of the host.
         size: How large the file has to become for it to be made good.
-        at: When: "write", or "close".
+        at: When: "write", "close", or "sync".
     """
 
     errno: int
     size: int
-    at: Literal["write", "close"]
+    at: LostAt
 
 
 class Losses:
@@ -67,7 +70,7 @@ class Losses:
         path: bytes | None,
         number: int,
         size: int,
-        at: Literal["write", "close"] = "write",
+        at: LostAt = "write",
     ) -> None:
         """A write that would have made a file this large was refused, or not kept."""
         self.refused += 1

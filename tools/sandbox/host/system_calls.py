@@ -46,6 +46,9 @@ class SystemCalls(Protocol):
     def ftruncate(self, fd: int, size: int) -> None:
         """See `os.ftruncate`."""
 
+    def fsync(self, fd: int) -> None:
+        """See `os.fsync`."""
+
     def sendfile(self, target: int, source: int, count: int) -> int:
         """See `os.sendfile`, from where the source stands."""
 
@@ -89,6 +92,7 @@ class LinuxCalls:
     preadv = staticmethod(os.preadv)
     pwritev = staticmethod(os.pwritev)
     ftruncate = staticmethod(os.ftruncate)
+    fsync = staticmethod(os.fsync)
     mkdir = staticmethod(os.mkdir)
     rmdir = staticmethod(os.rmdir)
     unlink = staticmethod(os.unlink)
