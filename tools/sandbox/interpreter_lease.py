@@ -21,6 +21,7 @@ from .process_pool import the_pool
 if TYPE_CHECKING:
     from .guest_mounts import FileService, ProviderSwitch
     from .host_functions import CallRecorder
+    from .ready_interpreters import ReadyInterpreters
 
 _T = TypeVar("_T")
 
@@ -42,9 +43,17 @@ class InterpreterLease:
     Args:
         settings: Of the sandbox.
         recorder: The functions of the host that code may call, or None.
+        pool: Gives the interpreters that are ready.
     """
 
-    def __init__(self, settings: ExecutorSettings, recorder: CallRecorder | None) -> None:
+    def __init__(
+        self,
+        settings: ExecutorSettings,
+        recorder: CallRecorder | None,
+        *,
+        pool: Callable[[], ReadyInterpreters] = the_pool,
+    ) -> None:
+        self._pool = pool
         self._settings = settings
         self._recorder = recorder
         self._lock = threading.Lock()
@@ -88,7 +97,7 @@ class InterpreterLease:
             afterwards.callback(own.close)
             with own.serving(services):
                 return turn(own, "opened", None)
-        ahead = the_pool()
+        ahead = self._pool()
         afterwards.enter_context(ahead.admitted())
         pooled = ahead.take(kind, source)
         origin = "opened" if pooled is None else "pool"

@@ -46,7 +46,7 @@ from agentforge_sessions.sandbox.process_pool import (
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest, when
-from tests.support.sandbox_hosts import OWN_HOST, of_the_own_host, of_the_runner
+from tests.support.sandbox_hosts import OWN_HOST, of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -284,36 +284,6 @@ def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
         assert results[number] == f"{[f'{number}-{turn}' for turn in range(5)]}\n"
     filled()
     assert pool_stats().ready == 2
-
-
-@of_the_own_host
-def test_threads_use_as_many_interpreters_as_there_are_processors(tmp_path: Path) -> None:
-    processors = len(os.sched_getaffinity(0))
-    configure_pool(processors)
-    sandboxes = [create_sandbox(workspace=tmp_path / str(n)) for n in range(processors + 3)]
-    sandboxes[0].execute("1")
-
-    def missed() -> float:
-        filled()
-        before = pool_stats()
-        at_once = threading.Barrier(len(sandboxes))
-
-        def work(sandbox: Sandbox) -> None:
-            at_once.wait()
-            for _ in range(20):
-                assert sandbox.execute("print(1)").stdout == "1\n"
-
-        threads = [threading.Thread(target=work, args=(sandbox,)) for sandbox in sandboxes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert pool_stats().used + pool_stats().missed == (
-            before.used + before.missed + 20 * len(sandboxes)
-        )
-        return pool_stats().missed - before.missed
-
-    assert soonest(missed, 0) == 0
 
 
 def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sandbox) -> None:
