@@ -132,9 +132,10 @@ class MemoryFile(MemoryNode):
         if end == start:
             return 0, start
         self._resize(max(end, len(self._data)))
-        for buffer in buffers:
-            self._data[start : start + len(buffer)] = buffer
-            start += len(buffer)
+        with memoryview(self._data) as whole:  # a bytearray would copy what is assigned once more
+            for buffer in buffers:
+                whole[start : start + len(buffer)] = buffer
+                start += len(buffer)
         return sum(map(len, buffers)), end
 
     def truncate(self, size: int) -> None:
