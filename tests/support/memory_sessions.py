@@ -40,13 +40,13 @@ from agentforge_sessions.harness.session_layout import (
     RUN_LOCKS,
     SESSION_FILE,
     SNAPSHOTS,
-    STEPS,
     WORKSPACE,
 )
 from agentforge_sessions.harness.session_reader import ATTACHMENT, INHERITED
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
+STEPS: Final = "steps"
 
 
 def _step(name: str) -> str:

@@ -16,7 +16,8 @@ from typing import Final
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.durable import LockTimeout, WriteError
+from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.durable.errors import WriteError
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSession,
