@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.workflows.step_journal import StepJournal
 from tests.contract.jail.test_editing_agent import AGENT, CODE, GOOD, RUNNER, TEST, Ground, ground
@@ -131,7 +130,7 @@ def test_killed_between_edits_and_while_judged_it_ends_the_same(killing: Killing
     workspace = SessionStore(ground.base).workspace_path(session_id)
     assert not (workspace / "adder.py").exists()
     assert (workspace / "other.py").exists()
-    steps = StepJournal(OsFileSystem(), workspace.parent)
+    steps = StepJournal(SessionStore(ground.base), session_id)
     assert [name for name in steps.names() if name.startswith("0002")] == [PROMPT]
 
     killing.plan(GOOD)

@@ -17,7 +17,7 @@ from typing import Final
 from attrs import define, field
 
 from agentforge_sessions.clock import Clock
-from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.durable import LockTimeout, WriteError
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSessionId,
@@ -46,6 +46,13 @@ from agentforge_sessions.harness.session_reader import ATTACHMENT, INHERITED
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
+STEPS: Final = "steps"
+
+
+def _step(name: str) -> str:
+    if not ATTACHMENT.fullmatch(name):
+        raise ValueError(f"{name!r} can't be the name of a step")
+    return f"{STEPS}/{name}"
 
 
 @define
@@ -96,8 +103,8 @@ class MemorySessions:
     def where(self) -> str:
         return WHERE
 
-    def where_is(self, session_id: str) -> str:
-        return f"{WHERE}/{validate_session_id(session_id)}"
+    def where_is(self, session_id: str, name: str | None = None) -> str:
+        return f"{WHERE}/{validate_session_id(session_id)}" + (f"/{name}" if name else "")
 
     def save(
         self,
@@ -221,6 +228,20 @@ class MemorySessions:
 
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         return dict(self.shelf.attachments.get(validate_session_id(session_id), {}))
+
+    def read_step(self, session_id: str, name: str) -> bytes | None:
+        return self.read_attachments(session_id).get(_step(name))
+
+    def keep_step(self, session_id: str, name: str, data: bytes) -> None:
+        validate_session_id(session_id)
+        key = _step(name)
+        if not self.exists(session_id):
+            raise WriteError(path=Path(session_id), operation="find the session")
+        self.shelf.attachments[session_id][key] = data
+
+    def step_names(self, session_id: str) -> list[str]:
+        folders = (name.partition("/") for name in self.read_attachments(session_id))
+        return sorted(name for folder, _, name in folders if folder == STEPS and name)
 
     def list_sessions(self) -> list[str]:
         return sorted(self.shelf.documents)

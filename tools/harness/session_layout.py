@@ -12,6 +12,8 @@ SESSION_FILE: Final = "session.yaml"
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 """Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
 WORKSPACE: Final = "workspace"
+STEPS: Final = "steps"
+"""Where the steps of the session's runs are."""
 SNAPSHOTS: Final = "snapshots.git"
 """Where the snapshots of the workspace are kept."""
 WORKFLOW_FILE: Final = "workflow.yaml"

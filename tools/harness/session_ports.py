@@ -66,8 +66,12 @@ class SessionRepository(Protocol):
         """Where the sessions are kept, for messages."""
         ...
 
-    def where_is(self, session_id: str) -> str:
+    def where_is(self, session_id: str, name: str | None = None) -> str:
         """Return where a session is kept, or would be, for messages.
+
+        Args:
+            session_id: The session.
+            name: An attachment of it, or a step (`steps/NAME`); the session itself if None.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -193,6 +197,37 @@ class SessionRepository(Protocol):
 
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all that is kept beside a session, by name: what a fork of it takes along.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The store refused.
+        """
+        ...
+
+    def read_step(self, session_id: str, name: str) -> bytes | None:
+        """Return a step of the session's runs, or None if there is none of this name.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be a step's.
+            ReadError: The store refused.
+        """
+        ...
+
+    def keep_step(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a step, whole and durable, for whichever worker comes next.
+
+        One worker at a time does so, under the run's lock.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be a step's.
+            WriteError: The store refused, or there is no such session.
+        """
+        ...
+
+    def step_names(self, session_id: str) -> list[str]:
+        """Return the names of all steps, sorted.
 
         Raises:
             InvalidSessionId: It is no id.

@@ -40,6 +40,7 @@ from .session_layout import (
     RUN_LOCKS,
     SESSION_FILE,
     SNAPSHOTS,
+    STEPS,
     WORKSPACE,
 )
 
@@ -116,13 +117,18 @@ class SessionReader:
         """Where the sessions are kept, for messages: the base."""
         return str(self.base_path)
 
-    def where_is(self, session_id: str) -> str:
+    def where_is(self, session_id: str, name: str | None = None) -> str:
         """Return where a session is kept, or would be, for messages: the path of its file.
+
+        Args:
+            session_id: The session.
+            name: A file beside its own; the session's own if None.
 
         Raises:
             InvalidSessionId: It is no id.
         """
-        return str(self.session_path(session_id))
+        directory, path = self._place(session_id)
+        return str(path if name is None else directory / name)
 
     def session_path(self, session_id: str) -> Path:
         """Return where a session's file is, or would be.
@@ -270,6 +276,35 @@ class SessionReader:
         except OSError as error:
             raise ReadError(path=directory, cause=error) from error
         return found
+
+    def read_step(self, session_id: str, name: str) -> bytes | None:
+        """Return a step of the session's runs, or None if there is none of this name.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be a step's.
+            ReadError: It is no regular file, is too large, or the system refused.
+        """
+        from .session_folders import read_step
+
+        return read_step(self._fs, self._step_path(session_id, name))
+
+    def step_names(self, session_id: str) -> list[str]:
+        """Return the names of all steps of the session's runs, sorted.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The system refused.
+        """
+        from .session_folders import step_names
+
+        return step_names(self.session_directory(session_id) / STEPS)
+
+    def _step_path(self, session_id: str, name: str) -> Path:
+        folder = self.session_directory(session_id) / STEPS
+        if not ATTACHMENT.fullmatch(name):
+            raise ValueError(f"{name!r} can't be the name of a step")
+        return folder / name
 
     @raising_harness_errors
     def exists(self, session_id: str) -> bool:

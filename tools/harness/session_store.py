@@ -472,6 +472,18 @@ class SessionStore(SessionReader):
 
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 
+    def keep_step(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a step of the session's runs, whole and durable.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be a step's.
+            WriteError: The disk or its permissions, or there is no such session.
+        """
+        from .session_folders import keep_step
+
+        keep_step(self._fs, self._step_path(session_id, name), data)
+
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
         from ..prune import Outside

@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
-from ..harness.session_ports import LocalSessions, SessionRepository
+from ..harness.session_ports import SessionRepository
 from .agents.port import AgentChoice
 from .component_files import is_in_any, is_test_path
 from .converters import as_tuple
@@ -124,7 +124,7 @@ class AgentWork:
         return files
 
     @classmethod
-    def of_session(cls, store: LocalSessions, session_id: str) -> AgentWork:
+    def of_session(cls, store: SessionRepository, session_id: str) -> AgentWork:
         """Read the work that a session was begun with.
 
         Raises:
@@ -136,7 +136,7 @@ class AgentWork:
         if workflow is None or work is None:
             raise NotAWorkflowSession(session_id)
         context = store.read_attachment(session_id, CONTEXT_NAME)
-        path = store.session_directory(session_id) / WORK_NAME
+        path = Path(store.where_is(session_id, WORK_NAME))
         try:
             value: Mapping[str, Any] = json.loads(work)
             agent = value["agent"]
@@ -221,7 +221,7 @@ class Job:
         )
 
     @classmethod
-    def of_session(cls, store: LocalSessions, session_id: str) -> Job:
+    def of_session(cls, store: SessionRepository, session_id: str) -> Job:
         """Read the job that a session was begun with.
 
         Raises:
@@ -231,7 +231,7 @@ class Job:
         data = store.read_attachment(session_id, SNAPSHOT_NAME)
         if data is None:
             return cls.of(AgentWork.of_session(store, session_id))
-        path = store.session_directory(session_id) / SNAPSHOT_NAME
+        path = Path(store.where_is(session_id, SNAPSHOT_NAME))
         return cls(workflow=read_snapshot(data, path))
 
     @property

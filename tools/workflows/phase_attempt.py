@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from ..harness import SessionContext, SessionManager
 from ..harness.event_codec import spelled
 from ..harness.history_events import GateJudged, PhaseFailed, PhaseSucceeded
+from ..harness.session_layout import STEPS
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion
@@ -204,7 +205,7 @@ class AgentAttempts:
         if deleted:
             facts.append(f"deleted {', '.join(deleted)}")
         evidence = "\n".join(verdict.evidence)
-        verdict_file = f"{self.steps.directory.name}/{key.name('verdict')}"
+        verdict_file = f"{STEPS}/{key.name('verdict')}"
         if len(evidence) > _RECORDED_EVIDENCE:
             evidence = f"{evidence[:_RECORDED_EVIDENCE]}\n[…] all of it is in {verdict_file}"
         details = "; ".join(" ".join(fact.split()) for fact in facts)

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from ..durable import OsFileSystem, ReadError
+from ..durable import ReadError
 from ..harness import SessionContext, SessionHistory
 from ..harness.conversations import budget_stops, conversations
 from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
-from ..harness.session_ports import SessionPlaces
+from ..harness.session_ports import SessionRepository
 from .html_page import WIDTH, drawing, escaped, shown_moment, table, whole_page
 from .progress import BEGINNINGS, attempt_label, charges, extension_in, time_spent
 from .step_journal import StepJournal
@@ -43,7 +43,7 @@ class _Attempt:
     entries: list[SessionHistory] = field(factory=list)
 
 
-def session_report(session: SessionContext, store: SessionPlaces) -> str:
+def session_report(session: SessionContext, store: SessionRepository) -> str:
     """Write the page of a session.
 
     Args:
@@ -54,8 +54,7 @@ def session_report(session: SessionContext, store: SessionPlaces) -> str:
     Raises:
         ReadError: The system refused to list the steps.
     """
-    directory = store.session_directory(session.session_id)
-    steps = StepJournal(OsFileSystem(), directory)
+    steps = StepJournal(store, session.session_id)
     kept: dict[str, Mapping[str, Any] | str] = {}
     for name in steps.names():
         try:

@@ -16,8 +16,9 @@ from ..harness import (
     SessionManager,
     SessionNotFound,
 )
+from ..harness.session_folders import make_folder
 from .errors import AlreadyRunning, PhaseNotInWorkflow
-from .workspace_files import WorkspaceFiles, make_workspace
+from .workspace_files import WorkspaceFiles
 
 
 @frozen(kw_only=True)
@@ -113,7 +114,7 @@ def _open_workspace(
 ) -> Iterator[int]:
     """Make the workspace if need be, and hold it open."""
     try:
-        make_workspace(fs, path)
+        make_folder(fs, path)
         fd = fs.open(str(path), DIRECTORY_FLAGS)
     except FileNotFoundError:
         raise SessionNotFound(session_id, path=manager.store.where) from None

@@ -77,7 +77,7 @@ class WorkflowRunner:
             agents: Makes the agent that a session names, for `resume` and `retry`.
             editing_agents: The same for workflows whose agent edits in place.
             observer: Observes the runs.
-            fs: The file system of the workspace and the steps; the real one by default.
+            fs: The file system of the workspace; the real one by default.
             lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
             answers_timeout_s: How long to wait for a person's answers before the session pauses
                 for them, in seconds.
@@ -305,8 +305,7 @@ class WorkflowRunner:
     ) -> Callable[[LockedSession], AgentAttempts]:
         gates = self._ready_gates(job.workflow)
         agent = given if given is not None else self._named_agent(session_id, work)
-        directory = self._manager.store.session_directory(session_id)
-        steps = StepJournal(self._fs, directory)
+        steps = StepJournal(self._manager.store, session_id)
 
         def attempts(locked: LockedSession) -> AgentAttempts:
             questions = AgentQuestions(

@@ -5,7 +5,7 @@ is recorded in the session. So a worker that comes after a kill asks again only 
 answered, and what it goes on with is what the one before had. Files are named by the attempt they
 belong to, counted over the whole session, and are never changed once they are there.
 
-They are JSON, in the directory `steps` of the session's; deleting the session deletes them.
+They are JSON, kept by the session's repository; deleting the session deletes them.
 """
 
 from __future__ import annotations
@@ -13,21 +13,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from attrs import frozen
 
-from ..durable import (
-    DirectoryLock,
-    FileSystem,
-    ReadError,
-    WriteError,
-    read_regular_file,
-    replace_file,
-)
+from ..durable import ReadError
+from ..harness.session_layout import STEPS
+from ..harness.session_ports import SessionRepository
 from .agents.port import (
     AgentAnswer,
     AgentOption,
@@ -37,12 +31,8 @@ from .agents.port import (
     WorkspaceChange,
 )
 from .verdict import Verdict
-from .workspace_files import make_workspace
 
 _Value = TypeVar("_Value")
-
-STEPS: Final = "steps"
-MAX_STEP_BYTES: Final = 48 << 20
 
 
 @frozen(kw_only=True)
@@ -73,16 +63,15 @@ def digest_of(text: str) -> str:
 class StepJournal:
     """The steps of one session. One worker at a time writes here, under the run's lock."""
 
-    def __init__(self, fs: FileSystem, session_directory: Path) -> None:
-        """Name the place; nothing is read or made yet.
+    def __init__(self, sessions: SessionRepository, session_id: str) -> None:
+        """Name the session; nothing is read or made yet.
 
         Args:
-            fs: The file system.
-            session_directory: The session's directory.
+            sessions: Where the session is kept.
+            session_id: The session.
         """
-        self._fs = fs
-        self.directory = session_directory / STEPS
-        self._made_directory = False
+        self._sessions = sessions
+        self._session_id = session_id
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Read a step, or None if there is none of this name.
@@ -90,16 +79,15 @@ class StepJournal:
         Raises:
             ReadError: It is there and no step.
         """
-        path = self.directory / name
-        data = read_regular_file(self._fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
+        data = self._sessions.read_step(self._session_id, name)
         if data is None:
             return None
         try:
             value = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise ReadError(path=path, reason="it is no JSON") from error
+            raise ReadError(path=self._path(name), reason="it is no JSON") from error
         if not isinstance(value, dict):
-            raise ReadError(path=path, reason="it is no JSON object")
+            raise ReadError(path=self._path(name), reason="it is no JSON object")
         return value
 
     def write(self, name: str, value: Mapping[str, Any]) -> None:
@@ -109,16 +97,10 @@ class StepJournal:
             WriteError: The disk or its permissions.
         """
         data = json.dumps(value, ensure_ascii=True, indent=1).encode()
-        try:
-            if not self._made_directory:
-                make_workspace(self._fs, self.directory)  # never the session's own directory
-                self._made_directory = True
-            with DirectoryLock(self._fs, self.directory) as lock:
-                replace_file(self._fs, lock.fd, name, [data], path=self.directory / name)
-        except FileNotFoundError as error:
-            raise WriteError(
-                path=self.directory, operation="lock the steps", cause=error
-            ) from error
+        self._sessions.keep_step(self._session_id, name, data)
+
+    def _path(self, name: str) -> Path:
+        return Path(self._sessions.where_is(self._session_id, f"{STEPS}/{name}"))
 
     # --------------------------------------------------------------------------- the three kinds
 
@@ -143,7 +125,7 @@ class StepJournal:
         if found is None:
             return None
         if found.get("prompt_digest") != digest_of(prompt):
-            raise ReadError(path=self.directory / name, reason="it answers another prompt")
+            raise ReadError(path=self._path(name), reason="it answers another prompt")
         return self.made(name, lambda: StoredAnswer.from_json(found))
 
     def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
@@ -172,18 +154,13 @@ class StepJournal:
             return make()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ReadError(
-                path=self.directory / name,
+                path=self._path(name),
                 reason=f"it is no step ({type(error).__name__}: {error})",
             ) from error
 
     def names(self) -> list[str]:
         """Return the names of all steps, in their order; empty when there are none."""
-        try:
-            return sorted(name for name in os.listdir(self.directory) if name[:1] != ".")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise ReadError(path=self.directory, cause=error) from error
+        return self._sessions.step_names(self._session_id)
 
 
 @frozen(kw_only=True)

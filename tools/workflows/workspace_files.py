@@ -19,7 +19,7 @@ from typing import Final
 from attrs import frozen
 
 from ..durable import FileSystem, ReadError, WriteError, replace_file
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.filesystem import READ_FLAGS
 from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
@@ -55,36 +55,6 @@ class WorkspaceTooLarge(HarnessError):
             "the work does not need, then resume."
         )
         self.path = path
-
-
-def make_workspace(fs: FileSystem, path: Path) -> None:
-    """Make a directory of a session's, with mode 0700 and durably, if it is not there.
-
-    Args:
-        fs: The file system.
-        path: The directory; its parent, the session's directory, has to be there.
-
-    Raises:
-        FileNotFoundError: The session is not there any more.
-        WriteError: The system refused.
-    """
-    operation = "open the session's directory"
-    try:
-        parent_fd = fs.open(str(path.parent), DIRECTORY_FLAGS)
-        try:
-            operation = "mkdir"
-            try:
-                fs.mkdir(path.name, 0o700, dir_fd=parent_fd)
-            except FileExistsError:
-                return
-            operation = "fsync of the session's directory"
-            fs.fsync(parent_fd)
-        finally:
-            fs.close(parent_fd)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise WriteError(path=path, operation=operation, cause=error) from error
 
 
 @frozen(kw_only=True)

@@ -17,6 +17,7 @@ import pytest
 from attrs import frozen
 
 from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.durable.errors import WriteError
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSession,
@@ -470,6 +471,7 @@ def test_resolve_says_where_there_is_no_such_session(kept: Kept) -> None:
 def test_it_says_where_a_session_is(kept: Kept) -> None:
     assert kept.sessions.where_is(S).startswith(kept.sessions.where)
     assert S in kept.sessions.where_is(S)
+    assert kept.sessions.where_is(S, "steps/0001.json").endswith(f"{S}/steps/0001.json")
 
 
 # --------------------------------------------------------------------------------- deletion
@@ -576,6 +578,45 @@ def test_nothing_kept_beside_a_session_takes_a_name_of_its_own(kept: Kept, name:
     assert kept.sessions.exists(S) is False
 
 
+def test_steps_are_kept_for_whichever_worker_comes_next(kept: Kept) -> None:
+    kept.put(S, OTHER, attachments={"plan.yaml": b"a"})
+    assert kept.sessions.step_names(S) == []
+    assert kept.sessions.read_step(S, "0001.json") is None
+    for name in ("0002.json", "0001.json"):
+        kept.sessions.keep_step(S, name, name.encode())
+    kept.sessions.keep_step(S, "0002.json", b"anew")
+
+    other = kept.again()
+    assert other.step_names(S) == ["0001.json", "0002.json"]
+    assert other.read_step(S, "0001.json") == b"0001.json"
+    assert other.read_step(S, "0002.json") == b"anew"
+    assert other.read_step(S, "plan.yaml") is None
+    assert other.step_names(OTHER) == []
+    taken = {"plan.yaml": b"a", "steps/0001.json": b"0001.json", "steps/0002.json": b"anew"}
+    assert other.read_attachments(S) == taken
+    assert kept.get().revision == 1
+    other.delete(S)
+    assert kept.sessions.step_names(S) == []
+
+
+def test_no_step_is_kept_without_its_session(kept: Kept) -> None:
+    kept.sessions.ensure_directory()
+    with pytest.raises(WriteError):
+        kept.sessions.keep_step(S, "0001.json", b"{}")
+    assert kept.sessions.list_sessions() == []
+    assert not kept.sessions.session_directory(S).exists()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "/x", ".hidden", "a\0", "x" * 129])
+def test_a_hostile_name_of_a_step_is_refused(kept: Kept, name: str) -> None:
+    kept.put(S)
+    with pytest.raises(ValueError, match="step"):
+        kept.sessions.keep_step(S, name, b"")
+    with pytest.raises(ValueError, match="step"):
+        kept.sessions.read_step(S, name)
+    assert kept.sessions.step_names(S) == []
+
+
 def test_a_session_is_read_as_the_text_of_its_file(kept: Kept) -> None:
     kept.put(S)
     data = kept.again().read_document(S)
@@ -606,6 +647,9 @@ CALLS: Final[dict[str, Callable[[LocalSessions, str], object]]] = {
     "read_attachment": lambda sessions, given: sessions.read_attachment(given, "plan.yaml"),
     "read_attachments": lambda sessions, given: sessions.read_attachments(given),
     "read_document": lambda sessions, given: sessions.read_document(given),
+    "keep_step": lambda sessions, given: sessions.keep_step(given, "0001.json", b""),
+    "read_step": lambda sessions, given: sessions.read_step(given, "0001.json"),
+    "step_names": lambda sessions, given: sessions.step_names(given),
     "run_lock": lambda sessions, given: sessions.run_lock(given, RUN_LOCKS[0], timeout_s=0.0),
     "session_directory": lambda sessions, given: sessions.session_directory(given),
     "where_is": lambda sessions, given: sessions.where_is(given),

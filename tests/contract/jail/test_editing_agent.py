@@ -136,8 +136,7 @@ class Ground:
         return self.store.workspace_path(outcome.session_id) / path
 
     def steps(self, outcome: RunOutcome) -> StepJournal:
-        store = self.store
-        return StepJournal(store._fs, store.session_path(outcome.session_id).parent)
+        return StepJournal(self.store, outcome.session_id)
 
     def verdicts(self, outcome: RunOutcome) -> dict[str, dict[str, Any]]:
         steps = self.steps(outcome)

@@ -60,7 +60,7 @@ def work(workflow: Workflow = EDITS, **more: Any) -> AgentWork:
 
 
 def steps(ground: AgentGround) -> StepJournal:
-    return StepJournal(ground.worker()._fs, ground.base / ground.session_id)
+    return StepJournal(SessionStore(ground.base), ground.session_id)
 
 
 def test_what_was_edited_is_taken_as_an_answers_files_are(ground: AgentGround) -> None:

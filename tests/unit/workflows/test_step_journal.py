@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem, ReadError
+from agentforge_sessions.durable import ReadError
+from agentforge_sessions.harness import SessionContext, SessionStore
+from agentforge_sessions.harness.session_layout import STEPS
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
 from agentforge_sessions.workflows.step_journal import StepJournal, StepKey, StoredAnswer
 from agentforge_sessions.workflows.verdict import Verdict
+from tests.support.sessions import session_id as an_id
+
+S = an_id(1)
 
 KEY = StepKey(serial=3, phase="green", attempt=2)
 ANSWER = StoredAnswer(
@@ -28,8 +33,14 @@ ANSWER = StoredAnswer(
 
 
 @pytest.fixture
-def steps(tmp_path: Path) -> StepJournal:
-    return StepJournal(OsFileSystem(), tmp_path)
+def steps(store: SessionStore) -> StepJournal:
+    store.save(SessionContext.create(session_id=S))
+    return StepJournal(store, S)
+
+
+@pytest.fixture
+def directory(base: Path) -> Path:
+    return base / S / STEPS
 
 
 def test_nothing_is_there_at_first(steps: StepJournal) -> None:
@@ -39,7 +50,7 @@ def test_nothing_is_there_at_first(steps: StepJournal) -> None:
     assert steps.verdict(KEY) is None
 
 
-def test_what_is_kept_is_read_back_equal(steps: StepJournal) -> None:
+def test_what_is_kept_is_read_back_equal(steps: StepJournal, directory: Path) -> None:
     verdict = Verdict(
         gate="suite", passed=True, summary="s", evidence=["e"], duration_s=0.5, facts={"a": [1]}
     )
@@ -55,8 +66,8 @@ def test_what_is_kept_is_read_back_equal(steps: StepJournal) -> None:
         "0003-green-2.verdict.json",
     ]
     for name in steps.names():
-        assert (steps.directory / name).stat().st_mode & 0o777 == 0o600
-    assert steps.directory.stat().st_mode & 0o777 == 0o700
+        assert (directory / name).stat().st_mode & 0o777 == 0o600
+    assert directory.stat().st_mode & 0o777 == 0o700
 
 
 def test_answer_to_another_prompt_is_never_taken(steps: StepJournal) -> None:
@@ -66,8 +77,11 @@ def test_answer_to_another_prompt_is_never_taken(steps: StepJournal) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"gate": 1}', "[" * 100_000])
-def test_what_is_no_step_is_told_by_its_path(steps: StepJournal, text: str) -> None:
-    steps.directory.mkdir()
-    (steps.directory / KEY.name("verdict")).write_text(text)
-    with pytest.raises(ReadError, match=r"0003-green-2\.verdict\.json"):
+def test_what_is_no_step_is_told_by_its_path(
+    steps: StepJournal, directory: Path, text: str
+) -> None:
+    directory.mkdir()
+    (directory / KEY.name("verdict")).write_text(text)
+    with pytest.raises(ReadError, match=r"0003-green-2\.verdict\.json") as caught:
         steps.verdict(KEY)
+    assert caught.value.path == directory / KEY.name("verdict")

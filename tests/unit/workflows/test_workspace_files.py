@@ -11,12 +11,12 @@ import pytest
 
 from agentforge_sessions.durable import OsFileSystem, WriteError
 from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.harness.session_folders import make_folder
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.workspace_files import (
     MAX_FILES,
     WorkspaceFiles,
     WorkspaceTooLarge,
-    make_workspace,
 )
 from tests.support.descriptors import held_below
 from tests.unit.workflows.fakes import Ground
@@ -54,7 +54,7 @@ def root_fd(root: Path) -> int:  # type: ignore[misc]
 
 def test_workspace_is_made_for_its_owner_only_and_durably(tmp_path: Path) -> None:
     fs = Syncs()
-    make_workspace(fs, tmp_path / "workspace")
+    make_folder(fs, tmp_path / "workspace")
     assert (tmp_path / "workspace").stat().st_mode & 0o777 == 0o700
     assert fs.names == [tmp_path.name]
     assert held_below(tmp_path) == []
@@ -62,22 +62,22 @@ def test_workspace_is_made_for_its_owner_only_and_durably(tmp_path: Path) -> Non
 
 def test_workspace_that_is_there_is_left_as_it_is(root: Path) -> None:
     root.chmod(0o750)
-    make_workspace(Syncs(), root)
+    make_folder(Syncs(), root)
     assert root.stat().st_mode & 0o777 == 0o750
 
 
 def test_workspace_is_never_made_without_its_session(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        make_workspace(Syncs(), tmp_path / "gone" / "workspace")
+        make_folder(Syncs(), tmp_path / "gone" / "workspace")
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(WriteError):
-        make_workspace(Syncs(), tmp_path / "link" / "workspace")
+        make_folder(Syncs(), tmp_path / "link" / "workspace")
     assert not (tmp_path / "workspace").exists()
 
 
 def test_workspace_that_is_not_durable_is_told(tmp_path: Path) -> None:
     with pytest.raises(WriteError) as caught:
-        make_workspace(Syncs(refuse=tmp_path.name), tmp_path / "workspace")
+        make_folder(Syncs(refuse=tmp_path.name), tmp_path / "workspace")
     assert caught.value.operation == "fsync of the session's directory"
     assert caught.value.errno == errno.EIO
 
