@@ -23,6 +23,7 @@ from agentforge_sessions.jail.command_line import (
     JailPlan,
     bubblewrap_arguments,
 )
+from agentforge_sessions.jail.kept_etc import kept_etc
 from agentforge_sessions.jail.seccomp import filter_program, in_memory
 from agentforge_sessions.jail.system_folders import system_view
 from benchmarks.measure import Candidate, compare
@@ -50,9 +51,12 @@ def _line(program: str, workspace: Path) -> Candidate:
 
             fds: list[int] = []
             limits = JailLimits()
-            files = {**view.copies, **SYSTEM_FILES}.items()
+            system = {**view.copies, **SYSTEM_FILES}
+            etc = kept_etc(view, system)
+            files = system.items() if etc is None else ()
             plan = JailPlan(
                 view=view,
+                etc=None if etc is None else str(etc),
                 read=(),
                 workspace=str(workspace),
                 mounts=(),
