@@ -40,6 +40,9 @@ def _command(words: Sequence[str]) -> Candidate:
 def _line(program: str, workspace: Path) -> Candidate:
     """Return bubblewrap with all that it mounts for a jail, without what waits and watches."""
     view = system_view()
+    system = {**view.copies, **SYSTEM_FILES}
+    etc = kept_etc(view, system)
+    files = system.items() if etc is None else ()
 
     def run() -> None:
         with ExitStack() as held:
@@ -51,9 +54,6 @@ def _line(program: str, workspace: Path) -> Candidate:
 
             fds: list[int] = []
             limits = JailLimits()
-            system = {**view.copies, **SYSTEM_FILES}
-            etc = kept_etc(view, system)
-            files = system.items() if etc is None else ()
             plan = JailPlan(
                 view=view,
                 etc=None if etc is None else str(etc),
