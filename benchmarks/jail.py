@@ -23,6 +23,7 @@ from agentforge_sessions.jail.command_line import (
     JailPlan,
     bubblewrap_arguments,
 )
+from agentforge_sessions.jail.kept_etc import kept_etc
 from agentforge_sessions.jail.seccomp import filter_program, in_memory
 from agentforge_sessions.jail.system_folders import system_view
 from benchmarks.measure import Candidate, compare
@@ -39,6 +40,9 @@ def _command(words: Sequence[str]) -> Candidate:
 def _line(program: str, workspace: Path) -> Candidate:
     """Return bubblewrap with all that it mounts for a jail, without what waits and watches."""
     view = system_view()
+    system = {**view.copies, **SYSTEM_FILES}
+    etc = kept_etc(view, system)
+    files = system.items() if etc is None else ()
 
     def run() -> None:
         with ExitStack() as held:
@@ -50,9 +54,9 @@ def _line(program: str, workspace: Path) -> Candidate:
 
             fds: list[int] = []
             limits = JailLimits()
-            files = {**view.copies, **SYSTEM_FILES}.items()
             plan = JailPlan(
                 view=view,
+                etc=None if etc is None else str(etc),
                 read=(),
                 workspace=str(workspace),
                 mounts=(),

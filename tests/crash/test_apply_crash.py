@@ -17,14 +17,13 @@ from attrs import evolve
 from agentforge_sessions.repository.apply import abort_apply, continue_apply
 from agentforge_sessions.repository.apply_errors import NoUnfinishedApply
 from tests.support.applying import Site, lay, new_site, seen
-from tests.support.filesystem import Call, FaultyFileSystem
+from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.repositories import commit_all
 from tests.support.soak import SOAKING
 
 KILLS = 200 if SOAKING else 2
 POINTS = None if SOAKING else 6
 """At how many of the calls that change something it is killed; None: at each."""
-_CHANGING = {"writev", "fsync", "rename", "link", "unlink", "mkdir", "rmdir"}
 
 BEGIN = {
     "a.txt": "1\n2\n3\n",
@@ -46,32 +45,6 @@ CHANGE = {
     "link": "-> run.sh",
     **{f"many/{number}": f"changed {number}\n" for number in range(4)},
 }
-
-
-class Killed(BaseException):
-    """The process is dead: nothing after it is done."""
-
-
-class MortalFileSystem(FaultyFileSystem):
-    """The real system calls; before one of those that change something, the process dies."""
-
-    def __init__(self, death: int | None = None) -> None:
-        super().__init__()
-        self.death = death
-        self.changes = 0
-        self.dead = False
-        self.last_step = 0
-        """The number of the change that puts the index in place."""
-
-    def _step(self, operation: str, path: str, *, size: int = 0, writing: bool = False) -> Call:
-        if not self.dead and (operation in _CHANGING or (operation == "open" and writing)):
-            self.dead = self.changes == self.death
-            if operation == "rename" and path.endswith("/index"):
-                self.last_step = self.changes
-            self.changes += 1
-        if self.dead:
-            raise Killed
-        return super()._step(operation, path, size=size, writing=writing)
 
 
 @pytest.fixture(scope="module")

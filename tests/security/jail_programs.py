@@ -220,7 +220,8 @@ PRIVILEGES: Final = {
     "open_all_of_proc_for_writing": _p(
         'for folder, folders, names in os.walk("/proc"):\n'
         ' if folder == "/proc":\n'
-        '  folders[:] = [n for n in folders if not n.isdigit() and n not in ("pressure",)]\n'
+        '  mine = ("1", str(os.getpid()))\n'
+        "  folders[:] = [n for n in folders if n in mine or not n.isdigit()]\n"
         " for name in names:\n"
         '  path = f"{folder}/{name}"\n'
         "  try:\n   open_to_write(path)\n"

@@ -11,7 +11,7 @@ include/uapi/asm-generic/unistd.h of Linux.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,8 @@ EPERM: Final = 1
 ENOSYS: Final = 38
 EAFNOSUPPORT: Final = 97
 
+_SCANNED: Final = 4
+"""So many numbers are compared one after the other."""
 NUMBER_AT: Final = 0
 ARCHITECTURE_AT: Final = 4
 X32_BIT: Final = 0x40000000
@@ -124,17 +126,29 @@ def program(machine: Machine) -> list[Instruction]:
     ]
     if machine.has_x32:
         code += [Instruction(AT_LEAST, X32_BIT, 0, 1), Instruction(RETURN, ERRNO | ENOSYS)]
-    for numbers in REFUSED.values():
-        if numbers[machine.column] >= 0:
-            code += [
-                Instruction(EQUALS, numbers[machine.column], 0, 1),
-                Instruction(RETURN, ERRNO | EPERM),
-            ]
     for number in (machine.socket, machine.socketpair):
         code += _only_when_equal(number, list(_only_families()))
     code += _only_when_equal(machine.ioctl, list(_no_terminal_input()))
-    code.append(Instruction(RETURN, ALLOW))
-    return code
+    refused = {numbers[machine.column] for numbers in REFUSED.values()} - {-1}
+    return [*code, *_refusing(sorted(refused))]
+
+
+def _refusing(numbers: Sequence[int]) -> list[Instruction]:
+    """Return what refuses calls and allows all others, in few steps: numbers are halved first.
+
+    When a filter is set the kernel plays it for each number that there is, and remembers what is
+    always allowed.
+    """
+    if len(numbers) > _SCANNED:
+        middle = len(numbers) // 2
+        below, above = _refusing(numbers[:middle]), _refusing(numbers[middle:])
+        return [Instruction(AT_LEAST, numbers[middle], len(below), 0), *below, *above]
+    left = len(numbers)
+    return [
+        *(Instruction(EQUALS, one, left - at, 0) for at, one in enumerate(numbers)),
+        Instruction(RETURN, ALLOW),
+        Instruction(RETURN, ERRNO | EPERM),
+    ]
 
 
 def _only_when_equal(number: int, block: Sequence[Instruction]) -> list[Instruction]:
@@ -171,16 +185,26 @@ def parsed(data: bytes) -> list[Instruction]:
     ]
 
 
+def _nothing(_: Instruction) -> None:
+    return
+
+
 def played(
-    code: Sequence[Instruction], number: int, architecture: int, arguments: Sequence[int] = ()
+    code: Sequence[Instruction],
+    number: int,
+    architecture: int,
+    arguments: Sequence[int] = (),
+    *,
+    steps: Callable[[Instruction], None] = _nothing,
 ) -> int:
-    """Return what a filter decides of a call, as the kernel's machine runs it."""
+    """Return what a filter decides of a call, as the kernel's machine runs it; report each step."""
     full = [*arguments, *([0] * (6 - len(arguments)))]
     data = struct.pack("<IIQ6Q", number, architecture, 0, *full)
     accumulator = at = 0
     while True:
         one = code[at]
         at += 1
+        steps(one)
         if one.code == LOAD:
             (accumulator,) = struct.unpack_from("<I", data, one.value)
         elif one.code == EQUALS:

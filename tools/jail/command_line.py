@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from .system_folders import SystemView
+from .system_folders import ETC, SystemView, is_in_etc
 
 WORKSPACE: Final = "/work"
 """Where a command finds the workspace, and where it starts."""
@@ -70,6 +70,8 @@ class JailPlan:
         scratch_bytes: The size of each scratch folder.
         network: Whether the host's network is kept.
         seccomp_fd: A descriptor of the system call filter.
+        etc: A folder that stands for all of `/etc`; put together of the view's and the given files
+            if None.
         status_fd: Where bubblewrap writes how it goes.
         block_fd: What bubblewrap reads before it starts the command.
     """
@@ -84,6 +86,7 @@ class JailPlan:
     scratch_bytes: int
     network: bool
     seccomp_fd: int
+    etc: str | None
     status_fd: int
     block_fd: int
 
@@ -117,19 +120,18 @@ def _namespaces(plan: JailPlan) -> Iterator[str]:
 
 
 def _system(plan: JailPlan) -> Iterator[str]:
+    if plan.etc is not None:
+        yield from ("--ro-bind", plan.etc, ETC)
     for folder in plan.view.folders:
-        yield from ("--ro-bind", folder, folder)
-    for folder in plan.view.hidden:
-        yield from ("--size", "4096", "--tmpfs", folder)
+        if plan.etc is None or not is_in_etc(folder):
+            yield from ("--ro-bind", folder, folder)
     for says, link in plan.view.links:
         yield from ("--symlink", says, link)
 
 
 def _processes(plan: JailPlan) -> Iterator[str]:
-    """Mount `/proc` so that nothing in it belongs to the host's root and can be written."""
-    yield from ("--proc", "/proc")
-    for folder in plan.view.read_only:
-        yield from ("--ro-bind", folder, folder)
+    """Mount `/proc`, read-only: a jail that root started has root's user id, whatever it sees."""
+    yield from ("--proc", "/proc", "--remount-ro", "/proc")
     for file in plan.view.masked:
         yield from ("--ro-bind", "/dev/null", file)
 
@@ -138,6 +140,8 @@ def _devices_and_scratch(plan: JailPlan) -> Iterator[str]:
     size = str(plan.scratch_bytes)
     yield from ("--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm")  # noqa: S108 (the jail's)
     yield from ("--remount-ro", "/dev")
+    for folder in plan.view.hidden:
+        yield from ("--size", "4096", "--tmpfs", folder)
     yield from ("--size", size, "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108 (the jail's)
     yield from ("--size", size, "--perms", "0700", "--tmpfs", HOME)
 

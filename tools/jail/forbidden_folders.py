@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +53,7 @@ _NAMES: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".agentforge"})
 """Never shown wherever they are: no component of a path may be one of them."""
 
 
-@frozen
+@frozen(slots=False)
 class PrivatePlaces:
     """The places that are never shown.
 
@@ -87,13 +87,19 @@ class PrivatePlaces:
         text = os.path.realpath(path)
         inside = text if text.endswith("/") else f"{text}/"
         resolved = Path(text)
-        for home in self.homes:  # by their texts: this stands before every command
-            if str(home) == text or str(home).startswith(inside):
+        if f"\0{inside}" not in self._texts:  # this stands before every command
+            return resolved
+        for home in self.homes:
+            if f"{home}/".startswith(inside):
                 raise FolderForbidden(path, resolved, f"it is or holds the home {home}")
         for what, place in self.places:
             if str(place) != text and str(place).startswith(inside):
                 raise FolderForbidden(path, resolved, f"it holds {what}")
         return resolved
+
+    @cached_property
+    def _texts(self) -> str:
+        return "".join(f"\0{one}/" for one in (*self.homes, *(at for _, at in self.places)))
 
     def _reason(self, path: Path) -> str | None:
         named = next((part for part in path.parts if part in _NAMES), None)

@@ -30,18 +30,20 @@ from .control_group import ControlGroup, make_group
 from .errors import FolderForbidden, InvalidJail
 from .forbidden_folders import PrivatePlaces, private_places
 from .jailed_process import Channels, JailedProcess
+from .kept_etc import kept_etc
 from .missing_program import SHIMS, MissingProgram, missing_name
 from .mount_points import make_mount_points
 from .policy import JailPolicy
 from .result import JailResult
 from .seccomp import filter_program, in_memory
 from .shell_words import started_by
-from .system_folders import SystemView, system_view
+from .system_folders import SystemView, is_in_etc, system_view
 from .toolchain import Toolchain, find_program, toolchain_of
 from .watch import Watch
 
 _MAX_WORDS: Final = 100_000
 _MAX_RESOLVER_BYTES: Final = 1 << 16
+_UNKNOWN: Final = ""
 
 _log = get_logger("agentforge.jail")
 
@@ -86,6 +88,7 @@ class Jail:
         self._programs = tuple(programs)
         self._search = os.pathsep.join([*self._mounted_path(), os.environ.get("PATH", os.defpath)])
         self._toolchains: dict[tuple[str, ...], Toolchain] = {}
+        self._etc: str | None = _UNKNOWN
         self._started: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._read = tuple(self._bind(path, path) for path in self._policy.read)
         self._mounts = tuple(
@@ -198,17 +201,19 @@ class Jail:
         toolchain = self._toolchain(self._programs if own else self._names(command))
         make_mount_points(where, (mount.target for mount in policy.mounts))
         with ExitStack() as held:
-            channels = Channels.opened(held)
+            channels = Channels()
+            held.callback(channels.close)
             memory = _Memory(held)
+            read = (*self._toolchain_binds(toolchain), *self._read)
+            etc = self._kept_etc([*(bind.target for bind in read), *(files or {})])
+            system = memory.system_files(self._view.copies, network=policy.network)
             plan = JailPlan(
                 view=self._view,
-                read=(*self._toolchain_binds(toolchain), *self._read),
+                etc=etc,
+                read=read,
                 workspace=str(where),
                 mounts=self._mounts,
-                files=(
-                    *memory.system_files(self._view.copies, network=policy.network),
-                    *memory.own_files(files or {}),
-                ),
+                files=(*(system if etc is None else ()), *memory.own_files(files or {})),
                 environment=self._environment(toolchain, policy.environment),
                 scratch_bytes=limits.scratch_bytes,
                 network=policy.network,
@@ -244,6 +249,15 @@ class Jail:
         if group is not None:
             held.callback(group.remove)
         return group
+
+    def _kept_etc(self, targets: Sequence[str]) -> str | None:
+        """Return what stands for all of `/etc`; None where something of one's own goes there."""
+        if self._policy.network or any(map(is_in_etc, targets)):
+            return None
+        if self._etc is _UNKNOWN or (self._etc and not os.path.isdir(self._etc)):
+            found = kept_etc(self._view, {**self._view.copies, **SYSTEM_FILES})
+            self._etc = None if found is None else str(found)
+        return self._etc
 
     def _bind(self, source: Path, target: Path) -> Bind:
         return Bind(source=str(self._places.require_allowed(source)), target=str(target))

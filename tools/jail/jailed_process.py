@@ -10,10 +10,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from typing import Final, Self
-
-from attrs import frozen
 
 from .bubblewrap import refusal_of
 from .control_group import ControlGroup
@@ -33,28 +31,33 @@ _NO_PROGRAM: Final = 127
 _NOT_EXECUTABLE: Final = 126
 
 
-@frozen(kw_only=True)
 class Channels:
-    """The two pipes between bubblewrap and its maker: each end by its descriptor."""
+    """The two pipes between bubblewrap and its maker: each end by its descriptor.
 
-    status: tuple[int, int]
-    block: tuple[int, int]
+    Each end is closed once: its number may be another file's right after.
+    """
 
-    @classmethod
-    def opened(cls, held: ExitStack) -> Self:
-        """Open both; `held` closes what is still open."""
-        pipes = []
-        for _ in range(2):
-            pipe = os.pipe()
-            for end in pipe:
-                held.callback(_close, end)
-            pipes.append(pipe)
-        return cls(status=pipes[0], block=pipes[1])
+    def __init__(self) -> None:
+        """Open both."""
+        self.status = os.pipe()
+        self._open = {*self.status}
+        try:
+            self.block = os.pipe()
+        except BaseException:
+            self.close()
+            raise
+        self._open.update(self.block)
 
+    def hand_over(self) -> None:
+        """Close the ends that bubblewrap has now."""
+        for fd in (self.status[1], self.block[0]):
+            self._open.remove(fd)
+            os.close(fd)
 
-def _close(fd: int) -> None:
-    with suppress(OSError):
-        os.close(fd)
+    def close(self) -> None:
+        """Close what is still open."""
+        while self._open:
+            os.close(self._open.pop())
 
 
 class JailedProcess:
@@ -113,8 +116,7 @@ class JailedProcess:
             raise JailUnavailable(
                 Refusal.OTHER, f"bubblewrap can't be started ({error.strerror})", "see that it can"
             ) from error
-        os.close(channels.status[1])
-        os.close(channels.block[0])
+        channels.hand_over()
         self._process_fd = os.pidfd_open(self._process.pid)
 
     def __enter__(self) -> Self:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from attrs import field, frozen
 
+ETC: Final = "/etc"
 _TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _STORES: Final = ("nix/store", "gnu/store")
 _ETC_FOLDERS: Final = ("alternatives", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted")
@@ -23,10 +24,7 @@ _ETC_FILES: Final = (
     *("pki/tls/cert.pem", "pki/tls/openssl.cnf"),
 )
 _HIDDEN: Final = ("usr/local/etc", "usr/etc")
-_MASKED: Final = ("keys", "key-users", "kallsyms", "cmdline", "kcore", "sysrq-trigger")
-_OF_ROOT: Final = ("sys", "irq", "bus", "acpi", "asound", "driver", "dynamic_debug", "fs", "scsi")
-"""Folders of `/proc` with files that the host's root may write: a jail that root started has its
-user id, whatever number it sees. Some of `sys` are of the jail's own namespaces, for any user."""
+_MASKED: Final = ("keys", "key-users", "kallsyms", "cmdline", "kcore")
 _MAX_FILE_BYTES: Final = 4 << 20
 
 
@@ -39,8 +37,7 @@ class SystemView:
         links: Symbolic links, each with what it says.
         copies: Small files, by path.
         hidden: Folders in those folders that are seen as empty.
-        masked: Files of `/proc` that can't be opened.
-        read_only: Folders of `/proc` that nothing can be written in.
+        masked: Files of `/proc` that can't be read; nothing in it can be written.
     """
 
     folders: tuple[str, ...]
@@ -48,15 +45,13 @@ class SystemView:
     copies: Mapping[str, bytes] = field(repr=False, hash=False)
     hidden: tuple[str, ...]
     masked: tuple[str, ...]
-    read_only: tuple[str, ...]
 
 
-def system_view(root: Path = Path("/"), *, as_root: bool | None = None) -> SystemView:
+def system_view(root: Path = Path("/")) -> SystemView:
     """Look at what there is of the system's folders.
 
     Args:
         root: Where the system is.
-        as_root: Whether jails are started by the host's root; this process's user if None.
     """
     links, folders = [], ["/usr"]
     for name in _TOP:
@@ -72,19 +67,12 @@ def system_view(root: Path = Path("/"), *, as_root: bool | None = None) -> Syste
     folders += [f"/etc/{name}" for name in _ETC_FOLDERS if (root / "etc" / name).is_dir()]
     for pattern in _ETC_PATTERNS:
         folders += [f"/etc/{path.name}" for path in sorted((root / "etc").glob(pattern))]
-    proc = root / "proc"
-    privileged = os.geteuid() == 0 if as_root is None else as_root
     return SystemView(
         folders=tuple(folders),
         links=tuple(links),
         copies=_copies(root / "etc"),
         hidden=tuple(f"/{name}" for name in _HIDDEN if _holds_something(root / name)),
-        masked=tuple(f"/proc/{name}" for name in _masked(proc, privileged)),
-        read_only=tuple(
-            f"/proc/{name}"
-            for name in _OF_ROOT
-            if name == "sys" or (privileged and _holds_writable(proc / name))
-        ),
+        masked=tuple(f"/proc/{name}" for name in _MASKED if (root / "proc" / name).exists()),
     )
 
 
@@ -98,31 +86,15 @@ def _copies(etc: Path) -> dict[str, bytes]:
     return found
 
 
-def _masked(proc: Path, privileged: bool) -> Iterator[str]:
-    named = {name for name in _MASKED if (proc / name).exists()}
-    if privileged:
-        with suppress(OSError), os.scandir(proc) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    seen = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(seen.st_mode) and seen.st_mode & stat.S_IWUSR:
-                        named.add(entry.name)
-    return iter(sorted(named))
-
-
 def _holds_something(folder: Path) -> bool:
     with suppress(OSError):
         return bool(os.listdir(folder))
     return False
 
 
-def _holds_writable(folder: Path) -> bool:
-    for here, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                if os.lstat(os.path.join(here, name)).st_mode & stat.S_IWUSR:
-                    return True
-    return False
+def is_in_etc(path: str) -> bool:
+    """Return whether an absolute path in a jail is `/etc` or lies in it."""
+    return path == ETC or path.startswith(f"{ETC}/")
 
 
 def is_of_the_system(path: Path, view: SystemView) -> bool:

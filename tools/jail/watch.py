@@ -16,7 +16,7 @@ from .policy import JailLimits
 from .process_tree import TreeLook, divided, look_at
 from .result import JailUsage, Means, Stop
 
-_FIRST_S: Final = 0.005
+_FIRST_S: Final = 0.01
 """What ends at once is not looked at."""
 _TREE_S: Final = 0.03
 _TREE_OF_GROUP_S: Final = 0.25

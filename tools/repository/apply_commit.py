@@ -84,4 +84,4 @@ def require_new_branch(repository: UserRepository, branch: str) -> None:
         raise BranchRefused(repository.work_tree, branch, "this is no name of a branch")
     taken = repository.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", accept=(0, 1))
     if taken.exit_code == 0:
-        raise BranchRefused(repository.work_tree, branch, "there is one of that name")
+        raise BranchRefused(repository.work_tree, branch, "there is one of that name; take another")

@@ -38,7 +38,7 @@ class Obstacle(Enum):
     UNSAFE_NAME = "its name could be taken for a part of the repository's own files"
     FILTER = "a filter program of your configuration is in charge of it"
     MERGE_DRIVER = "both sides changed it, and a merge program of its own is in charge of it"
-    CHANGED_SINCE = "it was changed since the apply was interrupted"
+    CHANGED_SINCE = "it is neither as it was nor as it should become"
 
 
 @frozen
@@ -191,7 +191,8 @@ class UnfinishedApply(ApplyError):
     def __init__(self, path: Path, label: str) -> None:
         super().__init__(
             f"an apply of {printable(label, 200)} to {path} was interrupted. Finish it with "
-            "`agentforge apply --continue`, or undo it with `agentforge apply --abort`.",
+            "`agentforge apply --continue`, or undo it with `agentforge apply --abort`. Until then "
+            "git's index.lock is held for it: don't remove that.",
             path=path,
         )
         self.label = label
@@ -218,9 +219,9 @@ class ApplyDiverged(ApplyError):
     def __init__(self, path: Path, blocked: Sequence[BlockedPath], *, journal: Path) -> None:
         super().__init__(
             f"{path} was changed since the apply was interrupted: {_listed(blocked)}. Nothing more "
-            f"was changed. The files as they were are in {journal / 'before'}, as they should "
-            f"become in {journal / 'after'}; put each path into one of these states, then "
-            "continue or abort again.",
+            f"was changed. What stood and what should stand there is kept in {journal}: save your "
+            "own change elsewhere, copy one of the two to each of these paths (the index is "
+            f"{journal.parent / 'index'}), then continue or abort again.",
             path=path,
         )
         self.blocked = tuple(blocked)

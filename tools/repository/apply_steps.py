@@ -180,12 +180,16 @@ class Steps:
             ApplyDiverged: Some are neither.
         """
         blocked = [
-            BlockedPath(os.fsdecode(one.path), Obstacle.CHANGED_SINCE)
-            for number, one in enumerate(self.journal.record.paths)
+            self._changed(number)
+            for number in range(len(self.journal.record.paths))
             if self._side(number) is None
         ]
         if not self.index_stands():
-            blocked.append(BlockedPath("the index", Obstacle.CHANGED_SINCE))
+            record = self.journal.record
+            before = "index.before" if record.index_before is not None else ""
+            after = "index.after" if record.index_after is not None else ""
+            kept = " and ".join(name for name in (before, after) if name)
+            blocked.append(BlockedPath("the index", Obstacle.CHANGED_SINCE, kept))
         if blocked:
             raise ApplyDiverged(self.repository.work_tree, blocked, journal=self.journal.path)
 
@@ -276,9 +280,18 @@ class Steps:
         if not (found.same(one.before) or found.same(one.after)):
             raise ApplyDiverged(
                 self.repository.work_tree,
-                [BlockedPath(os.fsdecode(one.path), Obstacle.CHANGED_SINCE)],
+                [self._changed(number)],
                 journal=self.journal.path,
             )
+
+    def _changed(self, number: int) -> BlockedPath:
+        """Return a path that is on neither side, with where the journal has it."""
+        one = self.journal.record.paths[number]
+        kept = " and ".join(
+            f"{side}/{number:06d}" if standing.kind in {Kind.FILE, Kind.LINK} else f"none {side}"
+            for side, standing in (("before", one.before), ("after", one.after))
+        )
+        return BlockedPath(os.fsdecode(one.path), Obstacle.CHANGED_SINCE, kept)
 
     def _temporary(self, number: int) -> str:
         return f"{_TEMPORARY}{self.journal.record.token}-{number}"

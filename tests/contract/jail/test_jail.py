@@ -142,6 +142,69 @@ def test_what_is_private_is_never_shown(jail: Jail, tmp_path: Path) -> None:
         jail.run(["true"], workspace=Path("/"))
 
 
+_LIST_ETC = """
+import os
+for here, folders, names in os.walk("/etc"):
+    for name in sorted(folders + names):
+        path = os.path.join(here, name)
+        if os.path.islink(path):
+            print(path, os.readlink(path))
+        elif os.path.isdir(path):
+            print(path, "/")
+        else:
+            print(path, hash(open(path, "rb").read()))
+"""
+
+
+def test_etc_is_one_mount_and_holds_what_a_jail_would_put_together(
+    jail: Jail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace, cache = tmp_path / "w", tmp_path / "cache"
+    workspace.mkdir()
+    (tmp_path / "file").write_text("")
+    seen = []
+    for place in (cache, tmp_path / "file"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+        made = with_policy(environment={"PYTHONHASHSEED": "1"})
+        command = [PYTHON, "-c", _LIST_ETC]
+        listed = made.run(command, workspace=workspace).stdout.decode().splitlines()
+        mounts = made.run(["cat", "/proc/self/mountinfo"], workspace=workspace).stdout.decode()
+        seen.append((sorted(listed), mounts.count(" /etc")))
+        refused = made.run(["sh", "-c", "echo x > /etc/new"], workspace=workspace)
+        assert b"Read-only" in refused.stderr
+    (kept, kept_mounts), (composed, composed_mounts) = seen
+    assert kept == composed
+    assert "/etc/passwd" in "\n".join(kept)
+    assert (kept_mounts, len(os.listdir(cache / "agentforge/jail"))) == (1, 1)
+    assert composed_mounts != 1
+
+
+def test_what_is_shown_in_etc_besides_stands_there_too(
+    jail: Jail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (workspace := tmp_path / "w").mkdir()
+    command = ["cat", "/etc/passwd", "/etc/services"]
+    assert jail.run(command, workspace=workspace).exit_code == 1
+    services = with_policy(read=["/etc/services"]).run(command, workspace=workspace)
+    assert b"https" in services.stdout
+    given = {"/etc/services": b"mine"}
+    assert b"mine" in jail.run(command, workspace=workspace, files=given).stdout
+    resolver = ["cat", "/etc/passwd", "/etc/resolv.conf"]
+    assert with_policy(network=True).run(resolver, workspace=workspace).exit_code == 0
+
+
+def test_nothing_in_proc_is_written_and_devices_are(jail: Jail, tmp_path: Path) -> None:
+    script = """
+for name in /proc/self/comm /proc/self/oom_score_adj /proc/sys/kernel/core_pattern; do
+    ( : >> $name ) && echo "$name was opened"
+done
+echo out > /dev/stdout; echo again > /proc/self/fd/1; echo lost > /dev/null; ls /proc/self/status
+"""
+    result = jail.run(["sh", "-c", script], workspace=tmp_path)
+    assert result.stdout == b"out\nagain\n/proc/self/status\n"
+
+
 def test_a_network_is_told_as_unsealed(jail: Jail, tmp_path: Path) -> None:
     result = with_policy(network=True).run(["cat", "/proc/net/dev"], workspace=tmp_path)
     assert result.exit_code == 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
-from tests.support.applying import files_of, lay, seen
-from tests.support.repositories import new_checkout
+from tests.support.applying import files_of, lay, new_site, seen
+from tests.support.mortal_filesystem import Killed, MortalFileSystem
+from tests.support.repositories import new_checkout, plain_git
 from tests.unit.cli.conftest import CommandLine
 
 
@@ -95,12 +98,87 @@ def test_what_is_in_the_way_is_named_and_stays(
         ["ID", "--hooks"],
         ["ID", "--branch", "x", "--commit"],
         ["ID", "-m", "x"],
+        ["--abort", "--files", "*.py"],
+        ["--continue", "--commit"],
     ],
 )
 def test_options_that_do_not_go_together_are_refused(
     agentforge: CommandLine, words: list[str]
 ) -> None:
     assert agentforge("apply", *words).code == 2
+
+
+@pytest.fixture
+def interrupted(tmp_path: Path) -> Path:
+    """A checkout in which an apply was killed when all but the index was in its place."""
+    files, change = {"a.txt": "1\n"}, {"a.txt": "one\n", "new.txt": "n\n"}
+    whole = new_site(tmp_path / "whole", files, change)
+    fs = MortalFileSystem()
+    evolve(whole, services=evolve(whole.services, fs=fs)).apply()
+    site = new_site(tmp_path / "site", files, change)
+    with pytest.raises(Killed):
+        evolve(site, services=evolve(site.services, fs=MortalFileSystem(fs.last_step))).apply()
+    return site.top
+
+
+def test_a_dry_run_finishes_no_apply_that_was_interrupted(
+    agentforge: CommandLine, interrupted: Path
+) -> None:
+    before = seen(interrupted)
+    refused = agentforge("apply", "--continue", "--dry-run", "--repo", str(interrupted))
+    assert refused.code == 2
+    assert "--dry-run" in refused.err
+    assert seen(interrupted) == before
+    assert agentforge("apply", "--continue", "--repo", str(interrupted)).code == 0
+
+
+def test_what_was_changed_meanwhile_is_named_with_what_was_kept_of_it(
+    agentforge: CommandLine, interrupted: Path
+) -> None:
+    """Git advises to remove its lock and go on; a person who did finds the way back."""
+    git_dir = interrupted / ".git"
+    (git_dir / "index.lock").unlink()
+    lay(interrupted, {"mine": "m\n", "a.txt": "mine\n"})
+    plain_git(interrupted, "add", "mine")
+    refused = agentforge("apply", "--abort", "--repo", str(interrupted))
+    assert refused.code == 6
+    said = " ".join(refused.err.split())
+    assert "a.txt: it is neither as it was nor as it should become" in said
+    assert "(before/000000 and after/000000)" in said
+    assert "the index: it is neither as it was nor as it should become" in said
+    assert "(index.before and index.after)" in said
+    kept = git_dir / "agentforge-apply"
+    shutil.copy(kept / "before/000000", interrupted / "a.txt")
+    shutil.copy(kept / "index.before", git_dir / "index")
+    assert agentforge("apply", "--abort", "--repo", str(interrupted)).code == 0
+    assert files_of(interrupted) == {"a.txt": b"1\n", "mine": b"m\n"}
+    assert not (git_dir / "index.lock").exists()
+
+
+def test_a_lock_that_is_held_for_an_interrupted_apply_is_told(
+    agentforge: CommandLine, session_id: str, interrupted: Path
+) -> None:
+    refused = agentforge("apply", session_id, "--repo", str(interrupted))
+    assert refused.code == 6
+    assert "index.lock is held" in " ".join(refused.err.split())
+
+
+def test_what_stayed_out_is_named(agentforge: CommandLine, session_id: str, tmp_path: Path) -> None:
+    (tmp_path / "checkout/.git/info").mkdir(exist_ok=True)
+    (tmp_path / "checkout/.git/info/exclude").write_text("new.txt\n")
+    shown = agentforge("apply", session_id)
+    assert "1 new file stayed out, since your ignore rules name it: new.txt" in shown.out
+
+
+def test_what_was_staged_by_a_first_apply_is_said_to_be_committed(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "checkout"
+    for setting in ("user.name", "user.email"):
+        plain_git(top, "config", setting, "me@example.org")
+    agentforge("apply", session_id)
+    shown = agentforge("apply", session_id, "--commit")
+    assert shown.out.startswith("Committed what was staged before in ")
 
 
 def test_nothing_to_continue_is_not_found(agentforge: CommandLine, tmp_path: Path) -> None:

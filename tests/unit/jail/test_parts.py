@@ -22,7 +22,7 @@ from agentforge_sessions.jail import (
 from agentforge_sessions.jail.command_line import Bind, GivenFile, JailPlan, bubblewrap_arguments
 from agentforge_sessions.jail.control_group import make_group
 from agentforge_sessions.jail.disk_usage import disk_usage
-from agentforge_sessions.jail.jailed_process import processes_are_counted_by_namespace
+from agentforge_sessions.jail.jailed_process import Channels, processes_are_counted_by_namespace
 from agentforge_sessions.jail.mount_points import make_mount_points
 from agentforge_sessions.jail.process_tree import divided, look_at
 from agentforge_sessions.jail.status_report import StatusReport
@@ -30,9 +30,7 @@ from agentforge_sessions.jail.system_folders import SystemView, system_view
 from agentforge_sessions.jail.toolchain import find_program, toolchain_of
 from agentforge_sessions.jail.watch import Watch
 
-EMPTY = SystemView(
-    folders=("/usr",), links=(("usr/bin", "/bin"),), copies={}, hidden=(), masked=(), read_only=()
-)
+EMPTY = SystemView(folders=("/usr",), links=(("usr/bin", "/bin"),), copies={}, hidden=(), masked=())
 
 
 # ------------------------------------------------------------------------------------- the policy
@@ -193,6 +191,7 @@ def plan(**given: object) -> JailPlan:
         "seccomp_fd": 5,
         "status_fd": 6,
         "block_fd": 7,
+        "etc": None,
     }
     return JailPlan(**{**values, **given})  # type: ignore[arg-type]
 
@@ -215,20 +214,22 @@ def test_the_network_is_shared_only_when_it_is_asked_for() -> None:
     assert "--share-net" in bubblewrap_arguments(plan(network=True))
 
 
-def test_roots_files_in_proc_are_read_only_for_jails_that_root_starts(tmp_path: Path) -> None:
-    for name in ("proc/sys", "proc/irq/0", "usr", "etc", "proc/fs"):
+def test_a_kept_etc_stands_for_all_of_it() -> None:
+    view = evolve(EMPTY, folders=("/usr", "/etc/alternatives"))
+    words = " ".join(bubblewrap_arguments(plan(view=view, etc="/kept")))
+    assert "--ro-bind /kept /etc" in words
+    assert "/etc/alternatives" not in words
+    assert "/etc/alternatives" in bubblewrap_arguments(plan(view=view))
+
+
+def test_all_of_proc_is_read_only_and_what_tells_of_the_host_is_masked(tmp_path: Path) -> None:
+    for name in ("proc/sys", "proc/irq/0", "usr", "etc"):
         (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "proc/irq/0/smp_affinity").write_text("")
-    (tmp_path / "proc/sysrq-trigger").write_text("")
-    (tmp_path / "proc/sysrq-trigger").chmod(0o200)
-    (tmp_path / "proc/oddity").write_text("")
-    (tmp_path / "proc/oddity").chmod(0o600)
-    by_root = system_view(tmp_path, as_root=True)
-    assert set(by_root.read_only) == {"/proc/sys", "/proc/irq"}
-    assert set(by_root.masked) == {"/proc/sysrq-trigger", "/proc/oddity"}
-    by_user = system_view(tmp_path, as_root=False)
-    assert by_user.read_only == ("/proc/sys",)
-    assert by_user.masked == ("/proc/sysrq-trigger",)
+    for name in ("keys", "kcore", "oddity"):
+        (tmp_path / "proc" / name).write_text("")
+    assert set(system_view(tmp_path).masked) == {"/proc/keys", "/proc/kcore"}
+    words = " ".join(bubblewrap_arguments(plan(view=system_view(tmp_path))))
+    assert "--proc /proc --remount-ro /proc --ro-bind /dev/null /proc/keys" in words
 
 
 # ------------------------------------------------------------------------------------ mount points
@@ -343,6 +344,20 @@ def test_disk_usage_counts_a_file_once_and_ends_where_there_is_too_much(tmp_path
     assert found.entries == 3
     assert 100_000 <= found.bytes <= 120_000
     assert disk_usage(tmp_path, most_entries=1).entries == 2
+
+
+def test_the_end_of_a_pipe_is_closed_once() -> None:
+    """Its number may be the file of another thread right after."""
+    channels = Channels()
+    channels.hand_over()
+    others = [os.open(os.devnull, os.O_RDONLY) for _ in range(4)]
+    assert set(others) & {channels.status[1], channels.block[0]}
+    channels.close()
+    for fd in others:
+        os.fstat(fd)
+        os.close(fd)
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(channels.status[0])
 
 
 def test_the_report_is_read_piece_by_piece_and_nonsense_is_passed_over() -> None:

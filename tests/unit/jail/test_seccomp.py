@@ -16,6 +16,7 @@ from tests.support.seccomp_filters import (
     MACHINES,
     REFUSED,
     X32_BIT,
+    Instruction,
     Machine,
     assembled,
     parsed,
@@ -50,6 +51,16 @@ def test_what_is_refused_is_refused_and_all_else_is_allowed(machine: Machine) ->
         decided = played(code, number, machine.architecture, [1, 0])
         assert decided == (ERRNO | EPERM if number in refused else ALLOW), number
     assert not refused & special
+
+
+@every_machine
+def test_a_call_is_decided_in_few_steps(machine: Machine) -> None:
+    """The kernel plays the filter for each call's number when a jail starts."""
+    code = program(machine)
+    for number in range(600):
+        steps: list[Instruction] = []
+        played(code, number, machine.architecture, [1, 0], steps=steps.append)
+        assert len(steps) <= 24, number
 
 
 @every_machine

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ....errors import listed
 from ..context import Cli, cli_of
 from ..options import AsJson, SessionId, argument, complete_session_ids, option
 from ..text import counted_of
@@ -71,15 +73,26 @@ def apply(
     """
     cli = cli_of(context, json=as_json)
     if go_on or abort:
-        if session_id is not None or (go_on and abort):
-            raise typer.BadParameter(
-                "--continue and --abort take no session, and not each other",
-                param_hint="--continue/--abort",
-            )
+        _require_alone(
+            {
+                "a session": session_id is not None,
+                "each other": go_on and abort,
+                "--dry-run": dry_run,
+                "--commit": commit,
+                "--message": message is not None,
+                "--branch": branch is not None,
+                "--files": bool(files),
+                "--at": at is not None,
+                "--hooks": hooks,
+                "--filters": filters,
+            }
+        )
         _take_up(cli, repo or Path(), forward=go_on)
         return
     if session_id is None:
-        raise typer.BadParameter("name a session", param_hint="ID")
+        raise typer.BadParameter(
+            "name a session; `agentforge list` shows those that are", param_hint="ID"
+        )
     if hooks and not commit:
         raise typer.BadParameter("hooks run at a commit; add --commit", param_hint="--hooks")
     if branch is not None and (commit or hooks):
@@ -88,7 +101,9 @@ def apply(
             param_hint="--branch",
         )
     if message is not None and not (commit or branch is not None):
-        raise typer.BadParameter("only a commit has a message", param_hint="--message")
+        raise typer.BadParameter(
+            "only a commit has a message; add --commit or --branch", param_hint="--message"
+        )
     from ....repository.apply_plan import ApplyOptions
 
     options = ApplyOptions(
@@ -114,6 +129,18 @@ def apply(
     _show(cli, applied, session.session_id)
 
 
+def _require_alone(others: Mapping[str, bool]) -> None:
+    """Refuse what has no meaning where an apply is taken up: what it does is in its journal."""
+    given = [name for name, is_given in others.items() if is_given]
+    if given:
+        raise typer.BadParameter(
+            f"an interrupted apply is finished or undone as it was begun; leave out {given[0]}"
+            if given[0] != "each other"
+            else "finish the apply or undo it: not both",
+            param_hint="--continue/--abort",
+        )
+
+
 def _take_up(cli: Cli, checkout: Path, *, forward: bool) -> None:
     from ....repository.apply import abort_apply, continue_apply
 
@@ -137,8 +164,10 @@ def _show(cli: Cli, applied: Applied, session_id: str) -> None:
     if len(applied.paths) > _SHOWN:
         line(f"and {len(applied.paths) - _SHOWN} more")
     if applied.ignored:
+        name = "it" if len(applied.ignored) == 1 else "them"
         line(
-            f"{counted_of(len(applied.ignored), 'new file')} stayed out, as your rules ignore them."
+            f"{counted_of(len(applied.ignored), 'new file')} stayed out, since your ignore rules "
+            f"name {name}: {listed(applied.ignored, most=_NAMED, what='')}"
         )
     if applied.left_out:
         line(f"{counted_of(len(applied.left_out), 'changed path')} stayed out by --files.")
@@ -151,6 +180,8 @@ def _show(cli: Cli, applied: Applied, session_id: str) -> None:
         line(f"Nothing was done; {count} would change in {applied.branch or applied.checkout}.")
     elif applied.branch is not None:
         line(f"Committed {count} on branch {applied.branch} ({(applied.commit or '')[:12]}).")
+    elif applied.commit is not None and not applied.paths:
+        line(f"Committed what was staged before in {applied.checkout} ({applied.commit[:12]}).")
     elif applied.commit is not None:
         line(f"Committed {count} in {applied.checkout} ({applied.commit[:12]}).")
     else:
