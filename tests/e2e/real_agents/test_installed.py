@@ -209,16 +209,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
         {"name": f"{prefix}ask_user_questions", "input": {"questions": [question]}},
     ]
     place.model.script.when(f'"name": "{prefix}ask_user', {"tools": tools}, {"text": "noted"})
-    process = place.start([program(name), *_COMMANDS[name]])
-    try:
-        questions = place.project / ".agentforge" / "questions"
-        wait_until(lambda: process.poll() is not None or _asked(questions), patience_s=PATIENCE_S)
-        agentforge(place, "answer", *_asked(questions), "--select", "SQLite")
-        out, _ = process.communicate(timeout=200)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    out = _answered(place, place.start([program(name), *_COMMANDS[name]]))
     assert "noted" in out
     asked = [one for one in place.model.requests if one.get("tools")]
     assert "tell me in one line how many" in json.dumps(asked[0])
@@ -265,10 +256,6 @@ _COMMANDS = {
 }
 
 
-def _asked(questions: Path) -> list[str]:
-    return [one.parent.name for one in questions.glob("[!.]*/request.json")]
-
-
 def _files(folder: Path) -> set[str]:
     return {str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()}
 
@@ -286,10 +273,9 @@ def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
 def _answered(place: Workplace, process: subprocess.Popen[str]) -> str:
     """Answer the question as soon as the program has asked it, and return what it prints."""
     try:
-        while process.poll() is None and not _questions(place):
-            continue
+        wait_until(lambda: process.poll() is not None or _asked(place), patience_s=PATIENCE_S)
         agentforge(place, "answer", _question(place), "--select", "SQLite")
-        out, _ = process.communicate(timeout=200)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -297,11 +283,11 @@ def _answered(place: Workplace, process: subprocess.Popen[str]) -> str:
     return out
 
 
-def _questions(place: Workplace) -> list[str]:
-    listed = json.loads(agentforge(place, "history", "--json"))
-    return [one["session_id"] for one in listed["sessions"]]
+def _asked(place: Workplace) -> list[str]:
+    questions = place.project / ".agentforge" / "questions"
+    return [one.parent.name for one in questions.glob("[!.]*/request.json")]
 
 
 def _question(place: Workplace) -> str:
-    (found,) = _questions(place)
+    (found,) = _asked(place)
     return found
