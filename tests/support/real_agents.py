@@ -239,6 +239,11 @@ def briefings(request: dict[str, Any]) -> int:
     return json.dumps(request).count("AgentForge session briefing, revision")
 
 
+def warnings(request: dict[str, Any]) -> int:
+    """Return how often a request to the model says that 80 % of the budget are spent."""
+    return len(re.findall(r"AgentForge: \d+ % of this session's token budget", json.dumps(request)))
+
+
 def newest_briefing(request: dict[str, Any]) -> int:
     """Return of which revision of the session the newest briefing in a request is; 0 for none."""
     found = re.findall(r"AgentForge session briefing, revision (\d+) of", json.dumps(request))
