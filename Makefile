@@ -13,6 +13,9 @@ WORKFLOW ?= tools/examples/interval-scheduler/workflow.yaml
 # Two more than the two cores that the tests are meant for: a quarter of their time is waiting.
 WORKERS ?= 4
 SEED    ?= 20261122
+# The real agent programs, at two a time: each has several processes and up to half a gigabyte of its own. Their
+# tests share nothing: each has a home, a project, a model and a network of its own.
+AGENT_WORKERS ?= 2
 AGENTS_PREFIX ?= .benchmarks/agents
 # The project that an agent adds a feature to: a source distribution of the index, pinned with its hash.
 PROJECTS ?= .benchmarks/projects
@@ -20,6 +23,8 @@ PROJECT  := $(PROJECTS)/dependency_groups-1.3.2.tar.gz
 # name=package: a program's command, and what npm installs for it. The versions are those that were tried.
 AGENTS  := claude=@anthropic-ai/claude-code@2.1.330 codex=@openai/codex@0.169.0 \
 	opencode=opencode-ai@1.18.33 opencode-plugin=@opencode-ai/plugin@1.18.33 gemini=@google/gemini-cli@0.61.0
+# A registry that doesn't answer is given up within minutes, where npm by itself would wait for half an hour.
+PATIENTLY := --fetch-retries 5 --fetch-retry-maxtimeout 20000 --fetch-timeout 60000
 PYTEST  := $(BIN)/python -m pytest
 RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 
@@ -101,14 +106,14 @@ agents:  ## install the pinned agent programs from npm into .benchmarks/agents, 
 		folder="$(AGENTS_PREFIX)/$${pinned%%=*}"; \
 		[ "$$(cat "$$folder/.installed" 2>/dev/null)" = "$$pinned" ] && continue; \
 		rm -rf "$$folder/node_modules"; \
-		npm install --no-audit --no-fund --loglevel error --fetch-retries 5 --prefix "$$folder" "$${pinned#*=}" \
+		npm install --no-audit --no-fund --loglevel error $(PATIENTLY) --prefix "$$folder" "$${pinned#*=}" \
 			&& echo "$$pinned" > "$$folder/.installed" \
 			|| { rm -rf "$$folder/node_modules"; echo "$$pinned could not be installed" >&2; exit 1; }; \
 	done
 
 test-agents: $(VENV)/.dev-ready  ## run the real agent programs against a scripted model on this machine
 	$(BIN)/agentforge setup
-	$(PYTEST) -m real_agents tests/e2e/real_agents
+	$(PYTEST) -m real_agents --numprocesses $(AGENT_WORKERS) tests/e2e/real_agents
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions

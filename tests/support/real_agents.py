@@ -7,11 +7,13 @@ given here, and every address is 127.0.0.1.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +23,7 @@ import pytest
 from agentforge_sessions.agent_setup.pieces import PIECES, Commands
 from agentforge_sessions.agent_setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
+from tests.support.loopback import loopback
 from tests.support.scripted_model import ScriptedModel
 from tests.support.sessions import SessionsInUse
 
@@ -48,7 +51,34 @@ def program(name: str, inside: str = "") -> Path:
     found = PREFIX / name / (inside or f"node_modules/.bin/{name}")
     if not found.exists():
         pytest.skip(f"there is no {found}; `make agents` installs the pinned programs from npm")
+    if not inside and (problem := _does_not_run(name, found)):
+        pytest.skip(f"{found} does not run on this machine: {problem}")
     return found
+
+
+@functools.cache
+def _does_not_run(name: str, command: Path) -> str:
+    """Return what a program says that is installed and can't be run, or nothing.
+
+    Raises:
+        AssertionError: It is of another version than the pinned one.
+    """
+    with loopback() as network, tempfile.TemporaryDirectory() as home:
+        done = subprocess.run(
+            [*network.prefix, str(command), "--version"],
+            cwd=home,
+            env={"PATH": os.environ["PATH"], "HOME": home},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    if done.returncode != 0:
+        return f"{done.stdout}{done.stderr}".strip()[-500:] or f"exit code {done.returncode}"
+    pinned = (PREFIX / name / ".installed").read_text().rpartition("@")[2].strip()
+    assert pinned in done.stdout.split(), f"{name} {pinned} is pinned, this is {done.stdout!r}"
+    return ""
 
 
 class Workplace(SessionsInUse):
@@ -207,6 +237,11 @@ def reported_by_claude(result: dict[str, Any]) -> int:
 def briefings(request: dict[str, Any]) -> int:
     """Return how many briefings of ours a request to the model has."""
     return json.dumps(request).count("AgentForge session briefing, revision")
+
+
+def warnings(request: dict[str, Any]) -> int:
+    """Return how often a request to the model says that 80 % of the budget are spent."""
+    return len(re.findall(r"AgentForge: \d+ % of this session's token budget", json.dumps(request)))
 
 
 def newest_briefing(request: dict[str, Any]) -> int:

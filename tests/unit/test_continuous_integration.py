@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,20 +36,83 @@ def run(command: list[str], folder: Path, called: Path) -> subprocess.CompletedP
     )
 
 
-def test_everything_but_the_programs_of_others_is_tried(tmp_path: Path) -> None:
+GOALS = ["make test test-examples test-own-host", "make test-pythons GOAL=test-quick"]
+TOOLS = ("dirname", "env", "bash", "sh", "mktemp", "tee", "rm", "grep", "timeout")
+
+
+def test_the_real_agents_are_tried_where_npm_can_install_them(tmp_path: Path) -> None:
     tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, "dirname", "env", "bash", "sh")
+    path_of(tools, *TOOLS)
+    stand_in(tools, "make", "")
+    stand_in(tools, "npm", "")
+    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    assert done.returncode == 0, done.stderr
+    assert called.read_text().splitlines() == [*GOALS, "make agents", "make test-agents"]
+    assert "left out" not in done.stdout
+
+
+def test_without_npm_the_real_agents_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    tools, called = tmp_path / "bin", tmp_path / "called"
+    path_of(tools, *TOOLS)
     stand_in(tools, "make", "")
     done = run([str(ROOT / ".ci" / "run")], tools, called)
     assert done.returncode == 0, done.stderr
-    goals = ["make test test-examples test-own-host", "make test-pythons GOAL=test-quick"]
-    assert called.read_text().splitlines() == goals
+    assert called.read_text().splitlines() == GOALS
+    assert "left out: there is no npm" in done.stdout
 
 
-def test_a_red_test_is_red(tmp_path: Path) -> None:
+def failing(error: str) -> str:
+    """Return a stand-in for make, by which no agent can be installed."""
+    return f'[ "$1" != agents ] || {{ echo "npm error code {error}" >&2; exit 2; }}'
+
+
+@pytest.mark.parametrize("error", ["ENOTFOUND", "ECONNREFUSED", "E503", "ENOSPC", "EBADPLATFORM"])
+def test_what_npm_can_not_install_is_tried_again_and_left_out_with_its_words(
+    tmp_path: Path, error: str
+) -> None:
     tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, "dirname", "env", "bash", "sh")
-    stand_in(tools, "make", '[ "$1" != test-pythons ]')
+    path_of(tools, *TOOLS)
+    stand_in(tools, "make", failing(error))
+    stand_in(tools, "npm", "")
+    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    assert done.returncode == 0, done.stderr
+    assert called.read_text().splitlines() == [*GOALS, "make agents", "make agents"]
+    assert f"npm error code {error}" in done.stdout
+    assert "left out: npm could not install" in done.stdout
+
+
+def test_an_installation_that_succeeds_the_second_time_is_tried(tmp_path: Path) -> None:
+    tools, called = tmp_path / "bin", tmp_path / "called"
+    path_of(tools, *TOOLS)
+    failed = tmp_path / "failed"
+    once = f'[ "$1" != agents ] || [ -e {failed} ] || {{ : > {failed}; exit 2; }}'
+    stand_in(tools, "make", once)
+    stand_in(tools, "npm", "")
+    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    assert done.returncode == 0, done.stderr
+    assert called.read_text().splitlines()[-2:] == ["make agents", "make test-agents"]
+
+
+@pytest.mark.parametrize("error", ["ETARGET", "EINTEGRITY"])
+def test_a_pinned_version_that_the_registry_does_not_have_is_red(
+    tmp_path: Path, error: str
+) -> None:
+    tools, called = tmp_path / "bin", tmp_path / "called"
+    path_of(tools, *TOOLS)
+    stand_in(tools, "make", failing(error))
+    stand_in(tools, "npm", "")
+    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    assert done.returncode != 0
+    assert called.read_text().splitlines() == [*GOALS, "make agents"]
+    assert "AGENTS in the Makefile" in done.stdout
+
+
+@pytest.mark.parametrize("goal", ["test", "test-pythons", "test-agents"])
+def test_a_red_test_is_red(tmp_path: Path, goal: str) -> None:
+    tools, called = tmp_path / "bin", tmp_path / "called"
+    path_of(tools, *TOOLS)
+    stand_in(tools, "make", f'[ "$1" != {goal} ]')
+    stand_in(tools, "npm", "")
     assert run([str(ROOT / ".ci" / "run")], tools, called).returncode != 0
 
 

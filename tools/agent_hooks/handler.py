@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..agent_programs.hook_event import NOTHING, HookEvent, HookReply, Moment
+from ..agent_programs.hook_event import NOTHING, HookEvent, HookReply, Moment, text_of
 from ..agent_programs.registry import AgentProgram, find_program
 from ..clock import Clock, utc_now
 from ..data_folder import find_data_folder
@@ -68,7 +68,7 @@ def handle(
     program = find_program(program_name)
     if program is None or environment.get(INSIDE_VARIABLE):
         return None
-    event = program.event_of(payload)
+    event = _with_question(program.event_of(payload), payload)
     folder = None if event is None else _project_folder(event, environment)
     data_folder = None if folder is None else find_data_folder(folder)
     if event is None or data_folder is None:
@@ -76,6 +76,17 @@ def handle(
     call = _Call(program, event, data_folder, environment, clock)
     reply = call.reply()
     return None if reply == NOTHING else program.answer_of(event, reply)
+
+
+def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
+    """Return the event with what a call of our question tools was told."""
+    if event is None or event.moment is not Moment.AFTER_TOOL:
+        return event
+    if "questions" not in text_of(payload, "tool_name"):
+        return event
+    from ..agent_programs.question_calls import question_of  # few tools are these
+
+    return event._replace(question=question_of(payload))
 
 
 def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | None:

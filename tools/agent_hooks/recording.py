@@ -29,6 +29,7 @@ MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is kept, its beginning and its end."""
 _OUTCOMES: Final = {"completed": "answered"}
 """How an outcome is called where it is not called as the question's status."""
+_LEAST_OF_AN_ID: Final = 8
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
 
@@ -234,13 +235,21 @@ def _record_question(session: SessionContext, question: AskedQuestion, now: date
     """Record that a question was asked, and how it ended, each once."""
     from ..harness.question_entries import find_reply, questions_asked
 
-    asked = storable(question.question_id)
-    if asked not in questions_asked(session):
+    asked, known = storable(question.question_id), questions_asked(session)
+    if asked not in known:  # a program may know the beginning of the id alone
+        asked = next((one for one in sorted(known) if _begin_alike(one, asked)), asked)
+    if asked not in known:
         prompts = tuple(kept_text(one) for one in question.prompts)
         session.add_event(QuestionAsked(question_id=asked, prompts=prompts), now=now)
     ended = QUESTION_ENDINGS.get(_OUTCOMES.get(question.status, question.status))
     if ended is not None and find_reply(session, asked) is None:
         session.add_event(ended(question_id=asked, text=kept_text(question.text)), now=now)
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    """Return whether two ids can be the same, of which one may be cut off."""
+    shorter = min(len(one), len(other))
+    return shorter >= _LEAST_OF_AN_ID and one[:shorter] == other[:shorter]
 
 
 def _checkpoint(session: SessionContext, now: datetime) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .hook_event import AskedQuestion, HookEvent, HookReply, Moment, begun_event, text_of
+from .hook_event import HookEvent, HookReply, Moment, begun_event, text_of
 
 NAME: Final = "claude-code"
 MAX_CONTEXT_CHARS: Final = 9_000
@@ -56,7 +56,6 @@ def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | Non
         by_subagent=by_subagent,
         by_person=not by_subagent and not text.lstrip().startswith(_NOTICE),
         edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
-        question=_question(payload) if moment is Moment.AFTER_TOOL else None,
     )
 
 
@@ -69,14 +68,6 @@ def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
     path = text_of(given, "file_path", "notebook_path")
     made = isinstance(answer, Mapping) and answer.get("type") == "create"
     return ((path, made),) if path else ()
-
-
-def _question(payload: Mapping[str, Any]) -> AskedQuestion | None:
-    if "questions" not in text_of(payload, "tool_name"):
-        return None
-    from .question_calls import question_of  # few tools are these
-
-    return question_of(payload)
 
 
 def takes_context(event: HookEvent) -> bool:

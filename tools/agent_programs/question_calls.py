@@ -1,12 +1,14 @@
 """What an agent's call of our own question tools says: which question, where it stands; pure.
 
 The tools are those of our MCP server (`ask_user_questions`, `get_answered_questions`), under
-whatever prefix a program puts before their names.
+whatever prefix a program puts before their names. Gemini CLI keeps of an answer its text alone, in
+which the beginning of the question's id stands.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -15,6 +17,12 @@ from .hook_event import AskedQuestion
 _ASKS: Final = "ask_user_questions"
 _FETCHES: Final = "get_answered_questions"
 _STRUCTURED: Final = ("structuredContent", "structured_content")
+_TEXT: Final = "returnDisplay"
+_TOLD: Final = re.compile(
+    r"\[Session: ([0-9a-f]{8})(?: \| Questions: \d+)?(?: \| Status: ([\w-]+))?\]\s+(.*)", re.DOTALL
+)
+"""What our texts begin with (`questions.formatting`); without a status, the question has ended."""
+_REJECTED: Final = "User rejected"
 
 
 def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
@@ -28,7 +36,7 @@ def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
         return None
     found = _structured(payload.get("tool_response"))
     question_id, status = found.get("session_id"), found.get("status")
-    if not (isinstance(question_id, str) and isinstance(status, str)):
+    if not (isinstance(question_id, str) and question_id and isinstance(status, str)):
         return None
     text = found.get("text")
     return AskedQuestion(
@@ -40,7 +48,9 @@ def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
 
 
 def _structured(response: object) -> Mapping[str, Any]:
-    """Return the result's fields: as they are, as JSON, or inside the protocol's own result."""
+    """Return the result's fields: as they are, as JSON, inside the protocol's own result, told."""
+    if isinstance(response, Mapping) and isinstance(response.get(_TEXT), str):
+        return _told(response[_TEXT])
     if isinstance(response, str):
         try:
             response = json.loads(response)
@@ -53,6 +63,15 @@ def _structured(response: object) -> Mapping[str, Any]:
         if isinstance(inner, Mapping):
             return inner
     return response
+
+
+def _told(text: str) -> Mapping[str, Any]:
+    found = _TOLD.match(text)
+    if found is None:
+        return {}
+    question_id, status, rest = found.groups()
+    ended = "rejected" if rest.startswith(_REJECTED) else "completed"
+    return {"session_id": question_id, "status": status or ended, "text": text}
 
 
 def _prompts(given: object) -> tuple[str, ...]:

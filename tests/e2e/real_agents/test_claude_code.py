@@ -16,8 +16,10 @@ from tests.support.real_agents import (
     PATIENCE_S,
     Workplace,
     briefings,
+    newest_briefing,
     program,
     reported_by_claude,
+    warnings,
 )
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -55,10 +57,11 @@ def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restar
 
     place.claude("/compact", "--resume", first["session_id"])
     place.model.script.add({"text": "and on", "usage": {"input": 500, "output": 20}})
-    before = len(place.model.requests)
+    before, compacted = len(place.model.requests), place.session(session_id)
     last = place.claude("Go on", "--resume", first["session_id"])
-    resumed = json.dumps(place.model.requests[before])
-    assert "Counted; decided for bytes." in resumed or "Done and decided" in resumed
+    resumed = place.model.requests[before]
+    assert newest_briefing(resumed) >= compacted.revision
+    assert "Counted; decided for bytes." in json.dumps(resumed)
     assert place.session(session_id).token_budget.tokens_used == reported_by_claude(last)
 
     session = place.session(session_id)
@@ -103,11 +106,11 @@ def test_a_spent_budget_stops_the_agent_and_refuses_the_next_prompt_until_extend
     place: Workplace,
 ) -> None:
     session_id = place.begin(budget=2_000)
-    place.model.script.add(
-        *[{"tools": [shell_tool()], "usage": {"input": 1_500, "output": 50}} for _ in range(6)]
-    )
+    usages = [{"input": 1_650, "output": 50}, *[{"input": 40, "output": 10}] * 10]
+    place.model.script.add(*[{"tools": [shell_tool()], "usage": usage} for usage in usages])
     first = place.claude("Work")
-    assert len(place.model.requests) <= 3
+    assert len(place.model.requests) <= 8, "at most one after the seventh, which spent it"
+    assert warnings(place.model.requests[-1]) == 1
     session = place.session(session_id)
     assert session.state is SessionState.PAUSED
     assert "the budget is spent" in (session.history[-1].details or "")

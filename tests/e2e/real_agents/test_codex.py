@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from tests.support.real_agents import FULL_DISK, HOOK, Workplace, briefings, newest_briefing
+from tests.support.real_agents import (
+    FULL_DISK,
+    HOOK,
+    Workplace,
+    briefings,
+    newest_briefing,
+    warnings,
+)
 from tests.support.scripted_model import reported
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -173,20 +180,22 @@ def test_a_spent_budget_denies_tools_and_refuses_the_next_prompt_until_extended(
 ) -> None:
     session_id = place.begin(budget=2_000)
     place.model.script.add(
-        {"tools": [shell_tool("touch first")], "usage": {"input": 2_500, "output": 50}},
+        {"tools": [shell_tool("touch first")], "usage": {"input": 1_650, "output": 50}},
+        {"tools": [shell_tool("touch second")], "usage": {"input": 400, "output": 50}},
         {"text": "stopped"},
     )
     place.codex("Work")
-    assert not (place.project / "first").exists()
-    assert len(place.model.requests) == 2
+    assert [(place.project / one).exists() for one in ("first", "second")] == [True, False]
+    assert len(place.model.requests) == 3
+    assert warnings(place.model.requests[1]) == 1
     session = place.session(session_id)
     assert session.state is SessionState.PAUSED
     assert "the budget is spent" in str([entry.details for entry in session.history])
 
     place.codex("Go on")
-    assert len(place.model.requests) == 2
+    assert len(place.model.requests) == 3
 
     place.open(session_id).extend_budget(100_000)
     place.codex("Go on")
-    assert len(place.model.requests) == 3
+    assert len(place.model.requests) == 4
     assert "stopped" in json.dumps(place.model.requests[-1]) or briefings(place.model.requests[-1])

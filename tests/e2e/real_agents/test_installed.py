@@ -188,6 +188,61 @@ def test_a_question_from_inside_claude_code_outlives_a_compaction(place: Workpla
     assert actions.index("agent_compacted") < actions.index("question_answered")
 
 
+def test_a_question_from_inside_opencode_outlives_a_compaction(place: Workplace) -> None:
+    place.configure_opencode(context=100_000)
+    session_id = place.begin(goal="Count", budget=1_000_000)
+    agentforge(place, "install", "opencode")
+    call = {"name": "agentforge_ask_user_questions", "input": {**QUESTION, "non_blocking": True}}
+    place.model.script.when("anchored summary", {"text": "SUMMARY"})
+    asked = {"tools": [call], "usage": {"input": 98_000, "output": 10}}
+    place.model.script.when('"name": "agentforge_ask_user', asked, {"text": "asked"})
+    place.opencode("Ask")
+    briefed = [one for one in place.model.requests if briefings(one)][-1]
+    assert f"question {_question(place)}: Which database?" in json.dumps(briefed["system"])
+    assert "SUMMARY" in json.dumps(briefed)
+
+    agentforge(place, "answer", _question(place), "--select", "SQLite")
+    call = {"name": "agentforge_get_answered_questions", "input": {"session_id": _question(place)}}
+    fetch = {"tools": [call]}
+    place.model.script.when('"name": "agentforge_get_answered', fetch, {"text": "noted"})
+    place.opencode("Go on", "--continue")
+    assert "SQLite" in json.dumps(place.model.requests[-1]["messages"][-1])
+    assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
+
+
+def test_a_question_from_inside_gemini_outlives_a_compression(place: Workplace) -> None:
+    """The gate makes the second message, before which the program compresses."""
+    place.configure_gemini()
+    (place.project / ".agentforge" / "config.toml").write_text(
+        "[agents]\ngate = true\n[gate]\ncommand = \"sh -c 'test -f fixed'\"\n"
+    )
+    session_id = place.begin(goal="Count", budget=2_000_000)
+    agentforge(place, "install", "gemini")
+    summary = {"text": "<state_snapshot>SUMMARY</state_snapshot>"}
+    place.model.script.when("Generate a new <state_snapshot>", summary)
+    place.model.script.when("Critically evaluate the <state_snapshot>", summary)
+    ask, fetch = (f"mcp_agentforge_{one}_questions" for one in ("ask_user", "get_answered"))
+    place.model.script.when(
+        f'"name": "{ask}"',
+        {"tools": [{"name": ask, "input": {**QUESTION, "non_blocking": True}}]},
+        {"text": "Asked; nothing else is left.", "usage": {"input": 900_000, "output": 500}},
+        {"tools": [{"name": "write_file", "input": {"file_path": "fixed", "content": "x"}}]},
+        {"text": "Now it is"},
+    )
+    place.gemini("Ask")
+    waiting = _question(place)[:8]
+    after = [one for one in place.model.requests if one.get("tools")][2]
+    assert "SUMMARY" in json.dumps(after)
+    assert f"question {waiting}: Which database?" in json.dumps(after)
+
+    agentforge(place, "answer", waiting, "--select", "SQLite")
+    call = {"name": fetch, "input": {"session_id": waiting}}
+    place.model.script.when(f'"name": "{fetch}"', {"tools": [call]}, {"text": "noted"})
+    place.gemini("Go on", "--resume", "latest")
+    assert "SQLite" in json.dumps(place.model.requests[-1]["contents"][-1])
+    assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
+
+
 @pytest.mark.parametrize("name", ["gemini", "opencode"])
 def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes_again(
     place: Workplace, name: str
@@ -201,24 +256,13 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
         place.gemini("/agentforge:budget")
     session_id = place.begin(goal="Count")
     prefix = "mcp_agentforge_" if is_gemini else "agentforge_"
-    options = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
-    question = {"prompt": "Which database?", "title": "Database", "options": options}
     decided = {"session_id": session_id, "action": "decided", "details": "Bytes, not words."}
     tools = [
         {"name": f"{prefix}session_record", "input": decided},
-        {"name": f"{prefix}ask_user_questions", "input": {"questions": [question]}},
+        {"name": f"{prefix}ask_user_questions", "input": QUESTION},
     ]
     place.model.script.when(f'"name": "{prefix}ask_user', {"tools": tools}, {"text": "noted"})
-    process = place.start([program(name), *_COMMANDS[name]])
-    try:
-        questions = place.project / ".agentforge" / "questions"
-        wait_until(lambda: process.poll() is not None or _asked(questions), patience_s=PATIENCE_S)
-        agentforge(place, "answer", *_asked(questions), "--select", "SQLite")
-        out, _ = process.communicate(timeout=200)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    out = _answered(place, place.start([program(name), *_COMMANDS[name]]))
     assert "noted" in out
     asked = [one for one in place.model.requests if one.get("tools")]
     assert "tell me in one line how many" in json.dumps(asked[0])
@@ -226,6 +270,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     assert "SQLite" in json.dumps(asked[-1].get("messages", asked[-1].get("contents"))[-1])
     recorded = [e.details for e in place.session(session_id).history if e.action == "decided"]
     assert recorded == ["Bytes, not words."]
+    assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
 
     agentforge(place, "uninstall", name)
     left = {path for path in _files(place.home) - before if "agentforge" in path.lower()}
@@ -265,10 +310,6 @@ _COMMANDS = {
 }
 
 
-def _asked(questions: Path) -> list[str]:
-    return [one.parent.name for one in questions.glob("[!.]*/request.json")]
-
-
 def _files(folder: Path) -> set[str]:
     return {str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()}
 
@@ -286,10 +327,9 @@ def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
 def _answered(place: Workplace, process: subprocess.Popen[str]) -> str:
     """Answer the question as soon as the program has asked it, and return what it prints."""
     try:
-        while process.poll() is None and not _questions(place):
-            continue
+        wait_until(lambda: process.poll() is not None or _asked(place), patience_s=PATIENCE_S)
         agentforge(place, "answer", _question(place), "--select", "SQLite")
-        out, _ = process.communicate(timeout=200)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -297,11 +337,16 @@ def _answered(place: Workplace, process: subprocess.Popen[str]) -> str:
     return out
 
 
-def _questions(place: Workplace) -> list[str]:
-    listed = json.loads(agentforge(place, "history", "--json"))
-    return [one["session_id"] for one in listed["sessions"]]
+def _asked(place: Workplace) -> list[str]:
+    questions = place.project / ".agentforge" / "questions"
+    return [one.parent.name for one in questions.glob("[!.]*/request.json")]
 
 
 def _question(place: Workplace) -> str:
-    (found,) = _questions(place)
+    (found,) = _asked(place)
     return found
+
+
+def _of_questions(place: Workplace, session_id: str) -> list[str]:
+    actions = [entry.action for entry in place.session(session_id).history]
+    return [one for one in actions if one.startswith("question_")]

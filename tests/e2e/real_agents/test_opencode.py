@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -206,40 +205,31 @@ class Server:
     """`opencode serve` in the model's network, and the calls of its interface."""
 
     def __init__(self, place: Workplace) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
         self._prefix = place.model.network.prefix
-        command = [program("opencode"), "serve", "--port", str(self._port)]
-        self._process = place.start(command)
+        self._process = place.start([program("opencode"), "serve", "--port", "0"])
+        self._url = ""
+
+    def wait_until_ready(self) -> None:
+        """Read where it listens: a request before it says so would wait for ever."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("opencode server listening on "):
+                self._url = line.split()[-1]
+                return
+        raise AssertionError(f"it ended: {self._process.communicate()}")
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        return self._call(path, json.dumps(body))
-
-    def get(self, path: str) -> Any:
-        return self._call(path, "")
-
-    def _call(self, path: str, body: str) -> Any:
         code = (
             "import sys, urllib.request as r\n"
             "url, body = sys.argv[1:]\n"
             "head = {'Content-Type': 'application/json'}\n"
-            "request = r.Request(url, body.encode() or None, head)\n"
+            "request = r.Request(url, body.encode(), head)\n"
             "sys.stdout.write(r.urlopen(request, timeout=200).read().decode())\n"
         )
-        url = f"http://127.0.0.1:{self._port}{path}"
-        words = [*self._prefix, sys.executable, "-I", "-c", code, url, body]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ConnectionError(done.stderr[-500:])
+        words = [sys.executable, "-I", "-c", code, self._url + path, json.dumps(body)]
+        done = subprocess.run([*self._prefix, *words], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-500:]
         return json.loads(done.stdout) if done.stdout else None
-
-    def is_ready(self) -> bool:
-        try:
-            self.get("/session")
-        except ConnectionError:
-            return False
-        return True
 
     def stop(self) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)
@@ -250,7 +240,7 @@ class Server:
 def server(place: Workplace) -> Iterator[Server]:
     server = Server(place)
     try:
-        wait_until(server.is_ready, patience_s=PATIENCE_S)
+        server.wait_until_ready()
         yield server
     finally:
         server.stop()

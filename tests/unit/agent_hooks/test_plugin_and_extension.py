@@ -10,6 +10,14 @@ import pytest
 
 from agentforge_sessions.agent_hooks.handler import handle
 from agentforge_sessions.harness import SessionState
+from agentforge_sessions.questions.formatting import (
+    format_header,
+    format_inactive,
+    format_pending,
+    format_rejected,
+    format_rejection,
+    format_submission,
+)
 from tests.support.agent_conversations import (
     Conversation,
     GeminiConversation,
@@ -251,3 +259,104 @@ def test_events_of_another_shape_have_no_answer(
     project.begin()
     named = {**payload, "session_id": "conversation-1", "cwd": str(project.folder)}
     assert handle(program, named, {}, clock=project.clock) is None
+
+
+# ----------------------------------------------------------------------------------- the questions
+
+QUESTION = "3d29115a-671d-419e-921d-853ff24da2de"
+ASKED = {"questions": [{"prompt": "Which database?", "title": "Database", "options": []}]}
+WAITS = "## Waiting for a person's answer\n- question {}: Which database?"
+
+
+def opencode_asks(talk: OpencodeConversation, status: str, text: str, tool: str) -> None:
+    answer = {"session_id": QUESTION, "status": status, "text": text}
+    talk.hook(
+        "tool.execute.after",
+        tool_name=f"agentforge_{tool}",
+        tool_input=ASKED,
+        tool_response={"content": [], "structuredContent": answer},
+    )
+
+
+def gemini_asks(talk: GeminiConversation, text: str, tool: str = "get_answered_questions") -> None:
+    """Call the hook after a tool: the program has its text alone, once for the model."""
+    told = {"llmContent": [{"text": f"<untrusted_context>\n{text}\n</untrusted_context>"}]}
+    talk.hook(
+        "AfterTool",
+        tool_name=f"mcp_agentforge_{tool}",
+        tool_input=ASKED,
+        tool_response={**told, "returnDisplay": text},
+    )
+
+
+def test_a_question_that_waits_is_in_the_briefing_of_opencode_until_it_is_answered(
+    project: Project, opencode: OpencodeConversation
+) -> None:
+    session_id = project.begin()
+    opencode.start()
+    opencode_asks(opencode, "pending", "", "ask_user_questions")
+    assert WAITS.format(QUESTION) in opencode.start("compact")
+    opencode_asks(opencode, "completed", "Database: SQLite", "get_answered_questions")
+    briefing = opencode.start("compact")
+    assert "Waiting for" not in briefing
+    assert "Database: SQLite" in briefing
+    actions = project.actions(session_id)
+    assert (actions.count("question_asked"), actions.count("question_answered")) == (1, 1)
+
+
+def test_a_question_that_waits_is_in_the_briefing_of_gemini_until_it_is_answered(
+    project: Project, gemini: GeminiConversation
+) -> None:
+    """By the beginning of its id, by which it is fetched too."""
+    session_id = project.begin()
+    gemini.start()
+    gemini_asks(gemini, format_submission(QUESTION, 1), "ask_user_questions")
+    gemini_asks(gemini, format_pending(QUESTION))
+    assert WAITS.format(QUESTION[:8]) in gemini.start("resume")
+    answered = "\n\nHere are the user's answers:\n\n1. Which database?\n→ SQLite"
+    gemini_asks(gemini, f"{format_header(QUESTION, 1)}{answered}")
+    assert "Waiting for" not in gemini.start("resume")
+    actions = project.actions(session_id)
+    assert (actions.count("question_asked"), actions.count("question_answered")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        (format_rejected(QUESTION, "no"), "question_rejected"),
+        (format_rejection("no", session_id=QUESTION, question_count=1), "question_rejected"),
+        (format_inactive(QUESTION, "timed_out"), "question_timed_out"),
+    ],
+)
+def test_a_question_of_gemini_that_ends_without_an_answer_waits_no_more(
+    project: Project, gemini: GeminiConversation, text: str, ended: str
+) -> None:
+    session_id = project.begin()
+    gemini.start()
+    gemini_asks(gemini, format_submission(QUESTION, 1), "ask_user_questions")
+    gemini_asks(gemini, text)
+    assert project.actions(session_id)[-1] == ended
+
+
+def test_a_question_that_gemini_asked_is_the_same_where_another_program_fetches_it(
+    project: Project, gemini: GeminiConversation, opencode: OpencodeConversation
+) -> None:
+    session_id = project.begin()
+    gemini.start()
+    gemini_asks(gemini, format_submission(QUESTION, 1), "ask_user_questions")
+    opencode.start()
+    opencode_asks(opencode, "completed", "Database: SQLite", "get_answered_questions")
+    assert "Waiting for" not in gemini.start("resume")
+    actions = project.actions(session_id)
+    assert (actions.count("question_asked"), actions.count("question_answered")) == (1, 1)
+
+
+@pytest.mark.parametrize("response", [None, 3, "x", {"returnDisplay": 3}, {"returnDisplay": "no"}])
+def test_what_says_nothing_of_a_question_is_not_recorded(
+    project: Project, gemini: GeminiConversation, response: object
+) -> None:
+    session_id = project.begin()
+    gemini.start()
+    tool = "mcp_agentforge_ask_user_questions"
+    gemini.hook("AfterTool", tool_name=tool, tool_input=ASKED, tool_response=response)
+    assert project.actions(session_id) == ["session_created", "agent_started"]

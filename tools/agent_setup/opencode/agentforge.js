@@ -53,6 +53,13 @@ function filesOf(tool, args, metadata) {
     .map((one) => ({ path: one?.movePath ?? one?.filePath, created: one?.type === "add" }))
 }
 
+// What a call of our own question tools was told; the hook knows which question it is about.
+function questionOf(tool, args, output) {
+  if (!/_(ask_user|get_answered)_questions$/.test(tool) || !output?.structuredContent) return {}
+  const { structuredContent } = output
+  return { tool_name: tool, tool_input: { questions: args?.questions }, tool_response: { structuredContent } }
+}
+
 // One conversation of a person with opencode; its subagents' sessions belong to it.
 class Conversation {
   constructor(id, directory) {
@@ -236,7 +243,9 @@ export const AgentForge = async ({ client, directory }) => {
     },
     "tool.execute.after": async ({ tool, sessionID, args }, output) => {
       const files = filesOf(tool, args, output?.metadata).filter((one) => typeof one.path === "string")
-      if (files.length) await (await begun(sessionID)).tell("tool.execute.after", { files })
+      const question = questionOf(tool, args, output)
+      if (files.length || question.tool_name)
+        await (await begun(sessionID)).tell("tool.execute.after", { files, ...question })
     },
     "experimental.session.compacting": async ({ sessionID }) => {
       const talk = await begun(sessionID)
