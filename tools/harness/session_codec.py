@@ -10,14 +10,13 @@ docs/session-format.md describes the format for people. The module is longer tha
 two directions of one form are easier to keep alike side by side.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from ..identifiers import SESSION_ID_PATTERN
 from .entry_data import NO_DATA
@@ -257,8 +256,12 @@ SOUND_HEAD_RE: Final = _head_pattern(
 """What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionHead:
+def _head_in(text: str) -> re.Match[str] | None:
+    """What `HEAD_RE` finds: the sound heads are some of its own, and by then compiled mostly."""
+    return SOUND_HEAD_RE.match(text) or HEAD_RE.match(text)
+
+
+class SessionHead(NamedTuple):
     """What stands before the lists of a session's file: enough to list and to clean up.
 
     Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
@@ -278,7 +281,7 @@ class SessionHead:
     tokens_used: int
 
     @classmethod
-    def of(cls, session: SessionContext) -> SessionHead:
+    def of(cls, session: SessionContext) -> Self:
         """Take the head of a session that was read whole."""
         budget = session.token_budget
         return cls(
@@ -288,7 +291,7 @@ class SessionHead:
         )
 
 
-_OWN_FIELDS: Final = tuple(one.name for one in fields(SessionHead))[:-2]
+_OWN_FIELDS: Final = SessionHead._fields[:-2]
 """The fields of a head that a session has under the same names."""
 
 
@@ -361,8 +364,7 @@ def _is_in_order(head: SessionHead) -> bool:
     return head.state.is_terminal and head.created_at <= min(head.updated_at, ended)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStamp:
+class SessionStamp(NamedTuple):
     """What a save compares with the stored session before it replaces it.
 
     Attributes: as those of `SessionContext`.
@@ -379,7 +381,7 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
     Returns:
         The stamp, or None if the file does not begin as we write it.
     """
-    match = HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+    match = _head_in(data.decode("utf-8", "surrogateescape"))
     if match is None:
         return None
     try:
@@ -479,7 +481,7 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
     """
     if not is_plain(data, text):
         raise NotOurs
-    match = HEAD_RE.match(text)
+    match = _head_in(text)
     if match is None or text.find("\nartifacts:", match.end(), match.end() + _GOAL_SPAN) < 0:
         raise NotOurs
     goal = _GOAL_RE.match(text, match.end())

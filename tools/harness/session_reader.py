@@ -3,16 +3,15 @@
 The module is long because each way to look must agree with the others on what is a session.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import errno
 import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..durable import (
     DurableError,
@@ -40,17 +39,17 @@ from .session_layout import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 """Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
-ATTACHMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""The names that a file beside a session may have."""
-INHERITED: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}")
-"""The names of what a fork takes along: some of it is in a folder."""
+# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""The regular expression of the names that a file beside a session may have."""
+INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
+"""That of what a fork takes along: some of it is in a folder."""
 
 _CACHED_PLACES: Final = 1024
-_PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(NamedTuple):
     """A session as a listing shows it.
 
     Attributes:
@@ -69,8 +68,7 @@ class SessionSummary:
         return self.head.session_id
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableSession:
+class UnreadableSession(NamedTuple):
     """A session that is there and can't be read.
 
     Attributes:
@@ -227,7 +225,7 @@ class SessionReader:
             ReadError: It is no regular file, is too large, or the system refused.
         """
         directory = self.session_path(session_id).parent
-        if not ATTACHMENT.fullmatch(name):
+        if not re.fullmatch(ATTACHMENT, name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._read(directory / name)
 
@@ -250,7 +248,7 @@ class SessionReader:
                 inside = os.scandir(entry) if entry.is_dir(follow_symlinks=False) else [entry]
                 for file in inside:
                     name = os.path.relpath(file.path, directory)
-                    if file.is_file(follow_symlinks=False) and INHERITED.fullmatch(name):
+                    if file.is_file(follow_symlinks=False) and re.fullmatch(INHERITED, name):
                         content = self._read(directory / name)
                         if content is not None:
                             found[name] = content
@@ -409,7 +407,7 @@ class SessionReader:
             SessionNotFound: It fits none.
             AmbiguousSessionId: It fits several.
         """
-        if not _PART_OF_AN_ID.fullmatch(shortened):
+        if not re.fullmatch(_PART_OF_AN_ID, shortened):
             raise InvalidSessionId(shortened)
         fitting = completions(shortened, self.list_sessions())
         if not fitting:
