@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     import logging
@@ -82,11 +82,12 @@ def bound_fields(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
-class _Configuration(NamedTuple):
+class _Configuration:
     """How structlog is to be configured once an event is heard."""
 
-    configure: Callable[[], None]
-    minimum: int
+    def __init__(self, configure: Callable[[], None], minimum: int) -> None:
+        self.configure: Final = configure
+        self.minimum: Final = minimum
 
 
 class _Pending:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -177,20 +178,40 @@ def test_on_a_full_disk_a_spent_budget_stops_the_agent_all_the_same(project: Pro
     assert (code, json.loads(out)["continue"]) == (0, False)
 
 
-def test_the_hook_loads_nothing_that_takes_long(project: Project) -> None:
-    project.begin()
+TAKES_LONG: Final = (
+    *("attr", "attrs", "rich", "structlog", "typer", "wasmtime", "yaml"),
+    *("ast", "asyncio", "dis", "inspect", "logging", "shutil", "subprocess", "tempfile"),
+)
+
+
+@pytest.mark.parametrize(
+    ("event", "fields"),
+    [
+        ("SessionStart", {"source": "resume"}),
+        ("UserPromptSubmit", {"prompt": "Go on"}),
+        ("PreToolUse", {"tool_name": "Bash", "tool_input": {}}),
+        ("Stop", {"last_assistant_message": "Done."}),
+    ],
+)
+def test_the_hook_loads_nothing_that_takes_long(
+    project: Project, event: str, fields: dict[str, object]
+) -> None:
+    """What is asked for, but not used, is not loaded: it has the class of a module to be loaded."""
+    session_id = project.begin()
     talk = Conversation(project)
-    payload = json.dumps(talk.payload("SessionStart", source="startup")).encode()
+    talk.start()
+    talk.spend(100)
+    revision = project.session(session_id).revision
     program = (
-        "import sys, os\n"
+        "import sys, os, types\n"
         "def shown(code):\n"
-        "    names = {name.partition('.')[0] for name in sys.modules}\n"
-        "    heavy = {'attr', 'attrs', 'rich', 'structlog', 'typer', 'wasmtime', 'yaml'} & names\n"
-        "    sys.stderr.write(' '.join(sorted(heavy)))\n"
+        "    loaded = {n for n, one in sys.modules.items() if type(one) is types.ModuleType}\n"
+        f"    sys.stderr.write(' '.join(sorted(loaded & {set(TAKES_LONG)!r})))\n"
         "    sys.stderr.flush()\n"
         "    real(code)\n"
         "real, os._exit = os._exit, shown\n"
     ) + PROGRAM
-    code, out, err = run_hook(payload, "claude-code", program=program)
+    payload = json.dumps(talk.payload(event, **fields)).encode()
+    code, _, err = run_hook(payload, "claude-code", program=program)
     assert (code, err) == (0, b"")
-    assert out
+    assert project.session(session_id).revision > revision

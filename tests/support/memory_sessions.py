@@ -6,6 +6,7 @@ knows sessions by their ports alone.
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ STEPS: Final = "steps"
 
 
 def _step(name: str) -> str:
-    if not ATTACHMENT.fullmatch(name):
+    if not re.fullmatch(ATTACHMENT, name):
         raise ValueError(f"{name!r} can't be the name of a step")
     return f"{STEPS}/{name}"
 
@@ -139,7 +140,7 @@ class MemorySessions:
         for names, pattern in ((attachments, ATTACHMENT), (inherited, INHERITED)):
             for name in names:
                 ours = name.split("/")[0] in {SESSION_FILE, WORKSPACE, SNAPSHOTS}
-                if ours or not pattern.fullmatch(name):
+                if ours or not re.fullmatch(pattern, name):
                     raise ValueError(f"{name!r} can't be the name of an attachment")
         if session_id in self.shelf.documents:
             raise SessionIdTaken(session_id, path=self.where_is(session_id))
@@ -222,7 +223,7 @@ class MemorySessions:
 
     def read_attachment(self, session_id: str, name: str) -> bytes | None:
         validate_session_id(session_id)
-        if not ATTACHMENT.fullmatch(name):
+        if not re.fullmatch(ATTACHMENT, name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self.shelf.attachments.get(session_id, {}).get(name)
 
@@ -261,7 +262,7 @@ class MemorySessions:
                 yield SessionSummary(SessionHead.of(session), place, size)
 
     def resolve(self, shortened: str) -> str:
-        if not ATTACHMENT.fullmatch(f"x{shortened}") or not shortened or "." in shortened:
+        if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:
             raise InvalidSessionId(shortened)
         fitting = completions(shortened, self.list_sessions())
         if not fitting:

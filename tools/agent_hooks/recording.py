@@ -1,6 +1,6 @@
 """What an event of an agent program changes in its session; pure but for what it is given."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,6 +1,6 @@
 """Which session of ours a conversation of an agent program works on."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Mapping
 from datetime import datetime

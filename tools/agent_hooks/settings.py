@@ -1,6 +1,6 @@
 """What `[agents]` of the project's configuration says, read only where the file has it."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from pathlib import Path
 from typing import NamedTuple

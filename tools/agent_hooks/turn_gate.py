@@ -11,7 +11,6 @@ from ..harness.history_events import AgentGateJudged
 from ..harness.session_domain import SessionContext
 from .binding import Binding
 from .changes import change_session
-from .gate import run_gate
 from .messages import not_done
 from .recording import gates_since_prompt, kept_text
 from .settings import read_settings
@@ -32,9 +31,13 @@ def judge_turn(
     can't be run sends no agent on.
     """
     settings = read_settings(data_folder)
-    number = gates_since_prompt(session) + 1
-    if settings.gate is None or number > settings.gate_rounds:
+    if settings.gate is None:
         return NOTHING
+    number = gates_since_prompt(session) + 1
+    if number > settings.gate_rounds:
+        return NOTHING
+    from .gate import run_gate  # what runs programs takes longer to load than a turn to record
+
     result = run_gate(
         settings.gate,
         data_folder.parent,

@@ -1,6 +1,6 @@
 """What every agent program's event and answer come down to; pure, and quick to load."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Mapping
 from enum import Enum

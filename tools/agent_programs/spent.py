@@ -1,6 +1,6 @@
 """What a conversation has cost, as it is recorded; pure."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -40,7 +40,7 @@ _MARK: Final = ".new-"  # or a user's own file might pass for a leftover
 _SUFFIX: Final = ".tmp"
 _NAME_BYTES: Final = 200
 """How much of a file's name its temporary files carry: names may have 255 bytes."""
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
+_RANDOM_PART: Final = r"[A-Za-z0-9_-]{8,128}"
 _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
@@ -60,7 +60,7 @@ def is_temporary(entry: str, name: str) -> bool:
     return (
         entry.startswith(start)
         and entry.endswith(_SUFFIX)
-        and _TOKEN.fullmatch(entry[len(start) : -len(_SUFFIX)]) is not None
+        and re.fullmatch(_RANDOM_PART, entry[len(start) : -len(_SUFFIX)]) is not None
     )
 
 

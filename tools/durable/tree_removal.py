@@ -22,9 +22,8 @@ from .errors import RemovalError, WriteError
 from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 DISCARDED_PREFIX = ".discarded-"
-_DISCARDED = re.compile(
-    rf"{re.escape(DISCARDED_PREFIX)}(?:(?:new-)?[0-9a-f]{{1,32}}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
-)
+# Not compiled here: `re` keeps what it compiled, and most processes need it not.
+_DISCARDED: Final = r"\.discarded-(?:(?:new-)?[0-9a-f]{1,32}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
 
 
 def discard_tree(
@@ -94,7 +93,7 @@ def is_discarded(name: str) -> bool:
 
     All else that begins with the prefix stays.
     """
-    return _DISCARDED.fullmatch(name) is not None
+    return name.startswith(DISCARDED_PREFIX) and re.fullmatch(_DISCARDED, name) is not None
 
 
 def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[RemovalError]:

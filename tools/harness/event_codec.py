@@ -60,26 +60,26 @@ def _part(kind: type) -> Callable[[Any], Any]:
     return read
 
 
-_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "bool": _exactly(bool),
-    "bool | None": _exactly(bool, type(None)),
-    "int": _exactly(int),
-    "int | None": _exactly(int, type(None)),
-    "str": _exactly(str),
-    "str | None": _exactly(str, type(None)),
-    "float": _seconds,
-    "float | None": lambda value: None if value is None else _seconds(value),
-    "tuple[str, ...]": _each(_exactly(str)),
-    "tuple[PersonAnswer, ...]": _each(_part(PersonAnswer)),
-    "Mapping[str, int]": _counts,
-    "GateJudged | None": lambda value: None if value is None else _part(GateJudged)(value),
+_READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
+    bool: _exactly(bool),
+    bool | None: _exactly(bool, type(None)),
+    int: _exactly(int),
+    int | None: _exactly(int, type(None)),
+    str: _exactly(str),
+    str | None: _exactly(str, type(None)),
+    float: _seconds,
+    float | None: lambda value: None if value is None else _seconds(value),
+    tuple[str, ...]: _each(_exactly(str)),
+    tuple[PersonAnswer, ...]: _each(_part(PersonAnswer)),
+    Mapping[str, int]: _counts,
+    GateJudged | None: lambda value: None if value is None else _part(GateJudged)(value),
 }
 """How a field is read, by its annotation."""
 
 
 @cache
 def _fields(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    return tuple((one.name, _READERS[str(one.type)]) for one in fields(kind))
+    return tuple((one.name, _READERS[one.type]) for one in fields(kind))
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> Any:

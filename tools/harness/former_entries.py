@@ -30,11 +30,12 @@ from .history_events import (
     SessionPaused,
 )
 
-_ANSWERED: Final = re.compile(r"call (\d{1,9}): (\d{1,19}) tokens")
-_CHARGED: Final = re.compile(r"; (\d{1,19}) tokens(?:;|$)")
-_EXTENDED: Final = re.compile(r"by (\d{1,19}) ")
-_SECONDS: Final = re.compile(r"; (\d{1,9}\.\d\d) s(?:;|$)")
-_WAITING: Final = re.compile(r"waiting for an answer to question (\S+)(?: |$)")
+# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+_ANSWERED: Final = r"call (\d{1,9}): (\d{1,19}) tokens"
+_CHARGED: Final = r"; (\d{1,19}) tokens(?:;|$)"
+_EXTENDED: Final = r"by (\d{1,19}) "
+_SECONDS: Final = r"; (\d{1,9}\.\d\d) s(?:;|$)"
+_WAITING: Final = r"waiting for an answer to question (\S+)(?: |$)"
 
 
 def former_event(action: str, details: str) -> HistoryEvent | None:
@@ -52,12 +53,12 @@ def former_event(action: str, details: str) -> HistoryEvent | None:
 
 
 def _paused(details: str) -> HistoryEvent:
-    found = _WAITING.match(details)
+    found = re.match(_WAITING, details)
     return SessionPaused(reason=details or None, question_id=found[1] if found else None)
 
 
 def _answered(details: str) -> HistoryEvent:
-    found = _ANSWERED.match(details)
+    found = re.match(_ANSWERED, details)
     return AgentAnswered(
         call=int(found[1]) if found else None,
         tokens=int(found[2]) if found else 0,
@@ -67,14 +68,14 @@ def _answered(details: str) -> HistoryEvent:
 
 def _ended(kind: type[PhaseEnded]) -> Callable[[str], HistoryEvent]:
     def read(details: str) -> HistoryEvent:
-        found = _CHARGED.search(_first_line(details))
+        found = re.search(_CHARGED, _first_line(details))
         return kind(seconds=_seconds_in(details), tokens=int(found[1]) if found else 0)
 
     return read
 
 
 def _extended(details: str) -> HistoryEvent:
-    found = _EXTENDED.match(details)
+    found = re.match(_EXTENDED, details)
     return BudgetExtended(additional_tokens=int(found[1]) if found else 0)
 
 
@@ -141,7 +142,7 @@ def _read_answers(line: str) -> tuple[PersonAnswer, ...] | None:
 
 
 def _seconds_in(details: str) -> float | None:
-    found = _SECONDS.search(_first_line(details))
+    found = re.search(_SECONDS, _first_line(details))
     return None if found is None else float(found[1])
 
 

@@ -9,7 +9,7 @@ To add a field, give it a default: entries of earlier versions have none. `event
 into data and back. The module is long because the set is one and closed.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import json
 from collections.abc import Callable, Mapping
@@ -24,14 +24,14 @@ _WHERE_GIVEN: Final = {"omitted": True}
 """Marks a field that an entry's data has only where it is not None."""
 BUDGET_CAUSE: Final = "budget"
 """Why a session was paused whose budget is spent: the `cause` of its pause."""
-_events: Final[dict[str, type[HistoryEvent]]] = {}
+_events: Final[dict[str, type["HistoryEvent"]]] = {}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def _fields(kind: type[_Kind]) -> type[_Kind]:
     """Make a class a value of its fields.
 
-    Its methods are those of `HistoryEvent`: to have them generated for each of some forty classes
+    Its methods are those of `_Value`: to have them generated for each of some forty classes
     takes longer than all else that a command of one save loads.
     """
     return dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(kind)
@@ -53,16 +53,8 @@ def _event(action: str, *, log: str | None = None) -> Callable[[type[_Kind]], ty
 
 
 @_fields
-class HistoryEvent:
-    """Something that happened to a session.
-
-    Attributes:
-        action: The name of it in the history.
-        log_name: Its name in the log.
-    """
-
-    action: ClassVar[str]
-    log_name: ClassVar[str]
+class _Value:
+    """What is made of its fields by their names, compared by them, and never changed."""
 
     def __init__(self, **values: Any) -> None:
         for one in fields(self):
@@ -85,7 +77,7 @@ class HistoryEvent:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        assert isinstance(other, HistoryEvent)  # noqa: S101 # for the type checker
+        assert isinstance(other, _Value)  # noqa: S101 # for the type checker
         return self._values() == other._values()
 
     def __hash__(self) -> int:
@@ -101,6 +93,19 @@ class HistoryEvent:
     def __setstate__(self, values: tuple[Any, ...]) -> None:
         for one, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, one.name, value)
+
+
+@_fields
+class HistoryEvent(_Value):
+    """Something that happened to a session.
+
+    Attributes:
+        action: The name of it in the history.
+        log_name: Its name in the log.
+    """
+
+    action: ClassVar[str]
+    log_name: ClassVar[str]
 
     @property
     def sentence(self) -> str | None:
@@ -339,8 +344,8 @@ class AgentAnswered(HistoryEvent):
         return "; ".join(facts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateJudged:
+@_fields
+class GateJudged(_Value):
     """What a gate said of an attempt: a part of the event that ends the attempt.
 
     Attributes:
@@ -573,8 +578,8 @@ class AgentGateJudged(_OfAgent):
 # ------------------------------------------------------------------------------------ the questions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonAnswer:
+@_fields
+class PersonAnswer(_Value):
     """What a person answered to one question: a part of `QuestionAnswered`.
 
     Attributes:

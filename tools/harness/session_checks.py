@@ -26,8 +26,9 @@ MAX_GOAL_CHARS: Final = 4000
 MAX_COUNT: Final = 2**63 - 1
 """Largest token count, attempt or revision."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# Not compiled here: `re` keeps what it compiled, and most processes need neither.
+_SURROGATE: Final = "[\ud800-\udfff]"
+_CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 
 class InvalidSession(HarnessError, ValueError):
@@ -129,7 +130,7 @@ def text_fault(name: str, value: object, *, optional: bool, limit: int | None) -
     faults = []
     if limit is not None and len(value) > limit:
         faults.append(f"{name}: has {len(value):,} characters, {limit:,} are allowed")
-    if not value.isascii() and _SURROGATE.search(value):
+    if not value.isascii() and re.search(_SURROGATE, value):
         faults.append(f"{name}: holds a lone surrogate, which no file can hold as UTF-8")
     return faults
 
@@ -142,7 +143,7 @@ def name_fault(name: str, value: object, *, optional: bool) -> list[str]:
     if isinstance(value, str) and not faults:
         if not value.strip():
             faults.append(f"{name}: is empty")
-        elif _CONTROL.search(value):
+        elif re.search(_CONTROL, value):
             faults.append(f"{name}: {value!r} holds a control character or a line break")
     return faults
 
@@ -153,7 +154,7 @@ def _is_sound_name(value: str) -> bool:
     return (
         not text_fault("", value, optional=False, limit=MAX_NAME_CHARS)
         and bool(value.strip())
-        and not _CONTROL.search(value)
+        and (value.isprintable() or not re.search(_CONTROL, value))
     )
 
 

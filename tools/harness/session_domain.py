@@ -6,11 +6,11 @@ record in `session_entries`, the budget in `token_budget`, the checks in `sessio
 names are also found here. The module is long because a session is one entity with one set of rules.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Self
 
 from ..clock import as_utc, utc_now
 from ..identifiers import session_id_at
@@ -213,7 +213,7 @@ class SessionContext:
         goal: str | None = None,
         session_id: str | None = None,
         now: datetime | None = None,
-    ) -> SessionContext:
+    ) -> Self:
         """Begin a session: active, nothing spent, its creation in the history.
 
         Args:

@@ -3,12 +3,12 @@
 Both are values: checked when they are built, all that is wrong reported at once, and never changed.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 from .entry_data import NO_DATA, EntryData, freeze
 from .event_codec import NOTE, data_of, event_from
@@ -104,7 +104,7 @@ class SessionHistory:
         phase: str | None,
         *,
         details: str | None = None,
-    ) -> SessionHistory:
+    ) -> Self:
         """Make the entry of an event.
 
         Args:
@@ -120,9 +120,7 @@ class SessionHistory:
         return cls(timestamp, event.action, phase, text, data=data_of(event))
 
     @classmethod
-    def note(
-        cls, action: str, timestamp: datetime, phase: str | None, details: str | None
-    ) -> SessionHistory:
+    def note(cls, action: str, timestamp: datetime, phase: str | None, details: str | None) -> Self:
         """Make the entry of a caller's note, which is no event, whatever its action.
 
         Raises:

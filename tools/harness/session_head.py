@@ -1,18 +1,16 @@
 """A session as a listing shows it: its head, or why it can't be read; pure."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
-from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 from .errors import SessionCorrupted
 from .session_domain import SessionContext, SessionState
 
 
-@dataclass(frozen=True, slots=True)
-class SessionHead:
+class SessionHead(NamedTuple):
     """What stands before the lists of a session's file: enough to list and to clean up.
 
     Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
@@ -32,7 +30,7 @@ class SessionHead:
     tokens_used: int
 
     @classmethod
-    def of(cls, session: SessionContext) -> SessionHead:
+    def of(cls, session: SessionContext) -> Self:
         """Take the head of a session that was read whole."""
         budget = session.token_budget
         return cls(
@@ -42,12 +40,11 @@ class SessionHead:
         )
 
 
-OWN_FIELDS: Final = tuple(one.name for one in fields(SessionHead))[:-2]
+OWN_FIELDS: Final = SessionHead._fields[:-2]
 """The fields of a head that a session has under the same names."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
+class SessionSummary(NamedTuple):
     """A session as a listing shows it.
 
     Attributes:
@@ -66,8 +63,7 @@ class SessionSummary:
         return self.head.session_id
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableSession:
+class UnreadableSession(NamedTuple):
     """A session that is there and can't be read.
 
     Attributes:

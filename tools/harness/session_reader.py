@@ -58,13 +58,14 @@ __all__ = [
     "read_head",
 ]
 
-ATTACHMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-"""The names that a file beside a session may have."""
-INHERITED: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}")
-"""The names of what a fork takes along: some of it is in a folder."""
+# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""The regular expression of the names that a file beside a session may have."""
+INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
+"""That of what a fork takes along: some of it is in a folder."""
 
 _CACHED_PLACES: Final = 1024
-_PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
 
 
 def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
@@ -246,7 +247,7 @@ class SessionReader:
             ReadError: It is no regular file, is too large, or the system refused.
         """
         directory = self.session_path(session_id).parent
-        if not ATTACHMENT.fullmatch(name):
+        if not re.fullmatch(ATTACHMENT, name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._read(directory / name)
 
@@ -269,7 +270,7 @@ class SessionReader:
                 inside = os.scandir(entry) if entry.is_dir(follow_symlinks=False) else [entry]
                 for file in inside:
                     name = os.path.relpath(file.path, directory)
-                    if file.is_file(follow_symlinks=False) and INHERITED.fullmatch(name):
+                    if file.is_file(follow_symlinks=False) and re.fullmatch(INHERITED, name):
                         content = self._read(directory / name)
                         if content is not None:
                             found[name] = content
@@ -302,7 +303,7 @@ class SessionReader:
 
     def _step_path(self, session_id: str, name: str) -> Path:
         folder = self.session_directory(session_id) / STEPS
-        if not ATTACHMENT.fullmatch(name):
+        if not re.fullmatch(ATTACHMENT, name):
             raise ValueError(f"{name!r} can't be the name of a step")
         return folder / name
 
@@ -492,7 +493,7 @@ class SessionReader:
             SessionNotFound: It fits none.
             AmbiguousSessionId: It fits several.
         """
-        if not _PART_OF_AN_ID.fullmatch(shortened):
+        if not re.fullmatch(_PART_OF_AN_ID, shortened):
             raise InvalidSessionId(shortened)
         fitting = completions(shortened, self.list_sessions())
         if not fitting:

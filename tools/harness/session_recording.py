@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -12,7 +12,7 @@ from ..durable import ReadError, WriteError
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .session_checks import storable
-from .session_domain import MAX_PATH_CHARS, SessionContext, SessionState
+from .session_domain import MAX_PATH_CHARS, SessionContext
 from .session_events import SessionEvents
 
 if TYPE_CHECKING:
@@ -54,34 +54,19 @@ def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attem
     raise ValueError(f"attempts: expected 1 or more, got {attempts}")
 
 
-@dataclass(frozen=True, slots=True)
 class _Snapshot:
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
 
-    state: SessionState
-    updated_at: datetime
-    completed_at: datetime | None
-    current_phase: str | None
-    attempt_number: int
-    total_budget: int
-    tokens_used: int
-    artifacts: int
-    history: int
-
-    @classmethod
-    def of(cls, session: SessionContext) -> _Snapshot:
-        budget = session.token_budget
-        return cls(
-            session.state,
-            session.updated_at,
-            session.completed_at,
-            session.current_phase,
-            session.attempt_number,
-            budget.total_budget,
-            budget.tokens_used,
-            len(session.artifacts),
-            len(session.history),
-        )
+    def __init__(self, session: SessionContext) -> None:
+        self.state: Final = session.state
+        self.updated_at: Final = session.updated_at
+        self.completed_at: Final = session.completed_at
+        self.current_phase: Final = session.current_phase
+        self.attempt_number: Final = session.attempt_number
+        self.total_budget: Final = session.token_budget.total_budget
+        self.tokens_used: Final = session.token_budget.tokens_used
+        self.artifacts: Final = len(session.artifacts)
+        self.history: Final = len(session.history)
 
     def restore(self, session: SessionContext) -> None:
         session.state = self.state
@@ -144,7 +129,7 @@ class SessionChanges:
             SessionConflict: Another worker saved the session since.
             WriteError: It could not be saved; what is `visible` is not taken back.
         """
-        snapshot = _Snapshot.of(session)
+        snapshot = _Snapshot(session)
         try:
             yield
             self.save(session)

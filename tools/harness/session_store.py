@@ -536,14 +536,14 @@ class _Writer:
         return self._stamp if data.startswith(self._head) else None
 
 
-def _checked(files: Mapping[str, bytes], names: re.Pattern[str]) -> dict[str, bytes]:
+def _checked(files: Mapping[str, bytes], names: str) -> dict[str, bytes]:
     """Return files to put beside a session.
 
     Raises:
         ValueError: One has a name that none of them may have.
     """
     for name in files:
-        if not names.fullmatch(name) or name.split("/")[0] in _NO_ATTACHMENTS:
+        if not re.fullmatch(names, name) or name.split("/")[0] in _NO_ATTACHMENTS:
             raise ValueError(f"{name!r} can't be the name of an attachment")
     return dict(files)
 

@@ -32,8 +32,10 @@ _RAW: Final = (
     "\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     "\U00010000-\U0001fffd\U00020000-\U0010fffd"
 )
-_ESCAPED_ASCII_RE: Final = re.compile(r'["\\]|[^ -~]')
-_UNPRINTABLE_ASCII_RE: Final = re.compile(r"[^\n\t -~]")
+
+# Not compiled here, but where a text needs it: `re` keeps what it compiled.
+_ESCAPED_ASCII: Final = r'["\\]|[^ -~]'
+_UNPRINTABLE_ASCII: Final = r"[^\n\t -~]"
 
 
 @cache
@@ -48,11 +50,11 @@ def _unprintable_re() -> re.Pattern[str]:
 
 
 def _escape_all(text: str) -> str:
-    return (_ESCAPED_ASCII_RE if text.isascii() else _escaped_re()).sub(_escape, text)
+    return re.sub(_ESCAPED_ASCII if text.isascii() else _escaped_re(), _escape, text)
 
 
 def _is_printable(text: str) -> bool:
-    return not (_UNPRINTABLE_ASCII_RE if text.isascii() else _unprintable_re()).search(text)
+    return not re.search(_UNPRINTABLE_ASCII if text.isascii() else _unprintable_re(), text)
 
 
 _SHORT_ESCAPES: Final = {
@@ -66,7 +68,7 @@ _SHORT_ESCAPES: Final = {
 }
 _INDICATOR: Final = "2"
 """By how much a literal block is indented more than the field that it is the value of."""
-_LONG_BLANKS_RE: Final = re.compile(r"(?m)^[ \t]+$")
+_LONG_BLANKS: Final = r"(?m)^[ \t]+$"
 
 
 def _needs_indicator(text: str) -> bool:
@@ -77,7 +79,7 @@ def _needs_indicator(text: str) -> bool:
     if text[0] in " \t\n":
         return True
     possible = " \n" in text or "\t\n" in text or text.endswith((" ", "\t"))
-    return possible and _LONG_BLANKS_RE.search(text) is not None
+    return possible and re.search(_LONG_BLANKS, text) is not None
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -187,9 +189,7 @@ NAME: Final = f"(?:{PLAIN}|{_QUOTED})"
 BLOCK: Final = r"\|2?[-+]?\n(?:%s[^\n]*+\n|\n++)++"
 TIME: Final = r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"'
 COUNT: Final = r"(?:0|[1-9][0-9]{0,18})"
-_UNESCAPE_RE: Final = re.compile(
-    r'\\(?:(["\\ntr0e])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))'
-)
+_UNESCAPE: Final = r'\\(?:(["\\ntr0e])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))'
 _LONG_ESCAPES: Final = {short[1]: plain for plain, short in _SHORT_ESCAPES.items()}
 _PLAIN_BYTES: Final = bytes([9, 10, *range(0x20, 0x7F)])
 
@@ -214,7 +214,7 @@ def decode_text(scalar: str) -> str | None:
     """Read a plain or quoted text, or null, back; `NotOurs` if it is spelled otherwise."""
     if scalar[0] == '"':
         inner = scalar[1:-1]
-        return _UNESCAPE_RE.sub(_unescape, inner) if "\\" in inner else inner
+        return re.sub(_UNESCAPE, _unescape, inner) if "\\" in inner else inner
     if scalar == "null":
         return None
     if scalar.lower() in _RESERVED:

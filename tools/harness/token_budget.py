@@ -1,9 +1,9 @@
 """How many tokens a session may cost and has cost; pure."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from .history_events import BudgetCrossed, LimitCrossed, WarningCrossed
 from .session_checks import check, count_fault
@@ -12,8 +12,7 @@ DEFAULT_TOKEN_BUDGET: Final = 100_000
 WARNING_PERCENT: Final = 80.0
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetState:
+class BudgetState(NamedTuple):
     """A token budget at one moment. As a condition it is whether 80 % or more is spent.
 
     Attributes:

@@ -10,6 +10,9 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
 from typing import Any, Final
 
 MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
@@ -59,9 +62,26 @@ def _remark(text: str) -> None:
         return
 
 
+class LoadedWhenUsed:
+    """Has `inspect` load by the first use of it, not by its import: `dataclasses` imports it.
+
+    What that needs it for, none of our classes has; loading it takes as long as Python's own start.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how the module is loaded; None for every other one."""
+        spec = PathFinder.find_spec(name, path, target) if name == "inspect" else None
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
 def main() -> None:
     """Run the command of this process; it ends at once, without taking apart what it loaded."""
     gc.disable()  # it ends before there is anything worth collecting
+    sys.meta_path.insert(0, LoadedWhenUsed())
     try:
         data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
     except (OSError, ValueError, AttributeError):
