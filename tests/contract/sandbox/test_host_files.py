@@ -317,6 +317,8 @@ def test_operations_that_do_not_fit_what_is_there(root: Directory) -> None:
         "no link": number_of(root.read_link, b"f"),
         "link to a directory": number_of(root.link, b"d", root, b"h", follow=False),
         "link over": number_of(root.link, b"f", root, b"d/f", follow=False),
+        "link with a slash": number_of(root.link, b"f", root, b"g/", follow=False),
+        "link over with a slash": number_of(root.link, b"f", root, b"e/", follow=False),
     } == {
         "mkdir over": "EEXIST",
         "mkdir below nothing": "ENOENT",
@@ -337,6 +339,8 @@ def test_operations_that_do_not_fit_what_is_there(root: Directory) -> None:
         "no link": "EINVAL",
         "link to a directory": "EPERM",
         "link over": "EEXIST",
+        "link with a slash": "ENOENT",
+        "link over with a slash": "EEXIST",
     }
 
 

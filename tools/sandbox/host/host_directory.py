@@ -153,7 +153,7 @@ class HostDirectory(WithoutContent):
 
     def make_directory(self, path: bytes) -> None:
         """Make a directory."""
-        with self._making(path) as place:
+        with self._making(path, directory=True) as place:
             self._calls.mkdir(place.name, 0o777, dir_fd=place.directory)
             self.tree.meter.count_entries(1)
 
@@ -180,8 +180,6 @@ class HostDirectory(WithoutContent):
         if target.startswith(b"/"):
             raise refusal(errno.EPERM)
         with self._making(path) as place:
-            if place.must_be_directory:
-                raise refusal(errno.ENOENT)
             if self.tree.resolver.would_lead_out(place, target):
                 raise refusal(errno.EPERM)
             self._calls.symlink(target, place.name, dir_fd=place.directory)
@@ -289,12 +287,14 @@ class HostDirectory(WithoutContent):
         return self.tree.resolver.locate(self.start, path)
 
     @contextlib.contextmanager
-    def _making(self, path: bytes) -> Iterator[Place]:
-        """The place of something new, for which there is room."""
+    def _making(self, path: bytes, *, directory: bool = False) -> Iterator[Place]:
+        """The place of something new, for which there is room; a slash ends a directory's path."""
         self.tree.require_writable()
         with self.tree.resolver.locate(self.start, path, making=True) as place:
             if place.is_directory_itself or place.look() is not None:
                 raise refusal(errno.EEXIST)
+            if place.must_be_directory and not directory:
+                raise refusal(errno.ENOENT)
             self.tree.meter.allow_entry()
             yield place
 

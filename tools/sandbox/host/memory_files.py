@@ -128,7 +128,7 @@ class MemoryDirectory(MemoryNode):
 
     def make_directory(self, path: bytes) -> None:
         """Make a directory."""
-        parent, name = self._new(path)
+        parent, name = self._new(path, directory=True)
         parent.put(name, MemoryDirectory(self.tree, parent, name))
 
     def remove_directory(self, path: bytes) -> None:
@@ -152,8 +152,6 @@ class MemoryDirectory(MemoryNode):
         if target.startswith(b"/"):
             raise refusal(errno.EPERM)
         parent, name = self._new(path)
-        if path.endswith(b"/"):
-            raise refusal(errno.ENOENT)
         parent.put(name, MemoryLink(self.tree, target))
 
     def read_link(self, path: bytes) -> bytes:
@@ -265,11 +263,14 @@ class MemoryDirectory(MemoryNode):
             raise refusal(errno.EXDEV)
         return other
 
-    def _new(self, path: bytes) -> tuple[MemoryDirectory, bytes]:
+    def _new(self, path: bytes, *, directory: bool = False) -> tuple[MemoryDirectory, bytes]:
+        """Where something new goes; only a directory's path may end with a slash."""
         _ = self.tree.meter
         parent, name = self._resolve(path, follow=False)
         if not name or name in parent.names:
             raise refusal(errno.EEXIST)
+        if path.endswith(b"/") and not directory:
+            raise refusal(errno.ENOENT)
         return parent, name
 
     def _existing(
