@@ -8,7 +8,10 @@ import pytest
 
 from tests.unit.cli.conftest import CommandLine
 
-FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_STATE_HOME")
+FOLDERS = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME"),
+    *("XDG_CONFIG_HOME", "XDG_STATE_HOME"),
+)
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("scope", ["user", "project"])
-@pytest.mark.parametrize("program", ["claude-code", "codex"])
+@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini", "opencode"])
 def test_where_the_program_is_not_there_installing_and_uninstalling_leaves_nothing(
     agentforge: CommandLine, home: Path, program: str, scope: str
 ) -> None:
@@ -37,6 +40,24 @@ def test_where_the_program_is_not_there_installing_and_uninstalling_leaves_nothi
     changed = [agentforge("uninstall", *words).document["changed"] for _ in range(2)]
     assert changed == [True, False]
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini", "opencode"])
+def test_doctor_names_what_was_installed_and_what_was_lost_of_it(
+    agentforge: CommandLine, home: Path, program: str
+) -> None:
+    def check() -> dict[str, str]:
+        checks = agentforge("doctor", "--json").document["checks"]
+        (found,) = (one for one in checks if one["name"] == "agents")
+        return dict(found)
+
+    installed = agentforge("install", program, "--json").document["files"]
+    assert f"{program} (user)" in check()["message"]
+    lost = installed[0]["path"]
+    Path(lost).unlink()
+    found = check()
+    assert (found["status"], f"{lost} is missing" in found["message"]) == ("warn", True)
+    assert f"agentforge install {program} --scope user" in found["advice"]
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall"])
