@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from .completed_turn import Completed
 from .guest_code import Script
 from .policy import ExecutionPolicy
-from .result import LostWrite
 
 if TYPE_CHECKING:
     from .guest_mounts import FileService
     from .host.system_calls import SystemCalls
+    from .result_parts import LostWrite
     from .served_directory import ServedDirectory
 
 
