@@ -1,6 +1,6 @@
 """What an interpreter is opened with, and what one offers, whichever host it runs on."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import threading
 from collections.abc import Mapping
@@ -71,11 +71,11 @@ class GuestServices(NamedTuple):
         system_calls: What the own host serves files with; the system's if None.
     """
 
-    files: FileService | ServedDirectory
-    temporary: FileService | None
-    streams: FileService
-    mounted: Mapping[str, FileService]
-    system_calls: SystemCalls | None = None
+    files: "FileService | ServedDirectory"
+    temporary: "FileService | None"
+    streams: "FileService"
+    mounted: "Mapping[str, FileService]"
+    system_calls: "SystemCalls | None" = None
 
 
 class Interpreter(Protocol):
@@ -94,7 +94,7 @@ class Interpreter(Protocol):
         """The most linear memory it held since it was opened, in bytes, or None if it ended."""
 
     @property
-    def lost_writes(self) -> tuple[LostWrite, ...]:
+    def lost_writes(self) -> "tuple[LostWrite, ...]":
         """The files that are not what the last script wrote."""
 
     def serving(self, services: GuestServices) -> AbstractContextManager[None]:

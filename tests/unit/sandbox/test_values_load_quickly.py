@@ -12,8 +12,8 @@ import pytest
     "name",
     [
         *("guest_code", "interpreter_files", "own_library", "own_runtime", "quota", "request"),
-        *("workspace_usage", "host.machine", "host.path_resolution", "host.quota"),
-        "host.template",
+        *("host.machine", "host.path_resolution", "host.quota", "host.template"),
+        *("template_file", "workspace_usage"),
     ],
 )
 def test_annotations_are_no_texts(name: str) -> None:
