@@ -196,14 +196,21 @@ TAKES_LONG: Final = (
 def test_the_hook_loads_nothing_that_takes_long(
     project: Project, event: str, fields: dict[str, object]
 ) -> None:
-    """What is asked for, but not used, is not loaded: it has the class of a module to be loaded."""
+    """What is asked for, but not used, is not loaded: it has the class of a module to be loaded.
+
+    Nor is any text compiled, as an annotation would be: the first one takes longest.
+    """
     session_id = project.begin()
     talk = Conversation(project)
     talk.start()
     talk.spend(100)
     revision = project.session(session_id).revision
     program = (
-        "import sys, os, types\n"
+        "import builtins, sys, os, types\n"
+        "def compiled(source, name, *given, **named):\n"
+        "    if name == '<string>': sys.stderr.write(f'compiled: {source!r}')\n"
+        "    return compiles(source, name, *given, **named)\n"
+        "compiles, builtins.compile = builtins.compile, compiled\n"
         "def shown(code):\n"
         "    loaded = {n for n, one in sys.modules.items() if type(one) is types.ModuleType}\n"
         f"    sys.stderr.write(' '.join(sorted(loaded & {set(TAKES_LONG)!r})))\n"

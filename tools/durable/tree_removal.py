@@ -5,7 +5,7 @@ half of it; then it is emptied through directory descriptors, following no link.
 two leaves a discarded name that `sweep_discarded` finishes.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import errno
 import os

@@ -32,9 +32,9 @@ def _fields(kind: type[_Kind]) -> type[_Kind]:
     """Make a class a value of its fields.
 
     Its methods are those of `_Value`: to have them generated for each of some forty classes
-    takes longer than all else that a command of one save loads.
+    takes longer than all else that a command of one save loads. Slots would make each class twice.
     """
-    return dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(kind)
+    return dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         WorkspaceBusy,
         WorkspaceError,
     )
-    from .policy import ExecutionPolicy, ReadOnlyMount
+    from .policy import ExecutionPolicy
     from .process_exit import end_process
     from .process_pool import close_pool, configure_pool, pool_stats, warm_pool
     from .prune_target import (
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
         prune_sessions,
         restore_session,
     )
+    from .read_only_mount import ReadOnlyMount
     from .request import CancelToken
-    from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
+    from .result import SandboxResult, Trap
+    from .result_parts import LostWrite, ToolCallRecord
     from .runtime import prepare, runtime_info
     from .sandbox import BaseSandbox, Sandbox, create_sandbox
     from .sandbox_logging import SandboxLogger
@@ -71,13 +73,15 @@ else:
             "InvalidSessionId PathEscapesWorkspace ReservedSessionPath "
             "SandboxClosed SandboxError SandboxUnavailable SessionWorkspaceMissing "
             "WorkspaceBusy WorkspaceError",
-            "policy": "ExecutionPolicy ReadOnlyMount",
+            "policy": "ExecutionPolicy",
             "process_exit": "end_process",
             "process_pool": "close_pool configure_pool pool_stats warm_pool",
             "prune_target": "PruneResult RetentionPolicy SandboxTarget archive_sessions "
             "prune_sessions restore_session",
+            "read_only_mount": "ReadOnlyMount",
             "request": "CancelToken",
-            "result": "LostWrite SandboxResult ToolCallRecord Trap",
+            "result": "SandboxResult Trap",
+            "result_parts": "LostWrite ToolCallRecord",
             "runtime": "prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "sandbox_logging": "SandboxLogger",

@@ -4,7 +4,7 @@
 goes from there to the caller as it is.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import contextlib
 import threading
@@ -40,7 +40,7 @@ class ExecutorSettings(NamedTuple):
     policy: ExecutionPolicy
     stateful: bool = False
     idle_s: float = DEFAULT_IDLE_S
-    system_calls: SystemCalls | None = None
+    system_calls: "SystemCalls | None" = None
 
 
 class Execution(NamedTuple):

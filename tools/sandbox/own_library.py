@@ -5,7 +5,7 @@ reads its data as files, which lie in an archive in that archive: they are attac
 when that is made, and served from there.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import functools
 import hashlib

@@ -4,7 +4,7 @@ A process finds the module compiled and a template prepared in the cache, as a r
 runs before its first execution. What is missing there, or not right, is made and kept.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import os
 import threading

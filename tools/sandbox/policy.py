@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
 from ..errors import shown
 from .errors import InvalidPolicy
+
+if TYPE_CHECKING:
+    from .read_only_mount import ReadOnlyMount
 
 DEFAULT_FUEL: Final = 1_000_000_000_000
 DEFAULT_DEADLINE_S: Final = 60.0
@@ -101,22 +104,6 @@ def _environment_faults(environment: object) -> Iterator[str]:
             yield fault
 
 
-@frozen
-class ReadOnlyMount:
-    """A host directory the guest may read, beside its workspace.
-
-    Read through the same provider as the workspace: links and special files in it are not seen,
-    and files larger than the policy's `file_bytes` cannot be opened.
-
-    Attributes:
-        source: The host directory, absolute; it may not be a symbolic link.
-        target: Where the guest sees it: an absolute guest path outside `/app`, `/usr` and `/tmp`.
-    """
-
-    source: Path
-    target: str
-
-
 _TAKEN: Final = ("/app", "/usr", "/tmp", "/run/agentforge")  # noqa: S108 (the guest's)
 
 
@@ -145,6 +132,10 @@ def _mounts_faults(mounts: Any) -> Iterator[str]:
     if not isinstance(mounts, tuple):
         yield f"mounts must be a tuple of ReadOnlyMount, not {type(mounts).__name__}"
         return
+    if not mounts:
+        return
+    from .read_only_mount import ReadOnlyMount  # who has none needs no class of them
+
     if len(mounts) > MAX_MOUNTS:
         yield f"mounts may be at most {MAX_MOUNTS}, not {len(mounts)}"
     targets: list[str] = []

@@ -1,6 +1,6 @@
 """What a guest may fill, and how much room is left of it."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import errno
 import os

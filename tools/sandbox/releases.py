@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Final
 
-_NAME: Final = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
+_OF_A_RELEASE: Final = ".dist-info"
+_SEPARATORS: Final = str.maketrans("_.", "--")
 
 
 @functools.cache
@@ -46,10 +46,22 @@ def _in_names() -> dict[str, str]:
         except OSError:
             continue
         for name in names:
-            match = _NAME.fullmatch(name)
-            if match is not None:
-                found.setdefault(_normalised(match[1]), match[2])
+            release = release_of(name)
+            if release is not None:
+                found.setdefault(*release)
     return found
+
+
+def release_of(directory: str) -> tuple[str, str] | None:
+    """The distribution and the release that a directory's name says; None where it says none.
+
+    The name of a distribution is normalised, as PEP 503 has it. This looks at everything that is
+    installed, for which an expression would take as long as the rest of a first execution's looks.
+    """
+    if not directory.endswith(_OF_A_RELEASE):
+        return None
+    name, _, version = directory.removesuffix(_OF_A_RELEASE).partition("-")
+    return (_normalised(name), version) if name and version and "-" not in version else None
 
 
 _directories: Final[dict[tuple[str, ...], Path]] = {}
@@ -71,4 +83,5 @@ def package_directory(name: str) -> Path | None:
 
 
 def _normalised(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+    parts = name.lower().translate(_SEPARATORS).split("-")
+    return "-".join(part for part in parts if part)

@@ -1,6 +1,6 @@
 """What one execution is asked to do, checked before anything is touched."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import contextlib
 import json

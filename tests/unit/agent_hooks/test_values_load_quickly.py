@@ -12,7 +12,7 @@ import pytest
     "name",
     [
         *("agent_hooks.recording", "agent_hooks.session_lookup", "agent_hooks.settings"),
-        *("agent_programs.hook_event", "agent_programs.spent"),
+        *("agent_programs.hook_event", "agent_programs.spent", "durable.tree_removal"),
         *("harness.history_events", "harness.session_domain", "harness.session_entries"),
         *("harness.session_codec", "harness.session_head", "harness.token_budget"),
     ],

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.sandbox import SandboxResult
-from agentforge_sessions.sandbox.result import LostWrite
+from agentforge_sessions.sandbox.result_parts import LostWrite
 from agentforge_sessions.sandbox.worker_protocol import (
     BadMessage,
     FrameReader,

@@ -1,6 +1,6 @@
 """One guest: an instance of the interpreter, its descriptors, and a turn of code in it."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple

@@ -8,13 +8,13 @@ out does not exist for the guest. It is one module, long as it is: whoever judge
 paths are walked has to see all of it.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import errno
 import os
 import stat
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ...durable.filesystem import close_reader
 from ..guest_paths import HIDDEN_NAME, MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
@@ -89,7 +89,7 @@ class Place:
         self._looked = False
         self._seen: os.stat_result | None = None
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

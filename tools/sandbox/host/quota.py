@@ -1,6 +1,6 @@
 """What is counted of the files that are open or were written, by file and not by handle."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import errno
 from typing import Final, Literal, NamedTuple

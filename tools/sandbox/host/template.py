@@ -10,14 +10,14 @@ functions and tables are constant, and the one global that is not, the stack poi
 the function that was called, from a local variable that no address reaches.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import fcntl
 import mmap
 import os
 import re
 import threading
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from ...event_log import get_logger
 from . import native
@@ -91,7 +91,7 @@ class _Plan:
             os.close(self._fd)
 
     @classmethod
-    def of(cls, template: int, size: int, written: bytes) -> _Plan:
+    def of(cls, template: int, size: int, written: bytes) -> Self:
         """The plan for turns that write to what one turn wrote to.
 
         Args:
@@ -185,7 +185,7 @@ class TemplateImage(NamedTuple):
     data: frozenset[int]
 
     @classmethod
-    def of(cls, instance: Instance) -> TemplateImage:
+    def of(cls, instance: Instance) -> Self:
         """The memory of an instance as it is now, in a sealed file without a name.
 
         Args:
