@@ -37,11 +37,13 @@ from agentforge_sessions.sandbox.interpreter import (
     open_interpreter,
 )
 from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
+from agentforge_sessions.sandbox.interpreter_stack import InterpreterStack
 from agentforge_sessions.sandbox.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
     _restore_from_environment,
     _size_from_environment,
+    the_pool,
 )
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
@@ -287,33 +289,18 @@ def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
 
 
 @of_the_own_host
-def test_threads_use_as_many_interpreters_as_there_are_processors(tmp_path: Path) -> None:
-    processors = len(os.sched_getaffinity(0))
-    configure_pool(processors)
-    sandboxes = [create_sandbox(workspace=tmp_path / str(n)) for n in range(processors + 3)]
-    sandboxes[0].execute("1")
-
-    def missed() -> float:
-        filled()
-        before = pool_stats()
-        at_once = threading.Barrier(len(sandboxes))
-
-        def work(sandbox: Sandbox) -> None:
-            at_once.wait()
-            for _ in range(20):
-                assert sandbox.execute("print(1)").stdout == "1\n"
-
-        threads = [threading.Thread(target=work, args=(sandbox,)) for sandbox in sandboxes]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert pool_stats().used + pool_stats().missed == (
-            before.used + before.missed + 20 * len(sandboxes)
+def test_an_execution_is_admitted_until_its_interpreter_is_back(sandbox: Sandbox) -> None:
+    pool = the_pool()
+    assert isinstance(pool, InterpreterStack)
+    admission, inside = pool.admission, list[tuple[int, int]]()
+    assert admission.most == len(os.sched_getaffinity(0))
+    for _ in range(3):
+        result = sandbox.execute(
+            "print(1)", on_stdout=lambda _: inside.append((admission.inside, pool.stats().ready))
         )
-        return pool_stats().missed - before.missed
-
-    assert soonest(missed, 0) == 0
+        assert result.stdout == "1\n"
+    assert inside == [(1, 0)] * 3
+    assert (admission.inside, pool.stats().ready) == (0, 1)
 
 
 def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sandbox) -> None:
