@@ -22,6 +22,9 @@ class Admission:
     takes longer than `patience_s` is not counted any more, and none waits longer than that: what
     computes, or sleeps, for a while holds no other up.
 
+    Attributes:
+        most: How many are admitted at once.
+
     Args:
         most: How many are admitted at once; the processors that this process may use by default.
         patience_s: As `PATIENCE_SECONDS`.
@@ -35,7 +38,7 @@ class Admission:
         patience_s: float = PATIENCE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._most = len(os.sched_getaffinity(0)) if most is None else most
+        self.most: Final = len(os.sched_getaffinity(0)) if most is None else most
         self._patience_s = patience_s
         self._clock = clock
         self._lock = threading.Lock()
@@ -51,6 +54,11 @@ class Admission:
             yield
         finally:
             self._leave(ticket)
+
+    @property
+    def inside(self) -> int:
+        """How many are admitted now, those that take long too."""
+        return len(self._since)
 
     @property
     def waiting(self) -> int:
@@ -83,4 +91,4 @@ class Admission:
     def _has_room(self) -> bool:
         """Whether fewer quick ones are under way than may be; the lock is held."""
         long_ago = self._clock() - self._patience_s
-        return sum(since > long_ago for since in self._since.values()) < self._most
+        return sum(since > long_ago for since in self._since.values()) < self.most

@@ -21,7 +21,6 @@ from .process_pool import the_pool
 if TYPE_CHECKING:
     from .guest_mounts import FileService, ProviderSwitch
     from .host_functions import CallRecorder
-    from .ready_interpreters import ReadyInterpreters
 
 _T = TypeVar("_T")
 
@@ -43,17 +42,9 @@ class InterpreterLease:
     Args:
         settings: Of the sandbox.
         recorder: The functions of the host that code may call, or None.
-        pool: Gives the interpreters that are ready.
     """
 
-    def __init__(
-        self,
-        settings: ExecutorSettings,
-        recorder: CallRecorder | None,
-        *,
-        pool: Callable[[], ReadyInterpreters] = the_pool,
-    ) -> None:
-        self._pool = pool
+    def __init__(self, settings: ExecutorSettings, recorder: CallRecorder | None) -> None:
         self._settings = settings
         self._recorder = recorder
         self._lock = threading.Lock()
@@ -97,7 +88,7 @@ class InterpreterLease:
             afterwards.callback(own.close)
             with own.serving(services):
                 return turn(own, "opened", None)
-        ahead = self._pool()
+        ahead = the_pool()
         afterwards.enter_context(ahead.admitted())
         pooled = ahead.take(kind, source)
         origin = "opened" if pooled is None else "pool"

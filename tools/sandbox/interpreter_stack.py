@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
+from typing import Final
 
 from .admission import Admission
 from .interpreter import Interpreter, InterpreterClass, open_interpreter
@@ -20,6 +21,9 @@ class InterpreterStack(ReadyInterpreters):
 
     While several are in use at once, as many are kept besides as are in use; afterwards `size`.
 
+    Attributes:
+        admission: Has executions wait for each other.
+
     Args:
         size: How many it keeps; 0 switches it off.
         restore: Whether used interpreters are made what they were and used again.
@@ -27,11 +31,11 @@ class InterpreterStack(ReadyInterpreters):
 
     def __init__(self, size: int, *, restore: bool = True) -> None:
         super().__init__(size, restore=restore, lock=threading.Lock())
-        self._admission = Admission()
+        self.admission: Final = Admission()
 
     def admitted(self) -> AbstractContextManager[None]:
         """See `ReadyInterpreters`."""
-        return self._admission.admitted()
+        return self.admission.admitted()
 
     def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
         """See `ReadyInterpreters`; of those that suit best the one that was used last."""

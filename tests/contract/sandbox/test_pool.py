@@ -37,11 +37,13 @@ from agentforge_sessions.sandbox.interpreter import (
     open_interpreter,
 )
 from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
+from agentforge_sessions.sandbox.interpreter_stack import InterpreterStack
 from agentforge_sessions.sandbox.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
     _restore_from_environment,
     _size_from_environment,
+    the_pool,
 )
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
@@ -284,6 +286,21 @@ def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
         assert results[number] == f"{[f'{number}-{turn}' for turn in range(5)]}\n"
     filled()
     assert pool_stats().ready == 2
+
+
+@of_the_own_host
+def test_an_execution_is_admitted_until_its_interpreter_is_back(sandbox: Sandbox) -> None:
+    pool = the_pool()
+    assert isinstance(pool, InterpreterStack)
+    admission, inside = pool.admission, list[tuple[int, int]]()
+    assert admission.most == len(os.sched_getaffinity(0))
+    for _ in range(3):
+        result = sandbox.execute(
+            "print(1)", on_stdout=lambda _: inside.append((admission.inside, pool.stats().ready))
+        )
+        assert result.stdout == "1\n"
+    assert inside == [(1, 0)] * 3
+    assert (admission.inside, pool.stats().ready) == (0, 1)
 
 
 def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sandbox) -> None:
