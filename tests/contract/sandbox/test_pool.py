@@ -48,7 +48,7 @@ from agentforge_sessions.sandbox.process_pool import (
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest, when
-from tests.support.sandbox_hosts import OWN_HOST, of_the_runner
+from tests.support.sandbox_hosts import OWN_HOST, of_the_own_host, of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
