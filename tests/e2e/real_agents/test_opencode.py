@@ -15,7 +15,15 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, hook_script, program
+from tests.support.real_agents import (
+    FULL_DISK,
+    HOOK,
+    PATIENCE_S,
+    Workplace,
+    briefings,
+    hook_script,
+    program,
+)
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -173,6 +181,32 @@ def test_a_hook_that_is_missing_broken_or_slow_leaves_the_turn_alone(
     place.model.script.add({"tools": [shell_tool()]}, {"text": "All is well"})
     events = place.opencode("Work")
     assert [one["part"]["text"] for one in events if one["type"] == "text"] == ["All is well"]
+
+
+@pytest.mark.parametrize("broken", [FULL_DISK, "corrupted session"])
+def test_what_a_full_disk_or_a_corrupted_session_kept_out_is_charged_later(
+    place: Workplace, tmp_path: Path, broken: str
+) -> None:
+    """The turn goes on meanwhile, and what it cost is not lost."""
+    session_id = place.begin()
+    first = place.opencode("Begin")
+    file = place.store.session_path(session_id)
+    sound = file.read_bytes()
+    if broken == FULL_DISK:
+        place.install("opencode", hook_script(tmp_path, f'exec {FULL_DISK} {HOOK} "$@"'))
+    else:
+        file.write_bytes(b"\x00")
+    place.model.script.add(
+        {"tools": [shell_tool()], "usage": {"input": 700, "output": 10}}, {"text": "All is well"}
+    )
+    second = place.opencode("Work", "--continue")
+    assert [one["part"]["text"] for one in second if one["type"] == "text"] == ["All is well"]
+    assert file.read_bytes() == (sound if broken == FULL_DISK else b"\x00")
+    file.write_bytes(sound)
+    place.install("opencode")
+    third = place.opencode("more", "--continue")
+    used = place.session(session_id).token_budget.tokens_used
+    assert used == reported(first, second, third)
 
 
 def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
