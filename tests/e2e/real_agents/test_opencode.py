@@ -217,12 +217,7 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
         {"tools": [write_tool(place)], "usage": {"input": 900, "output": 100}},
         {"tools": [shell_tool("touch reached; sleep 60")], "usage": {"input": 400, "output": 100}},
     )
-    process = place.start([program("opencode"), "run", "--format", "json", "--auto", "Begin"])
-    try:
-        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    place.kill_at_work([program("opencode"), "run", "--format", "json", "--auto", "Begin"])
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})
     place.opencode("more", "--continue")
@@ -288,10 +283,7 @@ def test_a_failed_gate_sends_the_agent_on_and_a_manual_compaction_is_recorded(
     place: Workplace, server: Server
 ) -> None:
     """As in the terminal: the program lives on after a turn."""
-    (place.project / ".agentforge" / "config.toml").write_text(
-        "[agents]\ngate = true\n[gate]\n"
-        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
-    )
+    place.configure_gate()
     session_id = place.begin()
     place.model.script.add({"text": "I am done"}, {"tools": [write_tool(place, "fixed")]})
     talk = server.post("/session", {})["id"]
