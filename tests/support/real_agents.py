@@ -11,10 +11,12 @@ import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from agentforge_sessions.agent_setup.pieces import PIECES, Commands
 from agentforge_sessions.agent_setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
 from tests.support.loopback import loopback
+from tests.support.promptness import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.sessions import SessionsInUse
 
@@ -189,16 +192,36 @@ class Workplace(SessionsInUse):
             start_new_session=True,
         )
 
-    def run(self, command: Sequence[str | Path], *, expected: int = 0, **more: str) -> str:
+    @contextmanager
+    def running(
+        self, command: Sequence[str | Path], **more: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Start a program, and kill what runs of it at the end of the block."""
         process = self.start(command, **more)
         try:
-            out, err = process.communicate(timeout=_TIMEOUT_S)
+            yield process
         finally:
             if process.poll() is None:
-                os.killpg(process.pid, 9)
-                process.wait()
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def run(self, command: Sequence[str | Path], *, expected: int = 0, **more: str) -> str:
+        with self.running(command, **more) as process:
+            out, err = process.communicate(timeout=_TIMEOUT_S)
         assert process.returncode == expected, (out[-2000:], err[-2000:])
         return out
+
+    def kill_at_work(self, command: Sequence[str | Path]) -> None:
+        """Run a program until it has made the file `reached` in the project, and kill it then."""
+        with self.running(command):
+            wait_until((self.project / "reached").exists, patience_s=PATIENCE_S)
+
+    def configure_gate(self) -> None:
+        """Have the end of each turn judged by whether the file `fixed` is in the project."""
+        (self.project / ".agentforge" / "config.toml").write_text(
+            "[agents]\ngate = true\n[gate]\n"
+            "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
+        )
 
     def claude(self, prompt: str, *options: str, **more: str) -> dict[str, Any]:
         """Run one prompt of Claude Code, and return what it reports."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from tests.support.promptness import wait_until
 from tests.support.real_agents import (
     FULL_DISK,
     HOOK,
-    PATIENCE_S,
     Workplace,
     briefings,
     newest_briefing,
@@ -143,10 +139,7 @@ def test_hooks_that_are_killed_in_the_middle_charge_nothing_twice_and_lose_nothi
 
 
 def test_a_failed_gate_sends_the_agent_on_with_its_evidence(place: Workplace) -> None:
-    (place.project / ".agentforge" / "config.toml").write_text(
-        "[agents]\ngate = true\n[gate]\n"
-        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
-    )
+    place.configure_gate()
     session_id = place.begin()
     place.model.script.add({"text": "I am done"}, {"tools": [write_tool(place, "fixed")]})
     place.claude("Fix it")
@@ -200,12 +193,7 @@ def test_a_killed_program_is_followed_by_another_and_both_are_charged(place: Wor
         {"tools": [shell_tool("touch reached; sleep 60")], "usage": {"input": 400, "output": 100}},
     )
     options = ("-p", "Begin", "--output-format", "json", "--allowedTools", "Bash,Write")
-    process = place.start([program("claude"), *options])
-    try:
-        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    place.kill_at_work([program("claude"), *options])
     asked = len(place.model.requests)
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})

@@ -153,10 +153,7 @@ def test_what_a_full_disk_or_a_corrupted_session_kept_out_is_charged_later(
 def test_an_edited_file_is_an_artifact_and_a_failed_gate_sends_the_agent_on(
     place: Workplace,
 ) -> None:
-    (place.project / ".agentforge" / "config.toml").write_text(
-        "[agents]\ngate = true\n[gate]\n"
-        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
-    )
+    place.configure_gate()
     session_id = place.begin()
     patch = "*** Begin Patch\n*** Add File: fixed\n+done\n*** End Patch\n"
     command = f"apply_patch <<'EOF'\n{patch}EOF\n"

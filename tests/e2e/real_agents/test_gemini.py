@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, hook_script, program
+from tests.support.real_agents import FULL_DISK, HOOK, Workplace, briefings, hook_script, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -83,10 +80,7 @@ def test_a_failed_gate_sends_the_agent_on_and_a_compression_is_followed_by_a_bri
     place: Workplace,
 ) -> None:
     """The gate makes the second message, before which the program compresses."""
-    (place.project / ".agentforge" / "config.toml").write_text(
-        "[agents]\ngate = true\n[gate]\n"
-        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
-    )
+    place.configure_gate()
     session_id = place.begin(budget=2_000_000)
     summary = {"text": "<state_snapshot>SUMMARY: words.</state_snapshot>"}
     place.model.script.when("Generate a new <state_snapshot>", summary)
@@ -181,6 +175,32 @@ def test_a_hook_that_is_missing_broken_or_slow_leaves_the_turn_alone(
     assert place.gemini("Work")["response"] == "All is well"
 
 
+@pytest.mark.parametrize("broken", [FULL_DISK, "corrupted session"])
+def test_what_a_full_disk_or_a_corrupted_session_kept_out_is_charged_later(
+    place: Workplace, tmp_path: Path, broken: str
+) -> None:
+    """The turn goes on meanwhile, and what it cost is not lost."""
+    session_id = place.begin()
+    first = place.gemini("Begin")
+    file = place.store.session_path(session_id)
+    sound = file.read_bytes()
+    if broken == FULL_DISK:
+        place.install("gemini", hook_script(tmp_path, f'exec {FULL_DISK} {HOOK} "$@"'))
+    else:
+        file.write_bytes(b"\x00")
+    place.model.script.add(
+        {"tools": [shell_tool()], "usage": {"input": 700, "output": 10}}, {"text": "All is well"}
+    )
+    second = place.gemini("Work", "--resume", "latest")
+    assert second["response"] == "All is well"
+    assert file.read_bytes() == (sound if broken == FULL_DISK else b"\x00")
+    file.write_bytes(sound)
+    place.install("gemini")
+    third = place.gemini("more", "--resume", "latest")
+    used = place.session(session_id).token_budget.tokens_used
+    assert used == reported(first) + reported(second) + reported(third)
+
+
 def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     place: Workplace,
 ) -> None:
@@ -195,12 +215,7 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
         },
     )
     command = [program("gemini"), "-p", "Begin", "-o", "json", "--approval-mode", "yolo"]
-    process = place.start([*command, "-m", "gemini-2.5-flash"])
-    try:
-        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    place.kill_at_work([*command, "-m", "gemini-2.5-flash"])
     asked = len(place.model.requests)
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})

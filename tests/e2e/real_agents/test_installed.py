@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -115,7 +113,7 @@ def test_a_question_from_inside_claude_code_is_answered_by_another_process(
     wait = {"name": "Bash", "input": {"command": "sleep 1"}}
     place.model.script.add(*[{"tools": [wait]}] * 300)
     command = [program("claude"), "-p", "Ask", "--allowedTools", f"{name},Bash"]
-    out = _answered(place, place.start(command, ENABLE_TOOL_SEARCH="false"))
+    out = _answered(place, command, ENABLE_TOOL_SEARCH="false")
     assert out.strip() == "noted", place.model.requests[-1]["messages"][-2:]
     result = _tool_results(place.model.requests[-1])[-1]
     assert not result.get("is_error")
@@ -130,7 +128,7 @@ def test_a_question_from_inside_codex_is_answered_by_another_process(place: Work
         OFFERED_TO_CODEX, {"tools": [in_codex("ask_user_questions", QUESTION)]}, {"text": "noted"}
     )
     place.model.script.add(*[WAIT_IN_CODEX] * 300)
-    _answered(place, place.start(codex_command("Ask")))
+    _answered(place, codex_command("Ask"))
     assert "SQLite" in json.dumps(place.model.requests[-1]["input"][-1])
     actions = [entry.action for entry in place.session(session_id).history]
     assert "question_answered" in actions
@@ -213,9 +211,7 @@ def test_a_question_from_inside_opencode_outlives_a_compaction(place: Workplace)
 def test_a_question_from_inside_gemini_outlives_a_compression(place: Workplace) -> None:
     """The gate makes the second message, before which the program compresses."""
     place.configure_gemini()
-    (place.project / ".agentforge" / "config.toml").write_text(
-        "[agents]\ngate = true\n[gate]\ncommand = \"sh -c 'test -f fixed'\"\n"
-    )
+    place.configure_gate()
     session_id = place.begin(goal="Count", budget=2_000_000)
     agentforge(place, "install", "gemini")
     summary = {"text": "<state_snapshot>SUMMARY</state_snapshot>"}
@@ -262,7 +258,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
         {"name": f"{prefix}ask_user_questions", "input": QUESTION},
     ]
     place.model.script.when(f'"name": "{prefix}ask_user', {"tools": tools}, {"text": "noted"})
-    out = _answered(place, place.start([program(name), *_COMMANDS[name]]))
+    out = _answered(place, [program(name), *_COMMANDS[name]])
     assert "noted" in out
     asked = [one for one in place.model.requests if one.get("tools")]
     assert "tell me in one line how many" in json.dumps(asked[0])
@@ -324,16 +320,12 @@ def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _answered(place: Workplace, process: subprocess.Popen[str]) -> str:
+def _answered(place: Workplace, command: list[str | Path], **more: str) -> str:
     """Answer the question as soon as the program has asked it, and return what it prints."""
-    try:
+    with place.running(command, **more) as process:
         wait_until(lambda: process.poll() is not None or _asked(place), patience_s=PATIENCE_S)
         agentforge(place, "answer", _question(place), "--select", "SQLite")
         out, _ = process.communicate(timeout=PATIENCE_S)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
     return out
 
 

@@ -15,7 +15,15 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, hook_script, program
+from tests.support.real_agents import (
+    FULL_DISK,
+    HOOK,
+    PATIENCE_S,
+    Workplace,
+    briefings,
+    hook_script,
+    program,
+)
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -175,6 +183,32 @@ def test_a_hook_that_is_missing_broken_or_slow_leaves_the_turn_alone(
     assert [one["part"]["text"] for one in events if one["type"] == "text"] == ["All is well"]
 
 
+@pytest.mark.parametrize("broken", [FULL_DISK, "corrupted session"])
+def test_what_a_full_disk_or_a_corrupted_session_kept_out_is_charged_later(
+    place: Workplace, tmp_path: Path, broken: str
+) -> None:
+    """The turn goes on meanwhile, and what it cost is not lost."""
+    session_id = place.begin()
+    first = place.opencode("Begin")
+    file = place.store.session_path(session_id)
+    sound = file.read_bytes()
+    if broken == FULL_DISK:
+        place.install("opencode", hook_script(tmp_path, f'exec {FULL_DISK} {HOOK} "$@"'))
+    else:
+        file.write_bytes(b"\x00")
+    place.model.script.add(
+        {"tools": [shell_tool()], "usage": {"input": 700, "output": 10}}, {"text": "All is well"}
+    )
+    second = place.opencode("Work", "--continue")
+    assert [one["part"]["text"] for one in second if one["type"] == "text"] == ["All is well"]
+    assert file.read_bytes() == (sound if broken == FULL_DISK else b"\x00")
+    file.write_bytes(sound)
+    place.install("opencode")
+    third = place.opencode("more", "--continue")
+    used = place.session(session_id).token_budget.tokens_used
+    assert used == reported(first, second, third)
+
+
 def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     place: Workplace,
 ) -> None:
@@ -183,12 +217,7 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
         {"tools": [write_tool(place)], "usage": {"input": 900, "output": 100}},
         {"tools": [shell_tool("touch reached; sleep 60")], "usage": {"input": 400, "output": 100}},
     )
-    process = place.start([program("opencode"), "run", "--format", "json", "--auto", "Begin"])
-    try:
-        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+    place.kill_at_work([program("opencode"), "run", "--format", "json", "--auto", "Begin"])
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})
     place.opencode("more", "--continue")
@@ -254,10 +283,7 @@ def test_a_failed_gate_sends_the_agent_on_and_a_manual_compaction_is_recorded(
     place: Workplace, server: Server
 ) -> None:
     """As in the terminal: the program lives on after a turn."""
-    (place.project / ".agentforge" / "config.toml").write_text(
-        "[agents]\ngate = true\n[gate]\n"
-        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
-    )
+    place.configure_gate()
     session_id = place.begin()
     place.model.script.add({"text": "I am done"}, {"tools": [write_tool(place, "fixed")]})
     talk = server.post("/session", {})["id"]
