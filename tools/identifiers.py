@@ -8,8 +8,9 @@ before it becomes a part of a path. All patterns match whole ASCII texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from .clock import as_utc
@@ -18,10 +19,15 @@ from .errors import AgentForgeError
 SESSION_ID_PATTERN: Final = r"session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})"
 """The regular expression of an agent session's id, also as releases before 0.2 made it."""
 
-# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _UUID4: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+
+
+@cache
+def _whole(pattern: str, flags: int = 0) -> Callable[[str], re.Match[str] | None]:
+    """Return what matches whole texts, compiled when first asked for: few are in most processes."""
+    return re.compile(pattern, flags).fullmatch
 
 
 class InvalidIdentifier(AgentForgeError, ValueError):
@@ -36,7 +42,7 @@ class InvalidIdentifier(AgentForgeError, ValueError):
 
 def is_session_id(value: object) -> bool:
     """Return whether `value` is an agent session's id, as made now or by releases before 0.2."""
-    return isinstance(value, str) and re.fullmatch(SESSION_ID_PATTERN, value) is not None
+    return isinstance(value, str) and _whole(SESSION_ID_PATTERN)(value) is not None
 
 
 def names_no_session(value: object) -> bool:
@@ -68,17 +74,17 @@ def is_workspace_name(value: object) -> bool:
 
     It has 1 to 128 letters, digits, "-" and "_", the first of them a letter or a digit.
     """
-    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
+    return isinstance(value, str) and _whole(_NAME)(value) is not None
 
 
 def is_uuid(value: object) -> bool:
     """Return whether `value` is a UUID in lower case with hyphens, of any version."""
-    return isinstance(value, str) and re.fullmatch(_UUID, value) is not None
+    return isinstance(value, str) and _whole(_UUID)(value) is not None
 
 
 def is_uuid4(value: object) -> bool:
     """Return whether `value` is a UUID of version 4 with hyphens, in upper or lower case."""
-    return isinstance(value, str) and re.fullmatch(_UUID4, value, re.IGNORECASE) is not None
+    return isinstance(value, str) and _whole(_UUID4, re.IGNORECASE)(value) is not None
 
 
 def new_uuid4() -> str:

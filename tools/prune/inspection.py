@@ -189,7 +189,7 @@ class Inspector:
                 return self._unsuitable(name, size)
             size_bytes, blocks = size.size_bytes, size.blocks
             guards = target.guards
-            if size.names is not None:  # that spares a question for each that is missing
+            if guards and size.names is not None:  # that spares a question for each that is missing
                 guards = [one for one in guards if one in size.names]
             in_use = is_in_use(fs, fd, guards)
             if self.cache is not None:

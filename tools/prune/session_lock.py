@@ -24,7 +24,7 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
     try:
         if not try_lock(fs, session_fd, LockMode.SHARED):
             return True
-        for fd in _guards(fs, session_fd, guards):
+        for fd in _guards(fs, session_fd, guards) if guards else ():
             try:
                 if not try_lock(fs, fd, LockMode.SHARED):
                     return True
