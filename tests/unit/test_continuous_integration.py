@@ -36,28 +36,34 @@ def run(command: list[str], folder: Path, called: Path) -> subprocess.CompletedP
     )
 
 
+def ci_run(
+    tmp_path: Path, make: str = "", *, npm: bool = True
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Run what continuous integration runs; return how it ended, and what it called."""
+    tools, called = tmp_path / "bin", tmp_path / "called"
+    path_of(tools, *TOOLS)
+    stand_in(tools, "make", make)
+    if npm:
+        stand_in(tools, "npm", "")
+    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    return done, called.read_text().splitlines()
+
+
 GOALS = ["make test test-examples test-own-host", "make test-pythons GOAL=test-quick"]
 TOOLS = ("dirname", "env", "bash", "sh", "mktemp", "tee", "rm", "grep", "timeout")
 
 
 def test_the_real_agents_are_tried_where_npm_can_install_them(tmp_path: Path) -> None:
-    tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, *TOOLS)
-    stand_in(tools, "make", "")
-    stand_in(tools, "npm", "")
-    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    done, called = ci_run(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert called.read_text().splitlines() == [*GOALS, "make agents", "make test-agents"]
+    assert called == [*GOALS, "make agents", "make test-agents"]
     assert "left out" not in done.stdout
 
 
 def test_without_npm_the_real_agents_are_left_out_with_the_reason(tmp_path: Path) -> None:
-    tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, *TOOLS)
-    stand_in(tools, "make", "")
-    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    done, called = ci_run(tmp_path, npm=False)
     assert done.returncode == 0, done.stderr
-    assert called.read_text().splitlines() == GOALS
+    assert called == GOALS
     assert "left out: there is no npm" in done.stdout
 
 
@@ -70,50 +76,35 @@ def failing(error: str) -> str:
 def test_what_npm_can_not_install_is_tried_again_and_left_out_with_its_words(
     tmp_path: Path, error: str
 ) -> None:
-    tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, *TOOLS)
-    stand_in(tools, "make", failing(error))
-    stand_in(tools, "npm", "")
-    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    done, called = ci_run(tmp_path, failing(error))
     assert done.returncode == 0, done.stderr
-    assert called.read_text().splitlines() == [*GOALS, "make agents", "make agents"]
+    assert called == [*GOALS, "make agents", "make agents"]
     assert f"npm error code {error}" in done.stdout
     assert "left out: npm could not install" in done.stdout
 
 
 def test_an_installation_that_succeeds_the_second_time_is_tried(tmp_path: Path) -> None:
-    tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, *TOOLS)
     failed = tmp_path / "failed"
     once = f'[ "$1" != agents ] || [ -e {failed} ] || {{ : > {failed}; exit 2; }}'
-    stand_in(tools, "make", once)
-    stand_in(tools, "npm", "")
-    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    done, called = ci_run(tmp_path, once)
     assert done.returncode == 0, done.stderr
-    assert called.read_text().splitlines()[-2:] == ["make agents", "make test-agents"]
+    assert called[-2:] == ["make agents", "make test-agents"]
 
 
 @pytest.mark.parametrize("error", ["ETARGET", "EINTEGRITY"])
 def test_a_pinned_version_that_the_registry_does_not_have_is_red(
     tmp_path: Path, error: str
 ) -> None:
-    tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, *TOOLS)
-    stand_in(tools, "make", failing(error))
-    stand_in(tools, "npm", "")
-    done = run([str(ROOT / ".ci" / "run")], tools, called)
+    done, called = ci_run(tmp_path, failing(error))
     assert done.returncode != 0
-    assert called.read_text().splitlines() == [*GOALS, "make agents"]
+    assert called == [*GOALS, "make agents"]
     assert "AGENTS in the Makefile" in done.stdout
 
 
 @pytest.mark.parametrize("goal", ["test", "test-pythons", "test-agents"])
 def test_a_red_test_is_red(tmp_path: Path, goal: str) -> None:
-    tools, called = tmp_path / "bin", tmp_path / "called"
-    path_of(tools, *TOOLS)
-    stand_in(tools, "make", f'[ "$1" != {goal} ]')
-    stand_in(tools, "npm", "")
-    assert run([str(ROOT / ".ci" / "run")], tools, called).returncode != 0
+    done, _ = ci_run(tmp_path, f'[ "$1" != {goal} ]')
+    assert done.returncode != 0
 
 
 def test_a_program_is_installed_once_and_what_failed_leaves_none(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Classes that a hook or a first execution loads are made without compiling their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from typing import ForwardRef
+
+import pytest
+
+
+def classes_of(name: str) -> Iterator[type]:
+    module = import_module(f"agentforge_sessions.{name}")
+    for one in vars(module).values():
+        if isinstance(one, type) and one.__module__ == module.__name__:
+            yield one
+
+
+def require_no_texts(classes: Iterable[type]) -> None:
+    annotations = [
+        each for one in classes for each in vars(one).get("__annotations__", {}).values()
+    ]
+    assert annotations
+    assert not [each for each in annotations if isinstance(each, str | ForwardRef)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("agent_hooks.recording", "agent_hooks.session_lookup", "agent_hooks.settings"),
+        *("agent_programs.hook_event", "agent_programs.spent"),
+        *("harness.history_events", "harness.session_domain", "harness.session_entries"),
+        *("harness.session_codec", "harness.session_head", "harness.token_budget"),
+    ],
+)
+def test_annotations_of_what_a_hook_loads_are_no_texts(name: str) -> None:
+    require_no_texts(classes_of(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("guest_code", "interpreter_files", "own_library", "own_runtime", "quota", "request"),
+        *("host.machine", "host.path_resolution", "host.quota", "host.template"),
+        *("template_file", "workspace_usage"),
+    ],
+)
+def test_annotations_of_the_values_that_a_first_execution_loads_are_no_texts(name: str) -> None:
+    require_no_texts(one for one in classes_of(f"sandbox.{name}") if hasattr(one, "_fields"))
