@@ -12,8 +12,8 @@ from ..durable import FileLock, LockTimeout, OsFileSystem
 from ..durable.errors import DurableError
 from ..harness.session_checks import MAX_GOAL_CHARS
 from ..harness.session_domain import SessionContext, SessionState
+from ..harness.session_head import SessionSummary
 from ..harness.session_layout import RUN_LOCKS
-from ..harness.session_reader import SessionSummary
 from ..harness.session_store import SessionStore
 from .binding import Binding
 from .recording import charged_total, kept_text

@@ -3,6 +3,8 @@
 A `SessionRepository` has the sessions themselves, for every worker that may lead them. What only
 one machine has of them (a directory to work in, the locks of what works there) is `SessionPlaces`.
 A worker needs both: `LocalSessions`. Files implement both as one, `SessionStore`.
+
+The module is long because it says in words what every implementation is held to.
 """
 
 from __future__ import annotations

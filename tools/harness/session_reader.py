@@ -47,17 +47,6 @@ from .session_layout import (
 if TYPE_CHECKING:
     from .session_ports import SessionFilter
 
-__all__ = [
-    "ATTACHMENT",
-    "DEFAULT_BASE_PATH",
-    "INHERITED",
-    "MAX_FILE_BYTES",
-    "SessionReader",
-    "SessionSummary",
-    "UnreadableSession",
-    "read_head",
-]
-
 # Not compiled here: `re` keeps what it compiled, and most processes need none of them.
 ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 """The regular expression of the names that a file beside a session may have."""
@@ -246,7 +235,7 @@ class SessionReader:
             ValueError: `name` can't be an attachment's.
             ReadError: It is no regular file, is too large, or the system refused.
         """
-        directory = self.session_path(session_id).parent
+        directory = self.session_directory(session_id)
         if not re.fullmatch(ATTACHMENT, name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._read(directory / name)
@@ -261,7 +250,7 @@ class SessionReader:
             InvalidSessionId: It is no id.
             ReadError: One is too large, or the system refused.
         """
-        directory = self.session_path(session_id).parent
+        directory = self.session_directory(session_id)
         found: dict[str, bytes] = {}
         try:
             for entry in sorted(os.scandir(directory), key=lambda one: one.name):

@@ -186,9 +186,8 @@ class Steps:
         ]
         if not self.index_stands():
             record = self.journal.record
-            before = "index.before" if record.index_before is not None else ""
-            after = "index.after" if record.index_after is not None else ""
-            kept = " and ".join(name for name in (before, after) if name)
+            sides = (("index.before", record.index_before), ("index.after", record.index_after))
+            kept = " and ".join(name for name, index in sides if index is not None)
             blocked.append(BlockedPath("the index", Obstacle.CHANGED_SINCE, kept))
         if blocked:
             raise ApplyDiverged(self.repository.work_tree, blocked, journal=self.journal.path)

@@ -9,10 +9,7 @@ from attrs import frozen
 from pydantic import Field
 
 from ...clock import Clock, utc_now
-from ...harness import (
-    PhaseExecutor,
-    PhaseResult,
-)
+from ...harness import PhaseExecutor, PhaseResult
 from ...harness.session_domain import MAX_COUNT
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots

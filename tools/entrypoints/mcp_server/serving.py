@@ -14,12 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 from attrs import define, evolve, field, frozen
 
-from ...bootstrap import (
-    build_executor,
-    open_questions,
-    open_snapshots,
-    session_results,
-)
+from ...bootstrap import build_executor, open_questions, open_snapshots, session_results
 from ...clock import utc_now
 from ...event_log import get_logger
 from ...harness.session_layout import DEFAULT_BASE_PATH

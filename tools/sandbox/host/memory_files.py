@@ -1,6 +1,7 @@
 """Directories in the host's memory: what a path from them leads to, and what is done with names.
 
-Nothing of the host's file system stands behind them. Links stay inside their tree.
+Nothing of the host's file system stands behind them. Links stay inside their tree. The module is
+long because the operations on names stand on the same few parts.
 """
 
 from __future__ import annotations

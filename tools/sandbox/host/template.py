@@ -7,7 +7,8 @@ copied page by page. Only the host's own code ever ran in it.
 An instance whose turn returned can begin again: its own copies are given up, or, where a turn will
 write to them again, written back, which is quicker. Of an instance only the memory changes: its
 functions and tables are constant, and the one global that is not, the stack pointer, is set back by
-the function that was called, from a local variable that no address reaches.
+the function that was called, from a local variable that no address reaches. The module is long
+because what is kept of a memory and how an instance has it again are one account.
 """
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
