@@ -40,10 +40,9 @@ from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import (
     RUN_LOCKS,
     SESSION_FILE,
-    SNAPSHOTS,
     WORKSPACE,
 )
-from agentforge_sessions.harness.session_reader import ATTACHMENT, INHERITED
+from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
@@ -123,7 +122,7 @@ class MemorySessions:
             )
         with self.shelf.lock:
             if session.revision == 0:
-                self._create(session_id, data, {**(attachments or {})}, {**(inherited or {})})
+                self._create(session_id, data, kept_documents(attachments, inherited))
             elif not self._follows(session):
                 return
             else:
@@ -134,19 +133,13 @@ class MemorySessions:
         self,
         session_id: str,
         data: bytes,
-        attachments: Mapping[str, bytes],
-        inherited: Mapping[str, bytes],
+        documents: Mapping[str, bytes],
     ) -> None:
-        for names, pattern in ((attachments, ATTACHMENT), (inherited, INHERITED)):
-            for name in names:
-                ours = name.split("/")[0] in {SESSION_FILE, WORKSPACE, SNAPSHOTS}
-                if ours or not re.fullmatch(pattern, name):
-                    raise ValueError(f"{name!r} can't be the name of an attachment")
         if session_id in self.shelf.documents:
             raise SessionIdTaken(session_id, path=self.where_is(session_id))
         self.ensure_directory()
         self.session_directory(session_id).mkdir()
-        self.shelf.attachments[session_id] = {**attachments, **inherited}
+        self.shelf.attachments[session_id] = dict(documents)
         self.shelf.documents[session_id] = data
 
     def _follows(self, session: SessionContext) -> bool:

@@ -63,6 +63,8 @@ __all__ = [
     "decode_head",
     "decode_session",
     "decode_stamp",
+    "encode_artifact",
+    "encode_entry",
     "encode_session",
     "encode_text",
 ]
@@ -102,7 +104,8 @@ def encode_head(session: SessionContext, *, revision: int) -> bytes:
     ).encode()
 
 
-def _encode_artifact(artifact: SessionArtifact) -> str:
+def encode_artifact(artifact: SessionArtifact) -> str:
+    """Write an artifact as it stands in the list."""
     return (
         f"  - path: {encode_text(artifact.path)}\n"
         f"    artifact_type: {encode_name(artifact.artifact_type)}\n"
@@ -112,7 +115,8 @@ def _encode_artifact(artifact: SessionArtifact) -> str:
     )
 
 
-def _encode_entry(entry: SessionHistory) -> str:
+def encode_entry(entry: SessionHistory) -> str:
+    """Write an entry of the history as it stands in the list."""
     return (
         f"  - timestamp: {encode_recent_time(entry.timestamp)}\n"
         f"    action: {encode_name(entry.action)}\n"
@@ -165,8 +169,8 @@ class SessionEncoder:
     """Writes one session again and again, paying for each entry once."""
 
     def __init__(self) -> None:
-        self._artifacts = _EncodedList("artifacts", SessionArtifact, _encode_artifact)
-        self._history = _EncodedList("history", SessionHistory, _encode_entry)
+        self._artifacts = _EncodedList("artifacts", SessionArtifact, encode_artifact)
+        self._history = _EncodedList("history", SessionHistory, encode_entry)
 
     def encode(self, session: SessionContext, *, revision: int) -> list[bytes | bytearray]:
         """Write the session's file, in pieces that are good until the next call.

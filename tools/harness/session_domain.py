@@ -466,17 +466,19 @@ class SessionContext:
             InvalidStateTransition: The stored one has ended, or the state was set without a step
                 of the life cycle, which the history would name.
         """
-        recorded = self.state is stored or self.state is self._recorded_state()
+        recorded = self.state is stored or self.is_state_recorded
         if stored.is_terminal or not recorded:
             raise InvalidStateTransition(
                 session_id=self.session_id, state=stored, operation="save", target=self.state
             )
 
-    def _recorded_state(self) -> SessionState | None:
+    @property
+    def is_state_recorded(self) -> bool:
+        """Whether the last step of the life cycle in the history is the one to this state."""
         for entry in reversed(self.history):
             if entry.action in STATE_AFTER and entry.event_type is not None:
-                return STATE_AFTER[entry.action]
-        return None
+                return STATE_AFTER[entry.action] is self.state
+        return False
 
     def _moment(self, now: datetime | None) -> datetime:
         moment = as_utc(now) if now is not None else utc_now()

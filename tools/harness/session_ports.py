@@ -183,6 +183,7 @@ class SessionRepository(Protocol):
 
         Raises:
             InvalidSessionId: It is no id.
+            SessionCorrupted: It is not kept as text, and can't be read.
             ReadError: The store refused.
         """
         ...

@@ -22,9 +22,9 @@ from ..durable import (
     read_regular_file,
 )
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..identifiers import completions, is_session_id, names_no_session
+from ..identifiers import is_session_id, names_no_session
 from .disk_errors import SessionUnreadable, raising_harness_errors
-from .errors import AmbiguousSessionId, SessionCorrupted, SessionNotFound
+from .errors import SessionCorrupted
 from .session_codec import (
     END_MARK,
     HEAD_BYTES,
@@ -43,18 +43,12 @@ from .session_layout import (
     STEPS,
     WORKSPACE,
 )
+from .session_names import ATTACHMENT, INHERITED, resolved
 
 if TYPE_CHECKING:
     from .session_ports import SessionFilter
 
-# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
-ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-"""The regular expression of the names that a file beside a session may have."""
-INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
-"""That of what a fork takes along: some of it is in a folder."""
-
 _CACHED_PLACES: Final = 1024
-_PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
 
 
 def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
@@ -482,11 +476,4 @@ class SessionReader:
             SessionNotFound: It fits none.
             AmbiguousSessionId: It fits several.
         """
-        if not re.fullmatch(_PART_OF_AN_ID, shortened):
-            raise InvalidSessionId(shortened)
-        fitting = completions(shortened, self.list_sessions())
-        if not fitting:
-            raise SessionNotFound(shortened, path=self.base_path)
-        if len(fitting) > 1:
-            raise AmbiguousSessionId(shortened, fitting)
-        return fitting[0]
+        return resolved(shortened, self.list_sessions, where=self.where)

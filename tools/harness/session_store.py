@@ -16,7 +16,6 @@ The module is long because the steps of a save, whose order is the guarantee, st
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,19 +63,16 @@ from .session_layout import (
     DEFAULT_BASE_PATH,
     MAX_FILE_BYTES,
     SESSION_FILE,
-    SNAPSHOTS,
     WORKSPACE,
 )
+from .session_names import kept_documents
 from .session_reader import (
-    ATTACHMENT,
-    INHERITED,
     SessionReader,
 )
 
 if TYPE_CHECKING:
     from ..prune import Outside
 
-_NO_ATTACHMENTS: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
 _FORMER_TEMPORARIES: Final = (f".{SESSION_FILE}.tmp",)
@@ -193,9 +189,7 @@ class SessionStore(SessionReader):
                 )
             try:
                 if session.revision == 0:
-                    files = _checked(attachments or {}, ATTACHMENT) | _checked(
-                        inherited or {}, INHERITED
-                    )
+                    files = kept_documents(attachments, inherited)
                     self._create(session, pieces, files, path)
                 elif not self._replace(session, pieces, path, writer):
                     return path
@@ -534,18 +528,6 @@ class _Writer:
     def stamp_of(self, data: bytes) -> SessionStamp | None:
         """Return the stamp of a file that begins as it was written last, else None."""
         return self._stamp if data.startswith(self._head) else None
-
-
-def _checked(files: Mapping[str, bytes], names: str) -> dict[str, bytes]:
-    """Return files to put beside a session.
-
-    Raises:
-        ValueError: One has a name that none of them may have.
-    """
-    for name in files:
-        if not re.fullmatch(names, name) or name.split("/")[0] in _NO_ATTACHMENTS:
-            raise ValueError(f"{name!r} can't be the name of an attachment")
-    return dict(files)
 
 
 __all__ = [

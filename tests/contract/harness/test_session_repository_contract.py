@@ -16,6 +16,8 @@ from typing import Final
 import pytest
 from attrs import frozen
 
+from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.durable import LockTimeout
 from agentforge_sessions.durable.errors import WriteError
 from agentforge_sessions.harness import (
@@ -65,11 +67,13 @@ class Kept:
         sessions: The store.
         again: Opens it anew, as another process does.
         spoil: Makes what is stored of a session unreadable.
+        as_text: Whether it keeps a session as the text of its file.
     """
 
     sessions: LocalSessions
     again: Callable[[], LocalSessions]
     spoil: Callable[[str], object]
+    as_text: bool = True
 
     def put(self, *ids: str, attachments: dict[str, bytes] | None = None) -> None:
         for session_id in ids:
@@ -104,9 +108,24 @@ def memory(base: Path) -> Kept:
 STORES: Final[dict[str, Callable[[Path], Kept]]] = {"files": files, "memory": memory}
 
 
-@pytest.fixture(params=list(STORES))
+@pytest.fixture(params=[*STORES, "postgres"])
 def kept(request: pytest.FixtureRequest, base: Path) -> Kept:
-    return STORES[request.param](base)
+    if request.param in STORES:
+        return STORES[request.param](base)
+    database: Database = request.getfixturevalue("database")
+
+    def spoil(session_id: str) -> None:
+        with database.connection() as connection:
+            connection.execute(
+                "update agentforge.sessions set updated_at = created_at - interval '1 day' where "
+                "id = %s",
+                (session_id,),
+            )
+
+    def make() -> PostgresStore:
+        return PostgresStore(database, base, max_bytes=LIMIT)
+
+    return Kept(make(), make, spoil, as_text=False)
 
 
 @contextmanager
@@ -363,7 +382,11 @@ def test_what_cant_be_read_is_a_session_and_a_typed_error(kept: Kept) -> None:
     session.add_history("noted")
     with pytest.raises(SessionCorrupted):
         sessions.save(session)
-    assert sessions.read_document(S) == b"no session"
+    if kept.as_text:
+        assert sessions.read_document(S) == b"no session"
+    else:
+        with pytest.raises(SessionCorrupted):
+            sessions.read_document(S)
     assert sessions.delete(S) is True
     assert sessions.list_sessions() == [OTHER]
 

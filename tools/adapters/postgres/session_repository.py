@@ -1,0 +1,516 @@
+"""Sessions in PostgreSQL: a head row, a document row, and rows that are only ever added.
+
+A save is one statement: it raises the revision where the stored one is the one that the session
+was made from, adds what is new, and changes nothing at all where it is not. So what it costs does
+not grow with the history, and two writers of one session never overwrite each other.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+import attrs
+
+from ...durable import WriteError
+from ...harness.errors import (
+    SessionConflict,
+    SessionCorrupted,
+    SessionIdTaken,
+    SessionInUse,
+    SessionNotFound,
+    SessionTooLarge,
+)
+from ...harness.session_codec import encode_session, session_of
+from ...harness.session_domain import (
+    InvalidSession,
+    InvalidSessionId,
+    SessionContext,
+    SessionState,
+)
+from ...harness.session_head import SessionSummary, UnreadableSession
+from ...harness.session_layout import MAX_FILE_BYTES, STEPS
+from ...harness.session_names import ATTACHMENT, kept_documents, resolved
+from ...harness.session_ports import SessionFilter
+from ...identifiers import is_session_id, names_no_session
+from .database import Connection, Database
+from .session_lock import is_run
+from .session_rows import (
+    Document,
+    NewRows,
+    StoredLists,
+    head_of,
+    head_values,
+    session_of_rows,
+)
+
+_REMEMBERED: Final = 16
+
+_CREATE: Final = b"""
+with head as (
+    insert into agentforge.sessions (
+        id, revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
+        completed_at, total_budget, tokens_used, n_artifacts, n_history, size_bytes)
+    values (%(id)s, 1, %(state)s, %(workflow_type)s, %(current_phase)s, %(attempt_number)s,
+        %(created_at)s, %(updated_at)s, %(completed_at)s, %(total_budget)s, %(tokens_used)s,
+        cardinality(%(artifacts)s::text[]), cardinality(%(history)s::text[]), %(size_bytes)s)
+    on conflict (id) do nothing
+    returning id),
+document as (
+    insert into agentforge.session_documents (
+        session_id, goal, goal_words, schema_minor, newer_fields, newer_budget_fields)
+    select id, %(goal)s, %(goal_words)s, %(schema_minor)s, %(newer_fields)s,
+        %(newer_budget_fields)s
+    from head),
+artifacts as (
+    insert into agentforge.session_artifacts (session_id, number, entry)
+    select head.id, new.number, new.entry
+    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
+history as (
+    insert into agentforge.session_history (session_id, number, entry)
+    select head.id, new.number, new.entry
+    from head, unnest(%(history)s::text[]) with ordinality new (entry, number)),
+attachments as (
+    insert into agentforge.session_attachments (session_id, name, content)
+    select head.id, new.name, new.content
+    from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
+select id from head
+"""
+
+_HEAD: Final = b"""
+    update agentforge.sessions set
+        revision = revision + 1, state = %(state)s, workflow_type = %(workflow_type)s,
+        current_phase = %(current_phase)s, attempt_number = %(attempt_number)s,
+        updated_at = %(updated_at)s, completed_at = %(completed_at)s,
+        total_budget = %(total_budget)s, tokens_used = %(tokens_used)s,
+        n_artifacts = %(stored_artifacts)s + cardinality(%(artifacts)s::text[]),
+        n_history = %(stored_history)s + cardinality(%(history)s::text[]),
+        size_bytes = %(size_bytes)s
+    where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
+        and state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
+    returning id
+"""
+_ADDED: Final = b"""
+artifacts as (
+    insert into agentforge.session_artifacts (session_id, number, entry)
+    select head.id, %(stored_artifacts)s + new.number, new.entry
+    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
+history as (
+    insert into agentforge.session_history (session_id, number, entry)
+    select head.id, %(stored_history)s + new.number, new.entry
+    from head, unnest(%(history)s::text[]) with ordinality new (entry, number))
+"""
+_DOCUMENT: Final = b"""
+document as (
+    update agentforge.session_documents set
+        goal = %(goal)s, goal_words = %(goal_words)s, schema_minor = %(schema_minor)s,
+        newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s
+    from head where session_id = head.id)
+"""
+_SAVE: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"select id from head"
+_SAVE_ALL: Final = (
+    b"with head as (" + _HEAD + b")," + _ADDED + b"," + _DOCUMENT + b"select id from head"
+)
+_THIS: Final = b"with head as (select %(id)s as id),"
+_REPLACE_ALL: Final = (
+    b"delete from agentforge.session_artifacts where session_id = %(id)s",
+    b"delete from agentforge.session_history where session_id = %(id)s",
+    _THIS + _DOCUMENT + b"," + _ADDED + b"select id from head",
+)
+_LOAD: Final = b"""
+select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
+    completed_at, total_budget, tokens_used,
+    goal, goal_words, schema_minor, newer_fields, newer_budget_fields, size_bytes,
+    (select coalesce(string_agg(entry, '' order by number), '')
+        from agentforge.session_artifacts where session_id = id),
+    (select coalesce(string_agg(entry, '' order by number), '')
+        from agentforge.session_history where session_id = id)
+from agentforge.sessions join agentforge.session_documents on session_id = id where id = %s
+"""
+_STEPS: Final = f"{STEPS}/"
+_KEEP_STEP: Final = b"""
+insert into agentforge.session_attachments (session_id, name, content)
+select id, %(name)s, %(content)s from agentforge.sessions where id = %(id)s
+on conflict (session_id, name) do update set content = excluded.content
+returning name
+"""
+_PAGE_ROWS: Final = 500
+_PAGE: Final = b"""
+select id, size_bytes, revision, state, workflow_type, current_phase, attempt_number,
+    created_at, updated_at, completed_at, total_budget, tokens_used
+from agentforge.sessions
+where id > %(after)s and (updated_at < created_at -- which nothing of ours writes
+    or (%(state)s::text is null or state = %(state)s)
+    and (%(workflow_type)s::text is null or workflow_type = %(workflow_type)s)
+    and (%(current_phase)s::text is null or current_phase = %(current_phase)s)
+    and (%(changed_until)s::timestamptz is null or updated_at <= %(changed_until)s)
+    and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s))
+order by id limit 500
+"""
+
+
+class PostgresSessions:
+    """Keeps sessions in a database.
+
+    Guarantees: when `save` returns, the session survives the death of the process and of the
+    server; when it raises, the stored session is as it was (where the connection was lost while it
+    was being committed, it may also be the new one: the next save of the same object is then
+    refused with a `SessionConflict`, and nothing is overwritten). A reader sees a whole session or
+    none. Two writers of one session never overwrite each other.
+
+    Instances may be shared between threads.
+
+    Args:
+        database: Where; its tables must be there (`schema.require_migrated`).
+        max_bytes: The most that the lists of a session take.
+    """
+
+    def __init__(self, database: Database, *, max_bytes: int = MAX_FILE_BYTES) -> None:
+        self._database = database
+        self._max_bytes = max_bytes
+        self._stored: OrderedDict[str, StoredLists] = OrderedDict()
+        self._mutex = Lock()
+
+    # ------------------------------------------------------------------------------- writing
+
+    def save(
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Make the stored session what it is in memory; see `SessionRepository`."""
+        faults = session.faults()
+        if faults:
+            raise InvalidSession(faults)
+        if session.revision == 0:
+            self._create(session, kept_documents(attachments, inherited))
+        elif not self._replace(session):
+            return
+        session.revision += 1
+
+    def _create(self, session: SessionContext, documents: Mapping[str, bytes]) -> None:
+        new = self._bounded(session, NewRows.of(session.artifacts, session.history))
+        values = {
+            "id": session.session_id,
+            **head_values(session),
+            **Document.of(session).values(),
+            **new.values(),
+            "names": list(documents),
+            "contents": list(documents.values()),
+        }
+        with self._database.connection() as connection:
+            if connection.execute(_CREATE, values).fetchone() is None:
+                raise SessionIdTaken(session.session_id, path=self.where_is(session.session_id))
+        self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
+
+    def _replace(self, session: SessionContext) -> bool:
+        """Replace the stored session; False if there was nothing to write."""
+        stored = self._taken(session.session_id)
+        if stored is None:
+            self.load(session.session_id)  # to know what is stored of its lists
+            stored = self._taken(session.session_id)
+        new = None if stored is None else stored.grow(session)
+        if stored is None or new is None:
+            return self._replace_all(session)
+        self._bounded(session, new)
+        document = Document.of(session)
+        values = {**self._head(session, stored.state), **new.values()}
+        statement = _SAVE
+        if document != stored.document:
+            statement = _SAVE_ALL
+            values.update(document.values())
+        with self._database.connection() as connection:
+            if connection.execute(statement, values).fetchone() is None:
+                return self._refuse(connection, session)
+        stored.state, stored.document = session.state, document
+        self._remember(session.session_id, stored)
+        return True
+
+    def _replace_all(self, session: SessionContext) -> bool:
+        """Replace a stored session whose lists were changed by hand."""
+        new = self._bounded(session, NewRows.of(session.artifacts, session.history))
+        values = {
+            **self._head(session, None),
+            **Document.of(session).values(),
+            **new.values(),
+        }
+        with self._database.transaction() as connection:
+            if connection.execute(_HEAD, values).fetchone() is None:
+                return self._refuse(connection, session)
+            for statement in _REPLACE_ALL:
+                connection.execute(statement, values)
+        self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
+        return True
+
+    def _bounded(self, session: SessionContext, new: NewRows) -> NewRows:
+        if new.size_bytes > self._max_bytes:
+            raise SessionTooLarge(
+                session.session_id,
+                path=self.where_is(session.session_id),
+                size_bytes=new.size_bytes,
+                max_bytes=self._max_bytes,
+            )
+        return new
+
+    def _head(self, session: SessionContext, stored: SessionState | None) -> dict[str, Any]:
+        return {
+            "id": session.session_id,
+            "revision": session.revision,
+            # Looked for in the history only where it matters.
+            "recorded": session.state is not stored and session.is_state_recorded,
+            **head_values(session),
+        }
+
+    def _refuse(self, connection: Connection, session: SessionContext) -> bool:
+        """Say why the stored session is not replaced; False if it is what was to be written."""
+        found = connection.execute(
+            "select revision, state, created_at from agentforge.sessions where id = %s",
+            (session.session_id,),
+        ).fetchone()
+        made_anew = found is not None and found[2] != session.created_at
+        if found is None or made_anew or found[0] != session.revision:
+            raise SessionConflict(
+                session.session_id,
+                path=self.where_is(session.session_id),
+                expected=session.revision,
+                actual=None if found is None else found[0],
+                made_anew=made_anew,
+            )
+        state = SessionState(found[1])
+        if state.is_terminal and self._load(connection, session.session_id)[0] == session:
+            return False
+        session.require_follows(state)
+        # It was stored as it is now between the two statements: whoever did that was first.
+        raise SessionConflict(
+            session.session_id,
+            path=self.where_is(session.session_id),
+            expected=session.revision,
+            actual=found[0],
+        )
+
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
+        """Delete a session with all that is stored of it; see `SessionRepository`."""
+        if names_no_session(session_id):
+            if not missing_ok:
+                raise SessionNotFound(session_id, path=self.where)
+            return False
+        with self._database.transaction() as connection:
+            found = connection.execute(
+                "select revision from agentforge.sessions where id = %s for update",
+                (checked_id(session_id),),
+            ).fetchone()
+            if found is not None:
+                if is_run(connection, session_id):
+                    raise SessionInUse(session_id, path=self.where_is(session_id))
+                if expected_revision not in {None, found[0]}:
+                    raise SessionConflict(
+                        session_id,
+                        path=self.where_is(session_id),
+                        expected=expected_revision or 0,
+                        actual=found[0],
+                    )
+                connection.execute("delete from agentforge.sessions where id = %s", (session_id,))
+        self.forget(session_id)
+        if found is None and not missing_ok:
+            raise SessionNotFound(session_id, path=self.where)
+        return found is not None
+
+    # ------------------------------------------------------------------------------- reading
+
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session; see `SessionRepository`."""
+        if names_no_session(session_id):
+            return None
+        with self._database.connection() as connection:
+            session, size = self._load(connection, checked_id(session_id))
+        if session is not None:
+            self._remember(session_id, StoredLists.of(session, size_bytes=size))
+        return session
+
+    def _load(self, connection: Connection, session_id: str) -> tuple[SessionContext | None, int]:
+        """Read a session, and what the rows of its lists take."""
+        row = connection.execute(_LOAD, (session_id,)).fetchone()
+        if row is None:
+            return None, 0
+        size, artifacts, history = row[15:18]
+        session = session_of_rows(
+            head_of(session_id, row[:10]),
+            Document(*row[10:15]),
+            artifacts,
+            history,
+            where=self.where_is(session_id),
+        )
+        return session, size
+
+    def exists(self, session_id: str) -> bool:
+        """Return whether there is a session of this id; see `SessionRepository`."""
+        if names_no_session(session_id):
+            return False
+        return self._stamp(session_id) is not None
+
+    def change_mark(self, session_id: str) -> Hashable | None:
+        """Return what is another value once the session has changed; see `SessionRepository`."""
+        return self._stamp(session_id)
+
+    def _stamp(self, session_id: str) -> tuple[Any, ...] | None:
+        return self._database.one(
+            "select revision, created_at from agentforge.sessions where id = %s",
+            (checked_id(session_id),),
+        )
+
+    # ---------------------------------------------------------------------- what is kept beside it
+
+    def read_document(self, session_id: str) -> bytes | None:
+        """Return a session as the text of its file would be; see `SessionRepository`."""
+        session = self.load(session_id)
+        return None if session is None else encode_session(session)
+
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        """Return a document that was kept at the creation; see `SessionRepository`."""
+        if not re.fullmatch(ATTACHMENT, name):
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+        return self._document(session_id, name)
+
+    def _document(self, session_id: str, name: str) -> bytes | None:
+        found = self._database.one(
+            "select content from agentforge.session_attachments where session_id = %s and name = "
+            "%s",
+            (checked_id(session_id), name),
+        )
+        return None if found is None else bytes(found[0])
+
+    def read_step(self, session_id: str, name: str) -> bytes | None:
+        """Return a step of the session's runs; see `SessionRepository`."""
+        return self._document(session_id, _step(name))
+
+    def keep_step(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a step of the session's runs; see `SessionRepository`."""
+        values = {"id": checked_id(session_id), "name": _step(name), "content": data}
+        with self._database.connection() as connection:
+            if connection.execute(_KEEP_STEP, values).fetchone() is None:
+                raise WriteError(
+                    path=Path(self.where_is(session_id, _step(name))),
+                    operation="find the session",
+                    cause=FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)),
+                )
+
+    def step_names(self, session_id: str) -> list[str]:
+        """Return the names of all steps of the session's runs; see `SessionRepository`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select substr(name, %s) from agentforge.session_attachments where session_id = %s "
+                'and starts_with(name, %s) order by name collate "C"',
+                (len(_STEPS) + 1, checked_id(session_id), _STEPS),
+            )
+            return [row[0] for row in rows]
+
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        """Return all that is kept beside a session, by name; see `SessionRepository`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select name, content from agentforge.session_attachments where session_id = %s "
+                'order by name collate "C"',
+                (checked_id(session_id),),
+            )
+            return {name: bytes(content) for name, content in rows}
+
+    # ------------------------------------------------------------------------------- all sessions
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, sorted; see `SessionRepository`."""
+        with self._database.connection() as connection:
+            rows = connection.execute("select id from agentforge.sessions order by id")
+            return [row[0] for row in rows]
+
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
+        values = attrs.asdict(wanted or SessionFilter(), recurse=False)
+        values["state"] = None if values["state"] is None else values["state"].value
+        after = ""
+        while True:
+            with self._database.connection() as connection:
+                page = connection.execute(_PAGE, {**values, "after": after}).fetchall()
+            for session_id, size, *row in page:
+                where = self.where_is(session_id)
+                head = head_of(session_id, row)
+                try:
+                    session_of(head)
+                except InvalidSession as error:
+                    fault = SessionCorrupted(path=where, faults=error.faults, session_id=session_id)
+                    yield UnreadableSession(session_id, Path(where), fault)
+                else:
+                    yield SessionSummary(head, Path(where), size)
+            if len(page) < _PAGE_ROWS:
+                return
+            after = page[-1][0]
+
+    def resolve(self, shortened: str) -> str:
+        """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""
+
+        def known() -> list[str]:
+            with self._database.connection() as connection:
+                rows = connection.execute(
+                    "select id from agentforge.sessions where strpos(id, %s) > 0 order by id",
+                    (shortened,),
+                )
+                return [row[0] for row in rows]
+
+        return resolved(shortened, known, where=self.where)
+
+    @property
+    def where(self) -> str:
+        """Where the sessions are kept, for messages."""
+        return self._database.name
+
+    def where_is(self, session_id: str, name: str | None = None) -> str:
+        """Return where a session is kept, or would be; see `SessionRepository`."""
+        place = f"{self._database.name}/{checked_id(session_id)}"
+        return place if name is None else f"{place}/{name}"
+
+    # ------------------------------------------------------------------------------- remembering
+
+    def forget(self, session_id: str) -> None:
+        """Drop what is remembered of a session that was deleted elsewhere."""
+        with self._mutex:
+            self._stored.pop(session_id, None)
+
+    def _remember(self, session_id: str, stored: StoredLists) -> None:
+        with self._mutex:
+            self._stored[session_id] = stored
+            self._stored.move_to_end(session_id)
+            if len(self._stored) > _REMEMBERED:
+                self._stored.popitem(last=False)
+
+    def _taken(self, session_id: str) -> StoredLists | None:
+        """Return what is remembered, which is then whoever's asked for it until it is again."""
+        with self._mutex:
+            return self._stored.pop(session_id, None)
+
+
+def _step(name: str) -> str:
+    if not re.fullmatch(ATTACHMENT, name):
+        raise ValueError(f"{name!r} can't be the name of a step")
+    return f"{_STEPS}{name}"
+
+
+def checked_id(session_id: str) -> str:
+    """Return the id of a session.
+
+    Raises:
+        InvalidSessionId: It is none.
+    """
+    if not is_session_id(session_id):
+        raise InvalidSessionId(session_id)
+    return session_id

@@ -1,0 +1,238 @@
+"""A session as rows: columns for what is looked for, the YAML form's own words for the rest.
+
+The artifacts and the entries of the history are kept as they stand in a session's file, one row
+each, and are read by the same reader: a text that YAML can say is kept exactly, and a session that
+goes from files to rows and back is the same to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import define, frozen
+
+from ...harness.errors import SessionCorrupted
+from ...harness.session_codec import (
+    END_MARK,
+    decode_session,
+    encode_artifact,
+    encode_entry,
+    encode_head,
+    encode_text,
+    session_of,
+)
+from ...harness.session_domain import (
+    InvalidSession,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionState,
+    TokenBudget,
+)
+from ...harness.session_head import SessionHead
+
+_NO_GOAL: Final = f"{encode_text(None, indent=2)}\n"
+
+
+@frozen
+class Document:
+    """What a session has besides its head and its lists; it seldom changes.
+
+    Attributes:
+        goal: As the YAML form says it.
+        goal_words: As text to search in, without what PostgreSQL can't hold; None without a goal.
+        schema_minor: The form's minor version, where a newer program wrote it.
+        newer_fields: The session's fields that a newer program wrote, as YAML.
+        newer_budget_fields: The same of its budget.
+    """
+
+    goal: str
+    goal_words: str | None
+    schema_minor: int
+    newer_fields: str
+    newer_budget_fields: str
+
+    @classmethod
+    def of(cls, session: SessionContext) -> Document:
+        """Take it from a session."""
+        goal = session.goal
+        return cls(
+            encode_text(goal, indent=2),
+            None if goal is None else goal.replace("\0", " "),
+            session.schema_minor,
+            session.newer_fields,
+            session.token_budget.newer_fields,
+        )
+
+    def values(self) -> dict[str, object]:
+        """Return its columns by name."""
+        return {
+            "goal": self.goal,
+            "goal_words": self.goal_words,
+            "schema_minor": self.schema_minor,
+            "newer_fields": self.newer_fields,
+            "newer_budget_fields": self.newer_budget_fields,
+        }
+
+
+@frozen
+class NewRows:
+    """The rows that a save adds to a session's lists.
+
+    Attributes:
+        artifacts: Each as it stands in a file.
+        history: The same of the history.
+        stored_artifacts: How many are stored before them.
+        stored_history: The same of the history.
+        size_bytes: What all rows take then, those that are stored and these.
+    """
+
+    artifacts: list[str]
+    history: list[str]
+    stored_artifacts: int
+    stored_history: int
+    size_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        artifacts: Sequence[SessionArtifact],
+        history: Sequence[SessionHistory],
+        stored: tuple[int, int, int] = (0, 0, 0),
+    ) -> NewRows:
+        """Write the rows of some artifacts and entries, behind so many and their size."""
+        made = [encode_artifact(one) for one in artifacts]
+        happened = [encode_entry(one) for one in history]
+        size = sum(len(row.encode()) for rows in (made, happened) for row in rows)
+        return cls(made, happened, stored[0], stored[1], stored[2] + size)
+
+    def values(self) -> dict[str, object]:
+        """Return the parameters of a statement that adds them."""
+        return {
+            "artifacts": self.artifacts,
+            "history": self.history,
+            "stored_artifacts": self.stored_artifacts,
+            "stored_history": self.stored_history,
+            "size_bytes": self.size_bytes,
+        }
+
+
+@define
+class StoredLists:
+    """What a session's rows hold, so that the next save adds what is new and no more.
+
+    Attributes:
+        state: Its state.
+        document: What its document's row says.
+        artifacts: Its artifacts, as they are stored.
+        history: Its history, as it is stored.
+        size_bytes: What the rows of both take.
+    """
+
+    state: SessionState
+    document: Document
+    artifacts: list[SessionArtifact]
+    history: list[SessionHistory]
+    size_bytes: int
+
+    @classmethod
+    def of(cls, session: SessionContext, *, size_bytes: int) -> StoredLists:
+        """Take it from a session that was just read or written."""
+        return cls(
+            session.state,
+            Document.of(session),
+            session.artifacts.copy(),
+            session.history.copy(),
+            size_bytes,
+        )
+
+    def grow(self, session: SessionContext) -> NewRows | None:
+        """Take on what a session's lists have more than those that are stored.
+
+        Entries can't be changed, so this is one look at each pointer. Whoever does not store what
+        is returned must not use these lists again.
+
+        Returns:
+            The new rows; None if the session's lists don't begin with the stored ones.
+
+        Raises:
+            InvalidSession: A list holds what is no entry of it.
+        """
+        before = len(self.artifacts), len(self.history), self.size_bytes
+        artifacts = session.artifacts[before[0] :]
+        history = session.history[before[1] :]
+        self.artifacts += artifacts
+        self.history += history
+        # Compared in place: a slice would touch every entry.
+        if self.artifacts != session.artifacts or self.history != session.history:
+            return None
+        new = NewRows.of(artifacts, history, before)
+        self.size_bytes = new.size_bytes
+        return new
+
+
+def head_values(session: SessionContext) -> dict[str, object]:
+    """Return the columns of a session's head by name, the revision aside."""
+    budget = session.token_budget
+    return {
+        "state": session.state.value,
+        "workflow_type": session.workflow_type,
+        "current_phase": session.current_phase,
+        "attempt_number": int(session.attempt_number),
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "completed_at": session.completed_at,
+        "total_budget": int(budget.total_budget),
+        "tokens_used": int(budget.tokens_used),
+    }
+
+
+def head_of(session_id: str, row: Sequence[Any]) -> SessionHead:
+    """Return the head that a row says, its columns in the order of `SessionHead`."""
+    revision, state, *rest = row
+    return SessionHead(session_id, revision, SessionState(state), *rest)
+
+
+def session_of_rows(
+    head: SessionHead, document: Document, artifacts: str, history: str, *, where: str
+) -> SessionContext:
+    """Build, and so judge, the session that some rows say.
+
+    Args:
+        head: Its head.
+        document: Its document.
+        artifacts: The rows of its artifacts, one after the other.
+        history: The rows of its history, one after the other.
+        where: What to call it in messages.
+
+    Raises:
+        SessionCorrupted: They say no session.
+        UnsupportedSchema: A newer program wrote them.
+    """
+    try:
+        shell = session_of(head)
+        shell.schema_minor = document.schema_minor
+        shell.token_budget = TokenBudget(
+            head.total_budget, head.tokens_used, document.newer_budget_fields
+        )
+        begun = encode_head(shell, revision=head.revision).decode()
+        text = (
+            f"{begun.removesuffix(_NO_GOAL)}{document.goal}\n"
+            f"{_list('artifacts', artifacts)}{_list('history', history)}"
+            f"{document.newer_fields}{END_MARK.decode()}"
+        )
+        return decode_session(text.encode(), path=Path(where))
+    except SessionCorrupted as error:
+        raise SessionCorrupted(
+            path=where, faults=error.faults, session_id=head.session_id
+        ) from error
+    except InvalidSession as error:
+        raise SessionCorrupted(
+            path=where, faults=error.faults, session_id=head.session_id
+        ) from error
+
+
+def _list(key: str, rows: str) -> str:
+    return f"{key}:\n{rows}" if rows else f"{key}: []\n"

@@ -1,0 +1,167 @@
+"""Sessions in PostgreSQL, and this machine's places to work on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+from ...clock import Clock
+from ...durable import (
+    DirectoryLock,
+    FileSystem,
+    LockTimeout,
+    OsFileSystem,
+    discard_tree,
+    make_durable_directory,
+)
+from ...durable.atomic_file import random_token
+from ...harness.errors import SessionConflict, SessionInUse
+from ...harness.session_domain import SessionContext, SessionState
+from ...harness.session_idleness import held_idle
+from ...harness.session_layout import DEFAULT_BASE_PATH, MAX_FILE_BYTES, RUN_LOCKS, WORKSPACE
+from .database import Database
+from .session_lock import PostgresRunLock, has_run, is_run
+from .session_repository import PostgresSessions, checked_id
+
+
+class PostgresStore(PostgresSessions):
+    """Sessions for every machine, with directories on this one. A `LocalSessions`.
+
+    Args:
+        database: Where the sessions are; its tables must be there (`schema.require_migrated`).
+        base_path: Where this machine works on them; `.agentforge/sessions` by default.
+        fs: The file system; the real one by default.
+        max_bytes: The largest session that is written, as its file would be.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        base_path: Path | str | None = None,
+        *,
+        fs: FileSystem | None = None,
+        max_bytes: int = MAX_FILE_BYTES,
+    ) -> None:
+        super().__init__(database, max_bytes=max_bytes)
+        self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
+        self._fs: FileSystem = OsFileSystem() if fs is None else fs
+
+    # ------------------------------------------------------------------------------ the repository
+
+    def save(
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Make the stored session what it is in memory; see `SessionRepository`."""
+        begun = session.revision == 0
+        super().save(session, attachments=attachments, inherited=inherited)
+        if begun:
+            make_durable_directory(self._fs, self.session_directory(session.session_id))
+
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
+        """Delete a session with all that is stored of it; see `SessionRepository`.
+
+        Its directory on this machine goes, too; those on others are theirs to clear.
+        """
+        deleted = super().delete(
+            session_id, expected_revision=expected_revision, missing_ok=missing_ok
+        )
+        if deleted:
+            self._remove_directory(session_id)
+        return deleted
+
+    def _remove_directory(self, session_id: str) -> None:
+        try:
+            with DirectoryLock(self._fs, self._base_path, timeout_s=10.0, follow=True) as base:
+                self._fs.stat(session_id, dir_fd=base.fd)
+                discard_tree(
+                    self._fs, base.fd, session_id, parent=self._base_path, token=random_token
+                )
+        except FileNotFoundError:
+            return
+
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        """Return whether a run was cut off; see `SessionRepository`."""
+        checked_id(session_id)
+        if state is not SessionState.ACTIVE:
+            return False
+        with self._database.connection() as connection:
+            return has_run(connection, session_id) and not is_run(connection, session_id)
+
+    def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
+        """Delete the sessions that ended more than `days` ago; see `SessionRepository`."""
+        last = clock() - timedelta(days=days)
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select id, revision from agentforge.sessions where state in ('completed', "
+                "'aborted') and completed_at < %s and updated_at >= created_at "
+                "order by completed_at, id",
+                (last,),
+            ).fetchall()
+        deleted = []
+        for session_id, revision in rows:
+            with suppress(SessionInUse, SessionConflict):
+                if dry_run or self.delete(session_id, expected_revision=revision):
+                    deleted.append(session_id)
+        return deleted
+
+    # ---------------------------------------------------------------------------------- the places
+
+    @property
+    def base_path(self) -> Path:
+        """Where the sessions' directories are on this machine."""
+        return self._base_path
+
+    def ensure_directory(self) -> None:
+        """Make the base, durably, if it is missing; see `SessionPlaces`."""
+        make_durable_directory(self._fs, self._base_path)
+
+    def session_directory(self, session_id: str) -> Path:
+        """Return where a session's directory is, or would be; see `SessionPlaces`."""
+        return self._base_path / checked_id(session_id)
+
+    def workspace_path(self, session_id: str) -> Path:
+        """Return where a session's workspace is, or would be; see `SessionPlaces`."""
+        return self.session_directory(session_id) / WORKSPACE
+
+    def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> PostgresRunLock:
+        """Return the lock of a run, not taken yet; see `SessionPlaces`."""
+        return PostgresRunLock(
+            self._database,
+            session_id,
+            name,
+            where=self.where_is(session_id),
+            timeout_s=timeout_s,
+        )
+
+    @contextmanager
+    def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:
+        """Hold a session against all that could work in it; see `SessionPlaces`."""
+        directory = self.session_directory(session_id)
+        with ExitStack() as held:
+            if set(guards) & set(RUN_LOCKS):
+                held.enter_context(self._not_run(session_id))
+            make_durable_directory(self._fs, directory)
+            held.enter_context(held_idle(self._fs, directory, session_id, guards))
+            yield
+
+    @contextmanager
+    def _not_run(self, session_id: str) -> Iterator[None]:
+        """Hold a session against its runs, on every machine."""
+        where = self.where_is(session_id)
+        lock = PostgresRunLock(self._database, session_id, None, where=where, timeout_s=0.0)
+        try:
+            lock.acquire()
+        except (FileNotFoundError, LockTimeout) as error:
+            raise SessionInUse(session_id, path=where) from error
+        try:
+            yield
+        finally:
+            lock.release()

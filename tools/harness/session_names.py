@@ -1,0 +1,59 @@
+"""The names that sessions go by, whole or shortened, and those of what is kept beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from ..identifiers import completions
+from .errors import AmbiguousSessionId, SessionNotFound
+from .session_checks import InvalidSessionId
+from .session_layout import SESSION_FILE, SNAPSHOTS, WORKSPACE
+
+# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""The regular expression of the names of what is kept beside a session from its creation on."""
+INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
+"""That of what a fork takes along: some of it is in a folder."""
+
+_TAKEN: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
+_PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
+
+
+def kept_documents(
+    attachments: Mapping[str, bytes] | None, inherited: Mapping[str, bytes] | None
+) -> dict[str, bytes]:
+    """Return what is to be kept beside a new session, by name.
+
+    Raises:
+        ValueError: One has a name that none of them may have.
+    """
+    for files, names in ((attachments, ATTACHMENT), (inherited, INHERITED)):
+        for name in files or ():
+            if not re.fullmatch(names, name) or name.split("/")[0] in _TAKEN:
+                raise ValueError(f"{name!r} can't be the name of an attachment")
+    return {**(attachments or {}), **(inherited or {})}
+
+
+def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) -> str:
+    """Return the one id that `shortened` is, begins, ends or is part of.
+
+    Args:
+        shortened: An id, or a part of one.
+        known: Lists the ids that there are; asked only for what could be a part of one.
+        where: Where they are, for messages.
+
+    Raises:
+        InvalidSessionId: It could not be a part of an id.
+        SessionNotFound: It fits none.
+        AmbiguousSessionId: It fits several.
+    """
+    if not re.fullmatch(_PART_OF_AN_ID, shortened):
+        raise InvalidSessionId(shortened)
+    fitting = completions(shortened, known())
+    if not fitting:
+        raise SessionNotFound(shortened, path=where)
+    if len(fitting) > 1:
+        raise AmbiguousSessionId(shortened, fitting)
+    return fitting[0]
