@@ -44,6 +44,7 @@ DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 def build_manager(
     base_path: Path | str | None = None,
     *,
+    store: str | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
@@ -55,6 +56,7 @@ def build_manager(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; see `stores.open_sessions`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
@@ -65,22 +67,22 @@ def build_manager(
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    store = open_sessions(base_path)
+    sessions = open_sessions(base_path, store=store)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
     if isolation == "jail" and ask_user:
         raise ValueError("ask_user: code in a jail can't call functions of the host")
     executor: PhaseExecutor = (
-        JailPhaseExecutor(store, jail)
+        JailPhaseExecutor(sessions, jail)
         if isolation == "jail"
-        else SandboxPhaseExecutor(store, policy, tools=tools)
+        else SandboxPhaseExecutor(sessions, policy, tools=tools)
     )
     manager = SessionManager(
-        store,
+        sessions,
         executor=executor,
         channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
-        snapshots=open_snapshots(store) if snapshots else None,
+        snapshots=open_snapshots(sessions) if snapshots else None,
     )
     if ask_user:
         tools.append(ask_user_tool(manager))

@@ -223,6 +223,20 @@ class AgentsConfiguration:
 
 
 @frozen(kw_only=True)
+class StoreConfiguration:
+    """`[store]`: where the sessions are, if not in files here.
+
+    Attributes:
+        url: `postgresql://…`, or None for files.
+        objects: Where the workspaces of a fleet are kept: `s3://…`, `gs://…`, `az://…`, `file://…`
+            or None for nowhere but the workers' own disks.
+    """
+
+    url: str | None = None
+    objects: str | None = None
+
+
+@frozen(kw_only=True)
 class Configuration:
     """All that a configuration file says, but for questions.
 
@@ -238,6 +252,7 @@ class Configuration:
         gate: `[gate]`.
         jail: `[jail]`.
         agents: `[agents]`.
+        store: `[store]`.
         given: The sections that the file has.
     """
 
@@ -251,6 +266,7 @@ class Configuration:
     gate: GateConfiguration = field(factory=GateConfiguration)
     jail: JailConfiguration = field(factory=JailConfiguration)
     agents: AgentsConfiguration = field(factory=AgentsConfiguration)
+    store: StoreConfiguration = field(factory=StoreConfiguration)
     given: tuple[str, ...] = ()
 
 
@@ -289,6 +305,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         gate=_gate(top.table("gate")),
         jail=_jail(top.table("jail"), root),
         agents=_agents(top.table("agents")),
+        store=_store(top.table("store")),
         given=tuple(file.values),
     )
 
@@ -389,6 +406,12 @@ def _agents(table: TomlTable) -> AgentsConfiguration:
         gate=table.flag("gate", default=False),
         gate_rounds=table.whole("gate_rounds", 3, least=1, most=100),
     )
+    table.done()
+    return found
+
+
+def _store(table: TomlTable) -> StoreConfiguration:
+    found = StoreConfiguration(url=table.text("url"), objects=table.text("objects"))
     table.done()
     return found
 

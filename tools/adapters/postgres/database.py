@@ -63,6 +63,8 @@ class Database:
         connect_s: How long one is waited for, in seconds.
         prepared: Whether statements are prepared by name; not behind a pooler that gives each
             transaction another connection.
+        ready: Called once, before the first connection is given out: what it raises, the caller
+            gets, and the next one calls it again.
         monotonic: The time, in seconds.
 
     Raises:
@@ -76,6 +78,7 @@ class Database:
         connections: int = DEFAULT_CONNECTIONS,
         connect_s: float = CONNECT_SECONDS,
         prepared: bool = True,
+        ready: Callable[[Database], object] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
@@ -102,6 +105,7 @@ class Database:
             name="agentforge",
         )
         self._opened = False
+        self._ready = ready
         self._monotonic = monotonic
         self._seen: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
 
@@ -133,6 +137,13 @@ class Database:
         if not self._opened:
             self._pool.open()
             self._opened = True
+        if self._ready is not None:
+            ready, self._ready = self._ready, None
+            try:
+                ready(self)
+            except BaseException:
+                self._ready = ready
+                raise
         with self.errors(), self._pool.connection() as connection:
             yield connection
 

@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Final
 
 from attrs import frozen
+from procrastinate.schema import SchemaManager, migrations_path
 
 from .database import Connection, Database
 from .errors import StoreNotMigrated, StoreTooNew
@@ -67,6 +68,7 @@ def migrate(database: Database) -> tuple[Migration, ...]:
                 "create table if not exists agentforge.migrations (number integer primary key, "
                 "name text not null, ran_at timestamptz not null default now())"
             )
+            _bring_queue(connection)
         for one in todo:
             connection.execute(one.statements.encode())
             connection.execute(
@@ -89,6 +91,24 @@ def require_migrated(database: Database) -> None:
     _refuse_newer(database, found, known)
     if found < known[-1].number:
         raise StoreNotMigrated(store=database.name, found=found, needed=known[-1].number)
+
+
+def _bring_queue(connection: Connection) -> None:
+    """Bring the tables of procrastinate, whose package names its migrations and records none."""
+    connection.execute("set local search_path to agentforge")
+    names = sorted(file.name for file in migrations_path.glob("*.sql"))
+    connection.execute(
+        "create table if not exists agentforge.queue_migrations (name text primary key, "
+        "ran_at timestamptz not null default now())"
+    )
+    ran = {row[0] for row in connection.execute("select name from agentforge.queue_migrations")}
+    if not ran:
+        connection.execute(SchemaManager.get_schema().encode())  # what all of them come to
+    todo = [name for name in names if name not in ran]
+    for name in todo if ran else ():
+        connection.execute((migrations_path / name).read_bytes())
+    for name in todo:
+        connection.execute("insert into agentforge.queue_migrations (name) values (%s)", (name,))
 
 
 def _last(connection: Connection) -> int:

@@ -33,6 +33,8 @@ _Result = TypeVar("_Result")
 
 BASE_VARIABLE = "AGENTFORGE_BASE"
 """The environment variable that names the directory of the sessions."""
+STORE_VARIABLE = "AGENTFORGE_STORE"
+"""The environment variable that names the store of the sessions."""
 
 _DESPITE_FAULTS = frozenset({"doctor", "init"})
 """Commands that work with a faulty configuration: they show it, or write a new one."""
@@ -78,6 +80,7 @@ class Cli:
         outside: The clock and the pause.
         base_given: Whether the base was given, and not searched for.
         configured: The project's configuration, why it can't be used, or None where it has none.
+        store_url: The store of the sessions, or None: they are in the base's files.
     """
 
     base: Path | None
@@ -86,6 +89,7 @@ class Cli:
     outside: Outside = field(factory=Outside)
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
+    store_url: str | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -101,10 +105,10 @@ class Cli:
         return self.configured if self.configured is not None else Configuration()
 
     def store(self) -> LocalSessions:
-        """Return the sessions at the base."""
+        """Return the sessions of the store, with the base as their place on this machine."""
         from ...stores import open_sessions
 
-        return open_sessions(self.base)
+        return open_sessions(self.base, store=self.store_url)
 
     def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return a manager without a session that runs no code, and asks through `channel` only."""
@@ -131,7 +135,9 @@ class Cli:
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
-            return build_manager(self.base, isolation=isolation, jail=self.jail())
+            return build_manager(
+                self.base, store=self.store_url, isolation=isolation, jail=self.jail()
+            )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
 

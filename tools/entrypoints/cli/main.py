@@ -15,7 +15,7 @@ import typer
 from ...data_folder import find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
-from .context import BASE_VARIABLE, Cli, Outside, default_base
+from .context import BASE_VARIABLE, STORE_VARIABLE, Cli, Outside, default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
@@ -80,6 +80,15 @@ def _global_options(
             envvar=BASE_VARIABLE,
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        option(
+            "--store URL",
+            "Where the sessions are, if not in the base's files: postgresql://user@host/database; "
+            "by default the configuration's.",
+            envvar=STORE_VARIABLE,
+        ),
+    ] = None,
     verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
     no_color: Annotated[
         bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
@@ -103,6 +112,7 @@ def _global_options(
         outside=outside,
         base_given=bool(base),
         configured=configured,
+        store_url=store or (None if usable is None else usable.store.url),
     )
     if version:
         _show_version(output)
