@@ -41,6 +41,7 @@ _MODULES: Final = {
     "act": "pause abort complete budget",
     "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
+    "store": "store",
     "prune.group": "prune",
     "ask": "ask",
     "answer": "answer reject",
@@ -100,6 +101,8 @@ def _global_options(
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")
+    if store == "":
+        raise typer.BadParameter("the address is empty", param_hint="--store")
     outside = context.obj if isinstance(context.obj, Outside) else Outside()
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
@@ -113,7 +116,9 @@ def _global_options(
         base_given=bool(base),
         configured=configured,
         store_url=store or (None if usable is None else usable.store.url),
+        store_given=bool(store),
     )
+    context.call_on_close(context.obj.opened.close)
     if version:
         _show_version(output)
         raise typer.Exit
