@@ -234,6 +234,61 @@ def test_commands_lead_the_sessions_of_the_store(
     assert on_store("list", "--json").document["base"] == database.name
 
 
+def test_sessions_that_ended_long_ago_are_cleaned_up(on_store: OnStore, database: Database) -> None:
+    store = PostgresSessions(database)
+    for number in (1, 2):
+        begin(database, an_id(number))
+    ended = store.load(ONE)
+    assert ended is not None
+    ended.apply("complete", now=START)
+    store.save(ended)
+    on_store.run.later(days=100)
+    planned = on_store("cleanup", "--dry-run", "--json").document
+    assert [(one["session_id"], one["state"]) for one in planned["found"]] == [(ONE, "completed")]
+    assert planned["deleted"] == []
+    assert on_store("cleanup", "--json").code == 2  # nobody was asked
+    shown = on_store("cleanup", "--yes")
+    assert (shown.code, "Deleted 1 session." in shown.out) == (0, True)
+    assert store.list_sessions() == [TWO]
+    assert "No session ended" in on_store("cleanup", "--yes").out
+
+
+def test_the_doctor_looks_at_the_store(
+    on_store: OnStore, on_empty: OnStore, agentforge: CommandLine
+) -> None:
+    def check(run: OnStore | CommandLine) -> tuple[str, str]:
+        checks = run("doctor", "--json").document["checks"]
+        (found,) = [one for one in checks if one["name"] == "store"]
+        return found["status"], f"{found['message']} {found['advice']}"
+
+    assert check(agentforge)[0] == "ok"
+    assert check(on_store)[0] == "ok"
+    assert check(on_empty)[0] == "fail"
+    assert "agentforge store migrate" in check(on_empty)[1]
+    status, said = check(OnStore(agentforge, f"postgresql://me:{SECRET}@127.0.0.1:1/x"))
+    assert status == "fail"
+    assert "does not answer" in said
+
+
+def test_ids_are_completed_from_the_store(
+    database: Database, agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begin(database)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("_AGENTFORGE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_CWORD", "4")
+    for words, variable in (
+        (f"agentforge --store {database.url} show session_", None),
+        ("agentforge --no-color --no-color show session_", database.url),
+    ):
+        monkeypatch.setenv("COMP_WORDS", words)
+        if variable is not None:
+            monkeypatch.setenv("AGENTFORGE_STORE", variable)
+        with pytest.raises(SystemExit):
+            agentforge("show")
+        assert agentforge.capture.readouterr().out.split() == [ONE]
+
+
 def test_a_suggested_command_names_the_store_and_no_password(
     agentforge: CommandLine, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,6 @@ import typer
 from attrs import field, frozen
 
 from ...clock import Clock, utc_now
-from ...data_folder import data_folder_above
 from ...errors import AgentForgeError
 from .output import Output
 
@@ -43,14 +42,6 @@ _DESPITE_FAULTS = frozenset({"doctor", "init"})
 """Commands that work with a faulty configuration: they show it, or write a new one."""
 _REPEATS = 3
 """How often a person's command is repeated after another process changed the session."""
-
-
-def default_base(configuration: Configuration | None = None) -> Path | None:
-    """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
-    if configuration is not None and configuration.sessions is not None:
-        return configuration.sessions
-    above = data_folder_above(Path.cwd())
-    return None if above is None else above / "sessions"
 
 
 @frozen

@@ -15,7 +15,8 @@ import typer
 from ...data_folder import find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
-from .context import BASE_VARIABLE, STORE_VARIABLE, Cli, Outside, default_base
+from .context import BASE_VARIABLE, STORE_VARIABLE, Cli, Outside
+from .default_sessions import default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
