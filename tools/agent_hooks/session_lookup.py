@@ -18,7 +18,7 @@ from .session_place import Place, Stores
 from .settings import AgentSettings, read_settings
 
 if TYPE_CHECKING:
-    from ..harness.session_ports import LocalSessions, SessionFilter
+    from ..harness.session_ports import LocalSessions
 
 SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
 BASE_VARIABLE: Final = "AGENTFORGE_BASE"
@@ -68,9 +68,9 @@ def find_session(
     """Return the session that an event is of, or None if there is none.
 
     That is the one that AGENTFORGE_SESSION names, else the one that the conversation was bound to
-    (at `bound`), else, where a context or a prompt begins, the project's only open one. Where there
-    is none at all and the configuration says so, the first prompt creates one, of which it is the
-    goal.
+    (at `bound`), else, where a context or a prompt begins, the only open one of the project's
+    files. Where there is none at all and the configuration says so, the first prompt creates one,
+    of which it is the goal.
     """
     named = environment.get(SESSION_VARIABLE)
     if named:
@@ -111,21 +111,16 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
 
 
 def _open_sessions(place: Place) -> list[str]:
-    """Return sessions that have not ended and that no runner leads now: two, if there are more."""
-    sessions = place.sessions
-    wanted: list[SessionFilter | None] = [None]
-    if not place.is_files:  # it has those of all projects, and knows which are open
-        from ..harness import session_ports
+    """Return sessions that have not ended and that no runner leads now: two, if there are more.
 
-        wanted = [
-            session_ports.SessionFilter(state=state)
-            for state in SessionState
-            if not state.is_terminal
-        ]
+    None of a database: it has those of all projects, and does not know whose each is.
+    """
+    if not place.is_files:
+        return []
+    sessions = place.sessions
     found = (
         one.session_id
-        for kind in wanted
-        for one in sessions.summaries(kind)
+        for one in sessions.summaries()
         if isinstance(one, SessionSummary)
         and not one.head.state.is_terminal
         and not (one.head.state is SessionState.ACTIVE and sessions.is_led(one.session_id))

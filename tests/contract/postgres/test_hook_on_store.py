@@ -97,10 +97,19 @@ def test_a_conversation_goes_on_with_the_session_that_it_is_bound_to(
     found = PostgresSessions(database).load(first)
     assert found is not None
     assert found.token_budget.tokens_used == 40
-    other = Conversation(project, "conversation-2")
-    other.spend(50)
-    other.hook("UserPromptSubmit", prompt="Which of three is meant is not known")
-    assert len(PostgresSessions(database).list_sessions()) == 3
+
+
+def test_a_session_of_the_store_is_never_guessed(
+    project: Project, talk: Conversation, database: Database
+) -> None:
+    """It may be another project's, also when it is the only one."""
+    others = SessionContext.create(goal="of another project")
+    PostgresSessions(database).save(others)
+    assert talk.hook("SessionStart", source="startup") == {}
+    talk.spend(40)
+    talk.hook("UserPromptSubmit", prompt="Mine")
+    assert PostgresSessions(database).load(others.session_id) == others
+    assert len(PostgresSessions(database).list_sessions()) == 2
 
 
 def test_a_session_that_is_named_is_found_in_the_store(tmp_path: Path, database: Database) -> None:
