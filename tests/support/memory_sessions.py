@@ -25,10 +25,13 @@ from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
     SessionCorrupted,
+    SessionCursor,
     SessionFilter,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
+    SessionOrder,
+    SessionPage,
     SessionState,
     SessionSummary,
     SessionTooLarge,
@@ -43,6 +46,7 @@ from agentforge_sessions.harness.session_layout import (
     WORKSPACE,
 )
 from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents
+from agentforge_sessions.harness.session_page import page_of
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
@@ -250,9 +254,22 @@ class MemorySessions:
             except SessionCorrupted as error:
                 yield UnreadableSession(session_id, place, error)
                 continue
-            if session is not None and (wanted is None or wanted.fits(SessionHead.of(session))):
+            if session is not None and (
+                wanted is None
+                or (wanted.fits(SessionHead.of(session)) and wanted.fits_goal(session.goal))
+            ):
                 size = len(self.shelf.documents[session_id])
                 yield SessionSummary(SessionHead.of(session), place, size)
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
 
     def resolve(self, shortened: str) -> str:
         if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:

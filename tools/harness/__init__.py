@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     )
     from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
+    from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
     from .session_store import SessionStore
 else:
@@ -96,6 +97,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
+            "session_page": "SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
             "session_store": "SessionStore",
         },
@@ -136,12 +138,15 @@ __all__ = [
     "SessionConflict",
     "SessionContext",
     "SessionCorrupted",
+    "SessionCursor",
     "SessionFilter",
     "SessionHistory",
     "SessionIdTaken",
     "SessionInUse",
     "SessionManager",
     "SessionNotFound",
+    "SessionOrder",
+    "SessionPage",
     "SessionPlaces",
     "SessionRepository",
     "SessionState",

@@ -16,18 +16,15 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-import attrs
-
 from ...durable import WriteError
 from ...harness.errors import (
     SessionConflict,
-    SessionCorrupted,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
     SessionTooLarge,
 )
-from ...harness.session_codec import encode_session, session_of
+from ...harness.session_codec import encode_session
 from ...harness.session_domain import (
     InvalidSession,
     InvalidSessionId,
@@ -37,10 +34,12 @@ from ...harness.session_domain import (
 from ...harness.session_head import SessionSummary, UnreadableSession
 from ...harness.session_layout import MAX_FILE_BYTES, STEPS
 from ...harness.session_names import ATTACHMENT, kept_documents, resolved
+from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
 from ...harness.session_ports import SessionFilter
 from ...identifiers import is_session_id, names_no_session
 from .database import Connection, Database
 from .session_lock import is_run
+from .session_pages import COLUMNS, filter_values, read_page, read_summary
 from .session_rows import (
     Document,
     NewRows,
@@ -141,18 +140,21 @@ on conflict (session_id, name) do update set content = excluded.content
 returning name
 """
 _PAGE_ROWS: Final = 500
-_PAGE: Final = b"""
-select id, size_bytes, revision, state, workflow_type, current_phase, attempt_number,
-    created_at, updated_at, completed_at, total_budget, tokens_used
-from agentforge.sessions
+_PAGE: Final = (
+    b"select "
+    + COLUMNS
+    + b""" from agentforge.sessions
 where id > %(after)s and (updated_at < created_at -- which nothing of ours writes
     or (%(state)s::text is null or state = %(state)s)
     and (%(workflow_type)s::text is null or workflow_type = %(workflow_type)s)
     and (%(current_phase)s::text is null or current_phase = %(current_phase)s)
     and (%(changed_until)s::timestamptz is null or updated_at <= %(changed_until)s)
-    and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s))
+    and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s)
+    and (%(goal)s::text is null or exists (select 1 from agentforge.session_documents
+        where session_id = id and goal_words like %(goal)s)))
 order by id limit 500
 """
+)
 
 
 class PostgresSessions:
@@ -436,25 +438,29 @@ class PostgresSessions:
         self, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
         """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
-        values = attrs.asdict(wanted or SessionFilter(), recurse=False)
-        values["state"] = None if values["state"] is None else values["state"].value
+        values = filter_values(wanted or SessionFilter())
         after = ""
         while True:
             with self._database.connection() as connection:
                 page = connection.execute(_PAGE, {**values, "after": after}).fetchall()
-            for session_id, size, *row in page:
-                where = self.where_is(session_id)
-                head = head_of(session_id, row)
-                try:
-                    session_of(head)
-                except InvalidSession as error:
-                    fault = SessionCorrupted(path=where, faults=error.faults, session_id=session_id)
-                    yield UnreadableSession(session_id, Path(where), fault)
-                else:
-                    yield SessionSummary(head, Path(where), size)
+            for row in page:
+                yield read_summary(row, self._database.name)
             if len(page) < _PAGE_ROWS:
                 return
             after = page[-1][0]
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order; see `SessionRepository`."""
+        return read_page(
+            self._database, wanted or SessionFilter(), order=order, limit=limit, after=after
+        )
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""

@@ -42,7 +42,7 @@ class Document:
 
     Attributes:
         goal: As the YAML form says it.
-        goal_words: As text to search in, without what PostgreSQL can't hold; None without a goal.
+        goal_words: What it is searched by (`searched_text`); None without a goal.
         schema_minor: The form's minor version, where a newer program wrote it.
         newer_fields: The session's fields that a newer program wrote, as YAML.
         newer_budget_fields: The same of its budget.
@@ -60,7 +60,7 @@ class Document:
         goal = session.goal
         return cls(
             encode_text(goal, indent=2),
-            None if goal is None else goal.replace("\0", " "),
+            None if goal is None else searched_text(goal),
             session.schema_minor,
             session.newer_fields,
             session.token_budget.newer_fields,
@@ -117,6 +117,11 @@ class NewRows:
             "stored_history": self.stored_history,
             "size_bytes": self.size_bytes,
         }
+
+
+def searched_text(text: str) -> str:
+    """Return a text as goals are searched by: letters folded, nothing PostgreSQL can't hold."""
+    return text.casefold().replace("\0", " ")
 
 
 @define
