@@ -69,7 +69,8 @@ def test_an_index_has_the_sessions_of_a_page_in_their_order(full: Database) -> N
 def test_a_goal_is_found_by_an_index_of_its_trigrams(full: Database) -> None:
     statement = page_statement(SessionFilter(goal="a1b2c3"), SessionOrder.ID, first=True)
     with full.transaction() as connection:
-        connection.execute("set local enable_seqscan = off")  # of so few, it would look at each
+        for other in ("seqscan", "indexscan"):  # of so few, it would look at each
+            connection.execute(f"set local enable_{other} = off".encode())
         rows = connection.execute(
             b"explain " + statement, {"goal": like_pattern("a1b2c3"), "rows": 11}
         )
