@@ -12,6 +12,7 @@ import os
 import re
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -89,23 +90,28 @@ _HEAD: Final = b"""
         current_phase = %(current_phase)s, attempt_number = %(attempt_number)s,
         updated_at = %(updated_at)s, completed_at = %(completed_at)s,
         total_budget = %(total_budget)s, tokens_used = %(tokens_used)s,
-        n_artifacts = %(stored_artifacts)s + cardinality(%(artifacts)s::text[]),
-        n_history = %(stored_history)s + cardinality(%(history)s::text[]),
-        size_bytes = %(size_bytes)s
+        n_artifacts = %(n_artifacts)s, n_history = %(n_history)s, size_bytes = %(size_bytes)s
     where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
         and (%(claim)s::bigint is null or claims = %(claim)s)
         and state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
     returning id
 """
-_ADDED: Final = b"""
+_ARTIFACTS: Final = b"""
 artifacts as (
     insert into agentforge.session_artifacts (session_id, number, entry)
     select head.id, %(stored_artifacts)s + new.number, new.entry
-    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
+    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number))
+"""
+_HISTORY: Final = b"""
 history as (
     insert into agentforge.session_history (session_id, number, entry)
     select head.id, %(stored_history)s + new.number, new.entry
     from head, unnest(%(history)s::text[]) with ordinality new (entry, number))
+"""
+_ENTRY: Final = b"""
+history as (
+    insert into agentforge.session_history (session_id, number, entry)
+    select head.id, %(n_history)s, %(entry)s from head)
 """
 _DOCUMENT: Final = b"""
 document as (
@@ -114,16 +120,33 @@ document as (
         newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s
     from head where session_id = head.id)
 """
-_SAVE: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"select id from head"
-_SAVE_ALL: Final = (
-    b"with head as (" + _HEAD + b")," + _ADDED + b"," + _DOCUMENT + b"select id from head"
-)
 _THIS: Final = b"with head as (select %(id)s as id),"
 _REPLACE_ALL: Final = (
     b"delete from agentforge.session_artifacts where session_id = %(id)s",
     b"delete from agentforge.session_history where session_id = %(id)s",
-    _THIS + _DOCUMENT + b"," + _ADDED + b"select id from head",
+    _THIS + _DOCUMENT + b"," + _ARTIFACTS + b"," + _HISTORY + b"select id from head",
 )
+
+
+def save_statement(new: NewRows, *, document: bool) -> bytes:
+    """Return the statement of a save: what it does not change is not in it, and costs nothing.
+
+    Args:
+        new: The rows that it adds.
+        document: Whether it changes what is beside the head and the lists.
+    """
+    return _save_statement(bool(new.artifacts), min(len(new.history), 2), document)
+
+
+@cache
+def _save_statement(artifacts: bool, entries: int, document: bool) -> bytes:  # noqa: FBT001
+    parts = [b"head as (" + _HEAD + b")"]
+    parts += [_ARTIFACTS] if artifacts else []
+    parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
+    parts += [_DOCUMENT] if document else []
+    return b"with " + b",".join(parts) + b"select id from head"
+
+
 _LOAD: Final = b"""
 select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
     completed_at, total_budget, tokens_used,
@@ -229,10 +252,10 @@ class PostgresSessions:
         self._bounded(session, new)
         document = Document.of(session)
         values = {**self._head(session, stored.state), **new.values()}
-        statement = _SAVE
-        if document != stored.document:
-            statement = _SAVE_ALL
+        changed = document != stored.document
+        if changed:
             values.update(document.values())
+        statement = save_statement(new, document=changed)
         with self._database.connection() as connection:
             if connection.execute(statement, values).fetchone() is None:
                 return self._refuse(connection, session)

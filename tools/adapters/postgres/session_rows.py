@@ -113,6 +113,9 @@ class NewRows:
         return {
             "artifacts": self.artifacts,
             "history": self.history,
+            "entry": self.history[0] if self.history else None,  # the only one, in most saves
+            "n_artifacts": self.stored_artifacts + len(self.artifacts),
+            "n_history": self.stored_history + len(self.history),
             "stored_artifacts": self.stored_artifacts,
             "stored_history": self.stored_history,
             "size_bytes": self.size_bytes,
