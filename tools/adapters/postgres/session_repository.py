@@ -261,8 +261,9 @@ class PostgresSessions:
         if stored is None or new is None:
             return self._replace_all(session)
         self._bounded(session, new)
-        document = Document.of(session)
         values = {**self._head(session, stored.state), **new.values()}
+        source = Document.source_of(session)
+        document = stored.document if source == stored.source else Document.of(session)
         changed = document != stored.document
         if changed:
             values.update(document.values())
@@ -270,7 +271,7 @@ class PostgresSessions:
         with self._database.connection() as connection:
             if connection.execute(statement, values).fetchone() is None:
                 return self._refuse(connection, session)
-        stored.state, stored.document = session.state, document
+        stored.state, stored.document, stored.source = session.state, document, source
         self._remember(session.session_id, stored)
         return True
 

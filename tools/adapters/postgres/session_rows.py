@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from attrs import define, frozen
 
@@ -66,6 +66,16 @@ class Document:
             session.token_budget.newer_fields,
         )
 
+    @staticmethod
+    def source_of(session: SessionContext) -> tuple[object, ...]:
+        """Return all that it is made of; where that is equal, so are the documents."""
+        return (
+            session.goal,
+            session.schema_minor,
+            session.newer_fields,
+            session.token_budget.newer_fields,
+        )
+
     def values(self) -> dict[str, object]:
         """Return its columns by name."""
         return {
@@ -77,8 +87,7 @@ class Document:
         }
 
 
-@frozen
-class NewRows:
+class NewRows(NamedTuple):
     """The rows that a save adds to a session's lists.
 
     Attributes:
@@ -105,8 +114,10 @@ class NewRows:
         """Write the rows of some artifacts and entries, behind so many and their size."""
         made = [encode_artifact(one) for one in artifacts]
         happened = [encode_entry(one) for one in history]
-        size = sum(len(row.encode()) for rows in (made, happened) for row in rows)
-        return cls(made, happened, stored[0], stored[1], stored[2] + size)
+        size = stored[2]
+        for row in (*made, *happened):
+            size += len(row.encode())
+        return cls(made, happened, stored[0], stored[1], size)
 
     def values(self) -> dict[str, object]:
         """Return the parameters of a statement that adds them."""
@@ -134,6 +145,7 @@ class StoredLists:
     Attributes:
         state: Its state.
         document: What its document's row says.
+        source: What that was made of.
         artifacts: Its artifacts, as they are stored.
         history: Its history, as it is stored.
         size_bytes: What the rows of both take.
@@ -141,6 +153,7 @@ class StoredLists:
 
     state: SessionState
     document: Document
+    source: tuple[object, ...]
     artifacts: list[SessionArtifact]
     history: list[SessionHistory]
     size_bytes: int
@@ -151,6 +164,7 @@ class StoredLists:
         return cls(
             session.state,
             Document.of(session),
+            Document.source_of(session),
             session.artifacts.copy(),
             session.history.copy(),
             size_bytes,
