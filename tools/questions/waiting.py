@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
 
 from attrs import define
 
 from ..question import QuestionError
-from .directory_watcher import Watcher
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
 from .errors import AnswersTimeout, CallIdMismatch, SessionEnded, SessionRejected
+from .repository import QuestionRepository
 from .session_status import SessionStatus
-from .store import QuestionStore, Signature
 
 POLL_S: Final = 0.2
-"""How often a wait looks for itself, whatever the file system reports, in seconds."""
+"""How often a wait looks for itself at files, whatever the system reports, in seconds."""
 
 _REASON_CHARS: Final = 2_000
 
@@ -139,11 +138,13 @@ class Deadline:
         began: When it began.
         own: When the caller's time is over, or None.
         session: When the session's time is over, or None.
+        look_s: How often the wait looks for itself, in seconds.
     """
 
     began: float
     own: float | None
     session: float | None
+    look_s: float = POLL_S
 
     @classmethod
     def of(
@@ -152,18 +153,20 @@ class Deadline:
         *,
         session_left_s: float | None,
         now: float,
+        look_s: float = POLL_S,
     ) -> Deadline:
         """Begin a wait at `now`."""
         return cls(
             now,
             None if timeout_s is None else now + timeout_s,
             None if session_left_s is None else now + session_left_s,
+            look_s,
         )
 
     def pause(self, now: float) -> float:
         """Return how long to wait at the most, in seconds; 0 if the time is over."""
         ends = [end for end in (self.own, self.session) if end is not None]
-        return max(0.0, min([POLL_S, *(end - now for end in ends)]))
+        return max(0.0, min([self.look_s, *(end - now for end in ends)]))
 
     def waited(self, now: float) -> float:
         """Return how long this wait took, in seconds."""
@@ -188,7 +191,7 @@ class Wait:
         deadline: Deadline,
         *,
         on_timeout: OnTimeout,
-        store: QuestionStore,
+        store: QuestionRepository,
         monotonic: Callable[[], float],
         end: Callable[[str, str, str | None], object],
     ) -> None:
@@ -210,11 +213,11 @@ class Wait:
         self._store = store
         self._monotonic = monotonic
         self._end_session = end
-        self._seen: Signature | None = None
+        self._seen: Hashable | None = None
 
-    def run(self, watcher: Watcher, bell: Bell) -> QuestionSession:
+    def run(self, bell: Bell) -> QuestionSession:
         """Block until the session is completed; return it with its answers."""
-        with watcher.watching(self._store.path(self._session_id), bell.ring):
+        with self._store.watching(self._session_id, bell.ring):
             while True:
                 bell.clear()
                 found = self.look()
@@ -225,13 +228,13 @@ class Wait:
                     return self.end()
                 bell.wait(pause)
 
-    async def run_async(self, watcher: Watcher, in_thread: InThread) -> QuestionSession:
+    async def run_async(self, in_thread: InThread) -> QuestionSession:
         """Wait as `run` does, without blocking the event loop."""
         bell = LoopBell()
-        with watcher.watching(self._store.path(self._session_id), bell.ring):
+        with self._store.watching(self._session_id, bell.ring):
             while True:
                 bell.clear()
-                if self.has_changed():
+                if self._store.looks_block or self.has_changed():
                     found: QuestionSession | None = await in_thread(self.look)
                     if found is not None:
                         return found

@@ -31,7 +31,6 @@ from agentforge_sessions.questions.directory_watcher import (
     FileWatcher,
     InotifyWatcher,
     NoWatcher,
-    process_watcher,
 )
 from agentforge_sessions.questions.inotify import is_available
 from agentforge_sessions.questions.waiting import Deadline, ThreadBell
@@ -494,9 +493,8 @@ def test_changes_are_found_by_looking_where_nobody_tells(base: Path) -> None:
 
 @pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 def test_changes_are_reported_by_the_watcher_of_the_waits_without_a_look(base: Path) -> None:
-    sessions = QuestionSessions(base)
-    watcher = InotifyWatcher()
-    found = follow_changes(sessions.store, watcher, look_s=1000.0)
+    sessions = QuestionSessions(base, watcher=InotifyWatcher())
+    found = follow_changes(sessions.store, look_s=1000.0)
     assert next(found) == frozenset()
     session_id = sessions.create_session(QUESTIONS)
 
@@ -532,7 +530,7 @@ def test_nothing_is_watched_any_more_once_nobody_follows(base: Path) -> None:
 @pytest.mark.anyio
 async def test_async_changes_are_reported_without_a_look(base: Path) -> None:
     sessions = QuestionSessions(base)
-    found = follow_changes_async(sessions.store, process_watcher(), look_s=1000.0)
+    found = follow_changes_async(sessions.store, look_s=1000.0)
     assert await anext(found) == frozenset()
     session_id = sessions.create_session(QUESTIONS)
     while session_id not in await anext(found):
