@@ -83,6 +83,10 @@ class QuestionStoreError(QuestionError):
     retryable = True
 
 
+class QuestionsUnavailable(QuestionStoreError):
+    """The store of question sessions does not answer for now; who waits already waits on."""
+
+
 class AmbiguousSessionId(QuestionError):
     """A shortened id fits several question sessions.
 

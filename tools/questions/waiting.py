@@ -9,17 +9,28 @@ from typing import Any, Final, Literal, Protocol
 
 from attrs import define
 
+from ..event_log import get_logger
 from ..question import QuestionError
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
-from .errors import AnswersTimeout, CallIdMismatch, SessionEnded, SessionRejected
+from .errors import (
+    AnswersTimeout,
+    CallIdMismatch,
+    QuestionsUnavailable,
+    SessionEnded,
+    SessionRejected,
+)
 from .repository import QuestionRepository
 from .session_status import SessionStatus
 
 POLL_S: Final = 0.2
 """How often a wait looks for itself at files, whatever the system reports, in seconds."""
 
+AWAY_S: Final = 1.0
+"""How soon a store that did not answer is asked again, in seconds."""
 _REASON_CHARS: Final = 2_000
+
+_log = get_logger("agentforge.questions")
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call in a thread of its own."""
@@ -214,16 +225,17 @@ class Wait:
         self._monotonic = monotonic
         self._end_session = end
         self._seen: Hashable | None = None
+        self._is_away: bool | None = None
 
     def run(self, bell: Bell) -> QuestionSession:
         """Block until the session is completed; return it with its answers."""
         with self._store.watching(self._session_id, bell.ring):
             while True:
                 bell.clear()
-                found = self.look()
+                found = self._look_patiently()
                 if found is not None:
                     return found
-                pause = self._deadline.pause(self._monotonic())
+                pause = self._pause()
                 if self._deadline.is_over(self._monotonic()):
                     return self.end()
                 bell.wait(pause)
@@ -235,14 +247,32 @@ class Wait:
             while True:
                 bell.clear()
                 if self._store.looks_block or self.has_changed():
-                    found: QuestionSession | None = await in_thread(self.look)
+                    found: QuestionSession | None = await in_thread(self._look_patiently)
                     if found is not None:
                         return found
-                pause = self._deadline.pause(self._monotonic())
+                pause = self._pause()
                 if self._deadline.is_over(self._monotonic()):
                     ended: QuestionSession = await in_thread(self.end)
                     return ended
                 await bell.wait(pause)
+
+    def _pause(self) -> float:
+        pause = self._deadline.pause(self._monotonic())
+        return min(pause, AWAY_S) if self._is_away else pause
+
+    def _look_patiently(self) -> QuestionSession | None:
+        """Look as `look()` does; a store that answered once may be away for a while."""
+        try:
+            found = self.look()
+        except QuestionsUnavailable as error:
+            if self._is_away is None:
+                raise  # it never answered
+            if not self._is_away:
+                _log.warning("question.store_away", session_id=self._session_id, error=str(error))
+            self._is_away = True
+            return None
+        self._is_away = False
+        return found
 
     def has_changed(self) -> bool:
         """Return whether the session may have changed since the last look."""
