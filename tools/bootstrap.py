@@ -201,10 +201,10 @@ def open_questions(
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from .adapters.question_channel import end_of_session
+    from .adapters.question_channel import SessionEnds
     from .questions import open_sessions
 
-    return open_sessions(directory, config=config, session_end=end_of_session, **given)
+    return open_sessions(directory, config=config, session_end=SessionEnds(), **given)
 
 
 def build_runner(
@@ -346,10 +346,10 @@ def prune_kinds(
         questions.InvalidConfig: The configuration can't be used.
     """
     from .harness.prune_target import HarnessTarget
+    from .questions import DEFAULT_BASE_DIR
     from .questions.config import load_config
     from .questions.prune_target import QuestionTarget
     from .questions.session_status import SessionStatus
-    from .questions.store import DEFAULT_BASE_DIR
     from .sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
     from .sandbox.session_directory import DEFAULT_ROOT
 

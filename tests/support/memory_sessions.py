@@ -110,6 +110,9 @@ class MemorySessions:
     def where_is(self, session_id: str, name: str | None = None) -> str:
         return f"{WHERE}/{validate_session_id(session_id)}" + (f"/{name}" if name else "")
 
+    def reference(self, session_id: str) -> str:
+        return validate_session_id(session_id)
+
     def save(
         self,
         session: SessionContext,

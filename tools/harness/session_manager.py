@@ -137,7 +137,11 @@ class SessionManager:
             None
             if channel is None
             else PersonQuestions(
-                channel, places=self._store, changes=self._changes, events=self._events, clock=clock
+                channel,
+                sessions=self._store,
+                changes=self._changes,
+                events=self._events,
+                clock=clock,
             )
         )
 

@@ -101,6 +101,17 @@ class SessionRepository(Protocol):
         """
         ...
 
+    def reference(self, session_id: str) -> str:
+        """Return what names a session to who may look for it without this repository.
+
+        The absolute path of its directory where it is in files, which any program on the machine
+        can open; its id where it is in a store that is known to all who ask.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
     # -------------------------------------------------------------------------------- one session
 
     def save(

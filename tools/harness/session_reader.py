@@ -116,6 +116,14 @@ class SessionReader:
         directory, path = self._place(session_id)
         return str(path if name is None else directory / name)
 
+    def reference(self, session_id: str) -> str:
+        """Return the absolute path of a session's directory, or where it would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return str(self.session_directory(session_id).absolute())
+
     def session_path(self, session_id: str) -> Path:
         """Return where a session's file is, or would be.
 

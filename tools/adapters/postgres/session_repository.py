@@ -543,6 +543,10 @@ class PostgresSessions:
         place = f"{self._database.name}/{checked_id(session_id)}"
         return place if name is None else f"{place}/{name}"
 
+    def reference(self, session_id: str) -> str:
+        """Return the session's id: who looks for it knows the store; see `SessionRepository`."""
+        return checked_id(session_id)
+
     def close(self) -> None:
         """Close the connections to the database; see `SessionRepository`."""
         self._database.close()
