@@ -44,7 +44,7 @@ DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 def build_manager(
     base_path: Path | str | None = None,
     *,
-    store: str | None = None,
+    store: LocalSessions | str | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
@@ -56,7 +56,8 @@ def build_manager(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
-        store: Where the sessions are, if not there; see `stores.open_sessions`.
+        store: Where the sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
@@ -67,7 +68,7 @@ def build_manager(
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    sessions = open_sessions(base_path, store=store)
+    sessions = _opened(base_path, store)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
@@ -87,6 +88,12 @@ def build_manager(
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
+
+
+def _opened(base_path: Path | str | None, store: LocalSessions | str | None) -> LocalSessions:
+    if store is None or isinstance(store, str):
+        return open_sessions(base_path, store=store)
+    return store
 
 
 def open_snapshots(store: LocalSessions) -> WorkspaceSnapshots:
@@ -210,6 +217,7 @@ def open_questions(
 def build_runner(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
     isolation: str = "sandbox",
@@ -219,6 +227,7 @@ def build_runner(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; as in `build_manager`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
@@ -227,13 +236,14 @@ def build_runner(
     Raises:
         ValueError: There is no such isolation.
     """
-    manager = build_manager(base_path, policy=policy, isolation=isolation, jail=jail)
+    manager = build_manager(base_path, store=store, policy=policy, isolation=isolation, jail=jail)
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
 def build_agent_runner(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
@@ -247,6 +257,7 @@ def build_agent_runner(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; as in `build_manager`.
         policy: Limits and environment of gates; the sandbox's default if None.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
@@ -271,14 +282,14 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        manager = _manager_of_agents(open_sessions(base_path), channel)
-    store = manager.store
+        manager = _manager_of_agents(_opened(base_path, store), channel)
+    sessions = manager.store
     return WorkflowRunner(
         manager,
         gates if gates is not None else SandboxGates(policy),
         commands=JailGates(jail),
         agents=make_agent,
-        editing_agents=lambda choice: build_editing_agent(store, choice, jail=jail),
+        editing_agents=lambda choice: build_editing_agent(sessions, choice, jail=jail),
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,

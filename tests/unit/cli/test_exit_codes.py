@@ -106,6 +106,8 @@ CODES = {
         "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
+        "harness.session_copy.SessionDiffers",
+        "harness.session_copy.SessionLed",
         "prune.errors.PruneBusy",
         "prune.errors.SessionInTheWay",
         "questions.disk_errors.SessionBusy",
@@ -178,6 +180,7 @@ CODES = {
     },
     8: {
         "adapters.postgres.errors.StoreError",
+        "adapters.postgres.errors.StoreForbidden",
         "adapters.postgres.errors.StoreFull",
         "adapters.postgres.errors.StoreRefused",
         "adapters.postgres.errors.StoreUnavailable",

@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +14,6 @@ import typer
 from attrs import field, frozen
 
 from ...clock import Clock, utc_now
-from ...data_folder import data_folder_above
 from ...errors import AgentForgeError
 from .output import Output
 
@@ -35,19 +35,13 @@ BASE_VARIABLE = "AGENTFORGE_BASE"
 """The environment variable that names the directory of the sessions."""
 STORE_VARIABLE = "AGENTFORGE_STORE"
 """The environment variable that names the store of the sessions."""
+DIRECT_VARIABLE = "AGENTFORGE_STORE_DIRECT"
+"""That of the database server itself, where the store's address is a connection pooler."""
 
 _DESPITE_FAULTS = frozenset({"doctor", "init"})
 """Commands that work with a faulty configuration: they show it, or write a new one."""
 _REPEATS = 3
 """How often a person's command is repeated after another process changed the session."""
-
-
-def default_base(configuration: Configuration | None = None) -> Path | None:
-    """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
-    if configuration is not None and configuration.sessions is not None:
-        return configuration.sessions
-    above = data_folder_above(Path.cwd())
-    return None if above is None else above / "sessions"
 
 
 @frozen
@@ -81,6 +75,8 @@ class Cli:
         base_given: Whether the base was given, and not searched for.
         configured: The project's configuration, why it can't be used, or None where it has none.
         store_url: The store of the sessions, or None: they are in the base's files.
+        store_given: Whether the store was given on the command line.
+        opened: What is closed when the command ends.
     """
 
     base: Path | None
@@ -90,6 +86,9 @@ class Cli:
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
     store_url: str | None = None
+    store_given: bool = False
+    opened: ExitStack = field(factory=ExitStack)
+    _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
 
     @property
     def configuration(self) -> Configuration:
@@ -105,10 +104,34 @@ class Cli:
         return self.configured if self.configured is not None else Configuration()
 
     def store(self) -> LocalSessions:
-        """Return the sessions of the store, with the base as their place on this machine."""
-        from ...stores import open_sessions
+        """Return the sessions of the store, with the base as their place on this machine.
 
-        return open_sessions(self.base, store=self.store_url)
+        They are closed when the command ends.
+        """
+        if not self._store:
+            from ...stores import open_sessions
+
+            store = open_sessions(self.base, store=self.store_url, direct=self.store_direct)
+            self.opened.callback(store.close)
+            self._store.append(store)
+        return self._store[0]
+
+    @property
+    def store_direct(self) -> str | None:
+        """The database server itself, where the store's address is a connection pooler."""
+        configured = self.configured
+        if os.environ.get(DIRECT_VARIABLE) or configured is None:
+            return os.environ.get(DIRECT_VARIABLE) or None
+        if isinstance(configured, AgentForgeError) or configured.store.url != self.store_url:
+            return None
+        return configured.store.direct
+
+    @property
+    def in_database(self) -> bool:
+        """Whether the sessions are in a database, and not in the base's files."""
+        from ...stores import is_database
+
+        return is_database(self.store_url)
 
     def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return a manager without a session that runs no code, and asks through `channel` only."""
@@ -135,9 +158,7 @@ class Cli:
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
-            return build_manager(
-                self.base, store=self.store_url, isolation=isolation, jail=self.jail()
-            )
+            return build_manager(store=self.store(), isolation=isolation, jail=self.jail())
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
 
@@ -156,10 +177,18 @@ class Cli:
         return configured_jail(self.configuration)
 
     def command(self, *words: str) -> str:
-        """Return a command line that selects the same sessions as this one."""
+        """Return a command line that selects the same sessions as this one; no password is in it.
+
+        What a variable or the configuration says already, it does not repeat.
+        """
+        start = ["agentforge"]
         said = self.base_given and self.base is not None
-        same = not said or os.environ.get(BASE_VARIABLE) == str(self.base)
-        start = ["agentforge"] if same else ["agentforge", "--base", str(self.base)]
+        if said and os.environ.get(BASE_VARIABLE) != str(self.base):
+            start += ["--base", str(self.base)]
+        if self.store_url and self.store_given and os.environ.get(STORE_VARIABLE) != self.store_url:
+            from ...stores import store_for_command_line
+
+            start += ["--store", store_for_command_line(self.store_url)]
         return shlex.join([*start, *words])
 
     def load(

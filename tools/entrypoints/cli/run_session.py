@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 from attrs import frozen
 
-from .context import Cli, default_base
+from .context import Cli
+from .default_sessions import default_base
 from .options import DEFAULT_REVISION
 from .running import run_shown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -57,6 +57,8 @@ class Places:
 
     Attributes:
         sessions: That of the sessions; `.agentforge/sessions` if None.
+        store: The address of the sessions' store, if they are not in that directory's files.
+        direct: The database server itself, where the store's address is a connection pooler.
         questions: That of the question sessions; the configured one if None, else
             `.agentforge/questions`.
         project: The project's folder; the working directory if None.
@@ -64,6 +66,8 @@ class Places:
     """
 
     sessions: Path | None = None
+    store: str | None = field(default=None, repr=False)
+    direct: str | None = field(default=None, repr=False)
     questions: Path | None = None
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
@@ -94,13 +98,14 @@ class Services:
 
         Raises:
             InvalidConfig: The configuration file can't be used.
+            StoreExtraMissing: The packages for the sessions' store are not installed.
         """
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
         asked = places.questions or config.directory or DEFAULT_BASE_DIR
         questions = open_questions(asked.absolute(), config=config)
         return cls(
-            sessions=open_sessions(base.absolute()),
+            sessions=open_sessions(base.absolute(), store=places.store, direct=places.direct),
             questions=questions,
             notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
             project=ProjectFolder(
@@ -165,8 +170,9 @@ def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
         InvalidConfig: The configuration file can't be used.
     """
     services = Services.at(places)
-    _withdraw_abandoned(services, offer)
-    return anyio.run(_serve_stdio, services, offer)
+    with closing(services.sessions):
+        _withdraw_abandoned(services, offer)
+        return anyio.run(_serve_stdio, services, offer)
 
 
 def serve_http(
@@ -194,8 +200,9 @@ def serve_http(
         InvalidConfig: The configuration file can't be used.
     """
     services = Services.at(places, terminal=terminal)
-    _withdraw_abandoned(services, offer)
-    return anyio.run(lambda: _serve_http(services, offer, settings, announce))
+    with closing(services.sessions):
+        _withdraw_abandoned(services, offer)
+        return anyio.run(lambda: _serve_http(services, offer, settings, announce))
 
 
 def _withdraw_abandoned(services: Services, offer: Offer) -> None:

@@ -60,6 +60,9 @@ def cleanup(
     from ....prune import prune as run
 
     cli = cli_of(context, json=as_json)
+    if cli.in_database:
+        _clean_database(cli, days, dry_run=dry_run, yes=yes)
+        return
     store = cli.store()
     target = HarnessTarget(store.base_path)
     policy = RetentionPolicy(max_age_hours=days * 24)
@@ -82,6 +85,51 @@ def cleanup(
     kept = [name for one in old if (name := one.candidate.session_id) not in removed]
     if dry_run:
         kept = []
+    _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
+    if kept:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _clean_database(cli: Cli, days: float, *, dry_run: bool, yes: bool) -> None:
+    """Do the same in a database, whose sessions no directory here has to have."""
+    from ....harness import SessionSummary
+    from ....harness.session_layout import KIND
+    from ....prune import PruneResult
+    from ....prune.domain import Candidate, Decision
+
+    store, now = cli.store(), cli.outside.clock()
+    ended = store.delete_ended(days=days, dry_run=True, clock=lambda: now)
+    known = {
+        one.session_id: one
+        for one in store.summaries()
+        if isinstance(one, SessionSummary) and one.head.completed_at is not None
+    }
+    old = [
+        Decision(
+            candidate=Candidate(
+                kind=KIND,
+                session_id=one.session_id,
+                dated_at=one.head.completed_at or now,
+                size_bytes=one.size_bytes,
+                state=one.head.state.value,
+            ),
+            remove=True,
+            reasons=(),
+        )
+        for one in (known[name] for name in ended if name in known)
+    ]
+    if not cli.output.json:
+        _show_old(cli, old)
+    deleted: list[str] = []
+    if old and not dry_run:
+        cli.output.ask(
+            f"Delete {counted(len(old))} for good?",
+            operation=f"deleting {counted(len(old))}",
+            yes=yes,
+        )
+        deleted = store.delete_ended(days=days, dry_run=False, clock=lambda: now)
+    kept = [] if dry_run else [name for name in ended if name not in deleted]
+    done = PruneResult(deleted_sessions=deleted)
     _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
@@ -198,7 +246,8 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     from ..findings import Status
 
     cli = cli_of(context, json=as_json)
-    findings = list(examine(cli.store(), now=cli.outside.clock()))
+    database = cli.store_url if cli.in_database else None
+    findings = list(examine(cli.store(), now=cli.outside.clock(), database=database))
     failed = any(one.status is Status.FAIL for one in findings)
     if cli.output.json:
         cli.output.document(

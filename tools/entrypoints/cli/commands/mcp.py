@@ -117,6 +117,8 @@ def mcp(
     log_library_events()
     places = Places(
         sessions=cli.base,
+        store=cli.store_url,
+        direct=cli.store_direct,
         questions=where,
         project=cli.configuration.root,
         repository=cli.configuration.repository,
