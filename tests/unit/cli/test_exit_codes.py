@@ -172,6 +172,7 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "adapters.fleet.errors.FleetStopped",
         "durable.errors.DurableError",
         "durable.errors.LockTimeout",
         "durable.errors.ReadError",
