@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from attrs import evolve, frozen
 
@@ -28,6 +28,7 @@ from .stores import open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
+    from .adapters.postgres.fleet_view import JobView, WorkerView
     from .adapters.postgres.store import PostgresStore
     from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
@@ -375,6 +376,59 @@ def fleet_settings(
         limit_s=LIMIT_HEARTBEATS * heartbeat_s,
     )
     return settings if queues is None else evolve(settings, queues=tuple(queues))
+
+
+class FleetView:
+    """A fleet as it stands, on its own connection; close it, as by a `with` statement.
+
+    Args:
+        store: The PostgreSQL store.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._database = open_shared_sessions(store).database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    @property
+    def where(self) -> str:
+        """The store, for messages."""
+        return self._database.name
+
+    def workers(self) -> list[WorkerView]:
+        """Return the workers that are alive."""
+        from .adapters.postgres.fleet_view import workers
+
+        return workers(self._database)
+
+    def jobs(self, *, failed: bool = False, limit: int = 50) -> tuple[list[JobView], int]:
+        """Return the first jobs, and how many there are.
+
+        Args:
+            failed: Whether only those that failed are wanted.
+            limit: The most that are returned.
+        """
+        from .adapters.postgres.fleet_view import jobs
+
+        return jobs(self._database, failed=failed, limit=limit)
+
+    def withdraw(self, session_id: str) -> bool:
+        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+
+        Raises:
+            NotSubmitted: The fleet does not work on it.
+        """
+        from .adapters.postgres.fleet_view import withdraw
+
+        return withdraw(self._database, session_id)
 
 
 def run_worker(

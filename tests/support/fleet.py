@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import psutil
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
 from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
@@ -36,6 +38,13 @@ def workflow(*scripts: Script, name: str = "drill") -> Workflow:
     """Return a workflow of these scripts, a phase each, named a, b, c, …."""
     phases = [Phase(name="abcdefgh"[number], gate=one) for number, one in enumerate(scripts)]
     return Workflow(name=name, workflow_type="drill", phases=phases)
+
+
+@contextmanager
+def capturing() -> Iterator[io.StringIO]:
+    """Take what is written to standard output."""
+    with redirect_stdout(io.StringIO()) as written:
+        yield written
 
 
 class Fleet:
@@ -101,6 +110,14 @@ class Fleet:
                 [session_id],
             ).fetchall()
         return [row[0] for row in rows]
+
+    def command(self, *words: str) -> dict[str, Any]:
+        """Run a command line on this store, and return the JSON document that it writes."""
+        with capturing() as written:
+            run([*("--store", self.database.url, "--base", str(self.base)), *words, "--json"])
+        found = json.loads(written.getvalue())
+        assert isinstance(found, dict)
+        return found
 
     def said(self) -> str:
         """Return what all workers logged."""

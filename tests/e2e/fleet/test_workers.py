@@ -8,7 +8,7 @@ from pathlib import Path
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionState
-from agentforge_sessions.harness.history_events import PhaseSucceeded
+from agentforge_sessions.harness.history_events import PhaseSucceeded, SessionPaused
 from tests.support.fleet import QUICK, WAITING, Fleet, workflow
 from tests.support.postgres import PostgresServer
 from tests.support.promptness import wait_until
@@ -114,3 +114,52 @@ def test_session_processes_end_with_their_worker(fleet: Fleet) -> None:
     worker.process.kill()
     worker.process.wait()
     wait_until(lambda: not any(one.is_running() for one in children))
+
+
+def test_what_is_cancelled_stops_within_moments_and_is_paused(fleet: Fleet) -> None:
+    """It goes on when it is submitted again."""
+    worker = fleet.worker()
+    running = fleet.submit(workflow(WAITING))
+    waiting = fleet.submit(workflow(QUICK))
+    fleet.wait_until_begun(running)
+    assert [one["state"] for one in fleet.command("jobs")["jobs"]] == ["running", "waiting"]
+    said = fleet.command("cancel", running, "--reason", "not now")
+    assert (said["state"], said["was_running"]) == ("paused", True)
+    fleet.wait_for(waiting, SessionState.COMPLETED)
+    assert fleet.jobs(running) == ["aborted"]
+    session = PostgresStore(fleet.database, fleet.base).load(running)
+    assert session is not None
+    event = session.history[-1].event
+    assert isinstance(event, SessionPaused)
+    assert (event.cause, event.reason) == ("cancelled", "not now")
+    assert worker.process.poll() is None
+
+    fleet.go(running)
+    assert fleet.command("submit", "--session", running)["session_id"] == running
+    fleet.wait_for(running, SessionState.COMPLETED)
+
+
+def test_a_waiting_session_that_is_cancelled_has_no_job(fleet: Fleet) -> None:
+    session_id = fleet.submit(workflow(QUICK))
+    assert fleet.command("cancel", session_id)["was_running"] is False
+    assert fleet.jobs(session_id) == []
+    assert fleet.state(session_id) is SessionState.PAUSED
+    assert fleet.command("cancel", session_id)["error"]["type"] == "NotSubmitted"
+
+
+def test_the_fleet_is_shown_as_it_stands(fleet: Fleet) -> None:
+    assert fleet.command("workers")["workers"] == []
+    worker = fleet.worker("--concurrency", "2", "--queue", "other")
+    later = fleet.submit(workflow(QUICK))
+    running = fleet.submit(workflow(WAITING), queue="other")
+    fleet.wait_until_begun(running)
+    (shown,) = fleet.command("workers")["workers"]
+    assert (shown["pid"], shown["queues"], shown["concurrency"]) == (worker.pid, ["other"], 2)
+    assert shown["running"] == 1
+    jobs = fleet.command("jobs")["jobs"]
+    assert [(one["session_id"], one["state"]) for one in jobs] == [
+        (running, "running"),
+        (later, "waiting"),
+    ]
+    assert jobs[0]["worker"] == f"{shown['host']}:{worker.pid}"
+    assert fleet.command("jobs", "--failed")["jobs"] == []

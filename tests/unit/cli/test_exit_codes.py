@@ -113,6 +113,7 @@ CODES = {
         "repository.apply_errors.CheckoutChanged",
     },
     6: {
+        "adapters.postgres.errors.NotSubmitted",
         "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "entrypoints.mcp_server.errors.OutsideProject",

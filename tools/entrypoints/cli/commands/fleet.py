@@ -1,4 +1,4 @@
-"""Commands for a fleet of workers: worker, workers, jobs, cancel."""
+"""`agentforge worker`: run the sessions that were submitted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..options import AsJson, option
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
+    """Add this command to the application."""
     app.command("worker", short_help="Run the sessions that were submitted.")(worker)
 
 
