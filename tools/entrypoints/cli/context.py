@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionManager,
     )
     from ...harness.session_ports import LocalSessions
+    from ...harness.submission import Submission
     from ...jail import JailPolicy
     from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
@@ -77,6 +78,7 @@ class Cli:
         store_url: The store of the sessions, or None: they are in the base's files.
         store_given: Whether the store was given on the command line.
         opened: What is closed when the command ends.
+        submission: How sessions are submitted to the fleet instead of being run here, or None.
     """
 
     base: Path | None
@@ -89,6 +91,7 @@ class Cli:
     store_given: bool = False
     opened: ExitStack = field(factory=ExitStack)
     _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
+    submission: Submission | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -106,15 +109,25 @@ class Cli:
     def store(self) -> LocalSessions:
         """Return the sessions of the store, with the base as their place on this machine.
 
-        They are closed when the command ends.
+        Where they are submitted, each save hands the session to the fleet. They are closed when the
+        command ends.
         """
         if not self._store:
-            from ...stores import open_sessions
-
-            store = open_sessions(self.base, store=self.store_url, direct=self.store_direct)
+            store = self._opened_store()
             self.opened.callback(store.close)
             self._store.append(store)
         return self._store[0]
+
+    def _opened_store(self) -> LocalSessions:
+        if self.submission is not None and self.store_url is not None:
+            from ...bootstrap import open_submitting
+
+            return open_submitting(
+                self.store_url, self.base, self.submission, direct=self.store_direct
+            )
+        from ...stores import open_sessions
+
+        return open_sessions(self.base, store=self.store_url, direct=self.store_direct)
 
     @property
     def store_direct(self) -> str | None:
