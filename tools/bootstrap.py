@@ -202,6 +202,21 @@ def forget_deleted(store: LocalSessions) -> None:
     open_snapshots(store).forget_deleted()
 
 
+def try_objects(url: str, *, monotonic: Callable[[], float] = time.monotonic) -> tuple[str, float]:
+    """Write an object, read it and remove it; return the store's name and the seconds that took.
+
+    Raises:
+        ObjectStoreError: The store can't be used; the error says why.
+    """
+    from .adapters.object_store import open_objects
+    from .adapters.object_store.objects import try_store
+
+    objects = open_objects(url)
+    begun = monotonic()
+    try_store(objects)
+    return objects.name, monotonic() - begun
+
+
 def session_results(store: LocalSessions, objects: str | None = None) -> SessionResults:
     """Return what brings the results of a store's sessions to where a person works.
 

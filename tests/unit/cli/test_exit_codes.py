@@ -42,6 +42,7 @@ CODES = {
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
         "repository.apply_errors.CommitRefused",
+        "adapters.object_store.errors.ObjectStoreExtraMissing",
     },
     2: {
         "entrypoints.mcp_server.errors.UnknownToolSet",
@@ -72,6 +73,7 @@ CODES = {
         "workflows.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.specification.UnknownComponent",
+        "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
         "entrypoints.mcp_server.resources.ArtifactNotFound",
@@ -89,6 +91,7 @@ CODES = {
         "repository.snapshot_repository.NoSnapshots",
         "repository.snapshots.SnapshotMissing",
         "repository.apply_errors.NoUnfinishedApply",
+        "adapters.object_store.errors.ObjectMissing",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -110,6 +113,7 @@ CODES = {
         "repository.apply_errors.ApplyConflict",
         "repository.apply_errors.CheckoutBusy",
         "repository.apply_errors.CheckoutChanged",
+        "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
         "agent_setup.errors.SetupRefused",
@@ -157,6 +161,7 @@ CODES = {
         "repository.apply_errors.NoIdentity",
         "repository.apply_errors.BranchRefused",
         "repository.result_merge.ObjectsMissing",
+        "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "harness.disk_errors.SessionUnreadable",
@@ -189,6 +194,10 @@ CODES = {
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
         "repository.apply_errors.ApplyFailed",
+        "adapters.object_store.errors.ObjectDamaged",
+        "adapters.object_store.errors.ObjectStoreError",
+        "adapters.object_store.errors.ObjectStoreRefused",
+        "adapters.object_store.errors.ObjectStoreUnavailable",
     },
     9: {
         "jail.errors.JailError",

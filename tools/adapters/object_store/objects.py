@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from io import BytesIO
 from typing import IO, Final, Protocol, runtime_checkable
 
 from attrs import frozen
 
+from ...durable.atomic_file import random_token
 from .errors import ObjectDamaged
 
 _PART: Final = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]{1,255}"
@@ -108,6 +110,21 @@ def sha256_of(content: IO[bytes]) -> str:
     while piece := content.read(_PIECE):
         digest.update(piece)
     return digest.hexdigest()
+
+
+def try_store(store: ObjectStore, *, token: Callable[[], str] = random_token) -> None:
+    """Write an object, read it and remove it.
+
+    Raises:
+        ObjectStoreError: The store can't be used, or gave back something else.
+    """
+    key = f"doctor/{token()}"
+    content = key.encode()
+    store.put(key, BytesIO(content))
+    try:
+        fetch_checked(store, key, hashlib.sha256(content).hexdigest(), BytesIO())
+    finally:
+        store.delete(key)
 
 
 def fetch_checked(store: ObjectStore, key: str, sha256: str, target: IO[bytes]) -> None:
