@@ -144,8 +144,13 @@ class Database:
             except BaseException:
                 self._ready = ready
                 raise
-        with self.errors(), self._pool.connection() as connection:
-            yield connection
+        try:
+            with self.errors(), self._pool.connection() as connection:
+                yield connection
+        except StoreUnavailable:
+            # What ended one has mostly ended all: each is looked at before it is used again.
+            self._seen.clear()
+            raise
 
     def connect(self) -> Connection:
         """Open a connection of its own, in autocommit, which the caller closes.
