@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+import psutil
 import psycopg
 
 from tests.support.promptness import wait_until
@@ -36,24 +37,32 @@ class OwnPostgres:
         place: A short path to a folder that everyone may enter: the socket is made in it.
         options: Of its configuration, `name=value` each.
         data: Where its files are; in `place` by default.
+        log_of_writes: Where it writes ahead; in `place` by default.
     """
 
     def __init__(
-        self, place: Path, options: Sequence[str] = (), *, data: Path | None = None
+        self,
+        place: Path,
+        options: Sequence[str] = (),
+        *,
+        data: Path | None = None,
+        log_of_writes: Path | None = None,
     ) -> None:
         self.place = place
         self.data = place / "data" if data is None else data
+        self.log_of_writes = place / "wal" if log_of_writes is None else log_of_writes
         self.url = f"postgresql://{_NAME}@/{_NAME}?host={quote(str(place))}"
         self._log = place / "log"
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
-        for folder in (self.place, self.data):
+        for folder in (self.place, self.data, self.log_of_writes):
             folder.mkdir(mode=0o700, exist_ok=True)
             if os.geteuid() == 0:
                 os.chown(folder, _NOBODY, _NOBODY)
         self.place.chmod(0o755)
+        words = ["-A", "trust", "-E", "utf8", "-U", _NAME, "-X", str(self.log_of_writes)]
         made = subprocess.run(
-            [_program("initdb"), "-A", "trust", "-E", "utf8", "-U", _NAME, "-D", str(self.data)],
+            [_program("initdb"), *words, "-D", str(self.data)],
             check=False,
             capture_output=True,
             cwd="/",
@@ -88,18 +97,24 @@ class OwnPostgres:
 
     def kill(self) -> None:
         """Kill it, as a machine's memory does that is out: all its processes end."""
-        self._end(signal.SIGKILL)
 
-    def stop(self) -> None:
-        """Stop it, its clients whether or not they are done."""
-        self._end(signal.SIGINT)
-
-    def _end(self, number: int) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(number)
+        children = []
+        if process.poll() is None:
+            process.send_signal(signal.SIGSTOP)  # from now on it starts nothing
+            children = psutil.Process(process.pid).children()
+        for one in (process, *children):
+            with suppress(psutil.NoSuchProcess):
+                one.kill()
         process.wait()
+        psutil.wait_procs(children)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def run(self, statement: str) -> list[tuple[object, ...]]:
         """Run a statement outside any transaction; return its rows."""
@@ -109,14 +124,13 @@ class OwnPostgres:
 
 
 @contextmanager
-def own_postgres(
-    place: Path, options: Sequence[str] = (), *, data: Path | None = None
-) -> Iterator[OwnPostgres]:
-    """Start a server for the block. See `OwnPostgres`."""
-    server = OwnPostgres(place, options, data=data)
+def own_postgres(place: Path, options: Sequence[str] = (), **where: Path) -> Iterator[OwnPostgres]:
+    """Start a server for the block, and remove all of it. See `OwnPostgres`."""
+    server = OwnPostgres(place, options, **where)
     try:
         server.start()
         yield server
     finally:
         server.kill()
-        shutil.rmtree(server.data, ignore_errors=True)
+        for folder in (server.data, server.log_of_writes, place):
+            shutil.rmtree(folder, ignore_errors=True)

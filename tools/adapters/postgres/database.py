@@ -166,10 +166,20 @@ class Database:
         """Raise what the server and the network say as errors of the store."""
         try:
             yield
-        except (PoolTimeout, PoolClosed) as error:
+        except PoolTimeout as error:
+            raise StoreUnavailable(store=self.name, reason=self._why_none(error)) from error
+        except PoolClosed as error:
             raise StoreUnavailable(store=self.name, reason=str(error)) from error
         except psycopg.Error as error:
             raise self._own_error(error) from error
+
+    def _why_none(self, timeout: PoolTimeout) -> str:
+        """Return why there is no connection: the pool itself says only that time is up."""
+        try:
+            psycopg.connect(self.url, **{**self._options, "connect_timeout": 2}).close()
+        except psycopg.Error as error:
+            return str(error).strip()
+        return str(timeout)
 
     def _own_error(self, error: psycopg.Error) -> StoreError | psycopg.Error:
         code = error.sqlstate
