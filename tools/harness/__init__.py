@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         SessionAlreadyActive,
         SessionConflict,
         SessionCorrupted,
+        SessionFenced,
         SessionIdTaken,
         SessionInUse,
         SessionNotFound,
@@ -85,7 +86,7 @@ else:
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
             "errors": "AmbiguousSessionId BudgetExceeded HarnessError NoActiveSession "
             "NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
-            "SessionConflict SessionCorrupted SessionIdTaken SessionInUse "
+            "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotFound SessionTooLarge UnsupportedSchema",
             "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
             "QuestionRejected QuestionTimedOut",
@@ -136,6 +137,7 @@ __all__ = [
     "SessionConflict",
     "SessionContext",
     "SessionCorrupted",
+    "SessionFenced",
     "SessionFilter",
     "SessionHistory",
     "SessionIdTaken",

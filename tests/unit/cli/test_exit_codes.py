@@ -100,6 +100,7 @@ CODES = {
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",
         "harness.errors.SessionConflict",
+        "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
         "prune.errors.PruneBusy",

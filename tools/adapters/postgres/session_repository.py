@@ -22,6 +22,7 @@ from ...durable import WriteError
 from ...harness.errors import (
     SessionConflict,
     SessionCorrupted,
+    SessionFenced,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
@@ -93,6 +94,7 @@ _HEAD: Final = b"""
         n_history = %(stored_history)s + cardinality(%(history)s::text[]),
         size_bytes = %(size_bytes)s
     where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
+        and (%(claim)s::bigint is null or claims = %(claim)s)
         and state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
     returning id
 """
@@ -136,7 +138,8 @@ from agentforge.sessions join agentforge.session_documents on session_id = id wh
 _STEPS: Final = f"{STEPS}/"
 _KEEP_STEP: Final = b"""
 insert into agentforge.session_attachments (session_id, name, content)
-select id, %(name)s, %(content)s from agentforge.sessions where id = %(id)s
+select id, %(name)s, %(content)s from agentforge.sessions
+where id = %(id)s and (%(claim)s::bigint is null or claims = %(claim)s)
 on conflict (session_id, name) do update set content = excluded.content
 returning name
 """
@@ -175,6 +178,7 @@ class PostgresSessions:
         self._database = database
         self._max_bytes = max_bytes
         self._stored: OrderedDict[str, StoredLists] = OrderedDict()
+        self._claims: dict[str, int] = {}
         self._mutex = Lock()
 
     # ------------------------------------------------------------------------------- writing
@@ -264,6 +268,7 @@ class PostgresSessions:
         return {
             "id": session.session_id,
             "revision": session.revision,
+            "claim": self._claims.get(session.session_id),
             # Looked for in the history only where it matters.
             "recorded": session.state is not stored and session.is_state_recorded,
             **head_values(session),
@@ -272,9 +277,11 @@ class PostgresSessions:
     def _refuse(self, connection: Connection, session: SessionContext) -> bool:
         """Say why the stored session is not replaced; False if it is what was to be written."""
         found = connection.execute(
-            "select revision, state, created_at from agentforge.sessions where id = %s",
+            "select revision, state, created_at, claims from agentforge.sessions where id = %s",
             (session.session_id,),
         ).fetchone()
+        if found is not None:
+            self._require_claimed(session.session_id, found[3], revision=session.revision)
         made_anew = found is not None and found[2] != session.created_at
         if found is None or made_anew or found[0] != session.revision:
             raise SessionConflict(
@@ -395,9 +402,19 @@ class PostgresSessions:
 
     def keep_step(self, session_id: str, name: str, data: bytes) -> None:
         """Keep a step of the session's runs; see `SessionRepository`."""
-        values = {"id": checked_id(session_id), "name": _step(name), "content": data}
+        values = {
+            "id": checked_id(session_id),
+            "name": _step(name),
+            "content": data,
+            "claim": self._claims.get(session_id),
+        }
         with self._database.connection() as connection:
             if connection.execute(_KEEP_STEP, values).fetchone() is None:
+                claims = connection.execute(
+                    "select claims, revision from agentforge.sessions where id = %s", (session_id,)
+                ).fetchone()
+                if claims is not None:
+                    self._require_claimed(session_id, claims[0], revision=claims[1])
                 raise WriteError(
                     path=Path(self.where_is(session_id, _step(name))),
                     operation="find the session",
@@ -478,6 +495,19 @@ class PostgresSessions:
         """Return where a session is kept, or would be; see `SessionRepository`."""
         place = f"{self._database.name}/{checked_id(session_id)}"
         return place if name is None else f"{place}/{name}"
+
+    # ------------------------------------------------------------------------------- the claim
+
+    def _claimed(self, session_id: str, claim: int | None) -> None:
+        """Note which claim of a session this worker's saves are of; None: it runs it no more."""
+        if claim is None:
+            self._claims.pop(session_id, None)
+        else:
+            self._claims[session_id] = claim
+
+    def _require_claimed(self, session_id: str, last: int, *, revision: int) -> None:
+        if self._claims.get(session_id, last) != last:
+            raise SessionFenced(session_id, path=self.where_is(session_id), expected=revision)
 
     # ------------------------------------------------------------------------------- remembering
 

@@ -34,6 +34,10 @@ class PostgresStore(PostgresSessions):
         base_path: Where this machine works on them; `.agentforge/sessions` by default.
         fs: The file system; the real one by default.
         max_bytes: The largest session that is written, as its file would be.
+
+    Attributes:
+        job_id: The job of the queue for which this worker runs sessions, or None. The lock of a
+            run is held in its name, so that it can be ended with the job.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class PostgresStore(PostgresSessions):
         super().__init__(database, max_bytes=max_bytes)
         self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
         self._fs: FileSystem = OsFileSystem() if fs is None else fs
+        self.job_id: int | None = None
 
     # ------------------------------------------------------------------------------ the repository
 
@@ -139,6 +144,8 @@ class PostgresStore(PostgresSessions):
             name,
             where=self.where_is(session_id),
             timeout_s=timeout_s,
+            job_id=self.job_id,
+            claimed=lambda claim: self._claimed(session_id, claim),
         )
 
     @contextmanager
