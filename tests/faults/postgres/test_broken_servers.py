@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -333,3 +335,19 @@ def test_a_statement_that_takes_longer_than_the_server_allows_is_told_and_change
         other.rollback()
         store.save(session)
         assert PostgresSessions(database).load(session.session_id) == session
+
+
+def test_nothing_is_printed_about_a_server_that_is_not_there() -> None:
+    code = (
+        "from agentforge_sessions.adapters.postgres.database import Database\n"
+        "from agentforge_sessions.adapters.postgres.errors import StoreUnavailable\n"
+        "database = Database('postgresql://me@127.0.0.1:1/sessions', connect_s=0.5)\n"
+        "try:\n"
+        "    database.one('select 1')\n"
+        "except StoreUnavailable:\n"
+        "    print('told')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("told\n", "")

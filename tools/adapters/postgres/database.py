@@ -8,6 +8,7 @@ that a restarted server ended is replaced unseen. What is not understood as an e
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -36,6 +37,9 @@ _FULL: Final = ("53100", "53400", "54")
 """Disk full, a configured limit, a program limit."""
 
 Connection = psycopg.Connection[TupleRow]
+
+# What the pool warns of is in our errors; where nobody asked for logs, Python would print it.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 def without_password(url: str) -> str:
