@@ -42,7 +42,7 @@ from agentforge_sessions.harness.session_layout import (
     SESSION_FILE,
     WORKSPACE,
 )
-from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents
+from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents, require_saved
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
@@ -129,6 +129,22 @@ class MemorySessions:
                 self.shelf.documents[session_id] = data
         session.revision = revision
 
+    def adopt(
+        self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
+    ) -> None:
+        require_saved(session)
+        session_id = session.session_id
+        data = b"".join(SessionEncoder().encode(session, revision=session.revision))
+        if len(data) > self._max_bytes:
+            raise SessionTooLarge(
+                session_id,
+                path=self.where_is(session_id),
+                size_bytes=len(data),
+                max_bytes=self._max_bytes,
+            )
+        with self.shelf.lock:
+            self._create(session_id, data, kept_documents(None, documents))
+
     def _create(
         self,
         session_id: str,
@@ -207,6 +223,14 @@ class MemorySessions:
         with self.shelf.lock:
             names = [n for n in RUN_LOCKS if n in self.shelf.attachments.get(session_id, {})]
             return bool(names) and (session_id, names[0]) not in self.shelf.held
+
+    def is_led(self, session_id: str) -> bool:
+        validate_session_id(session_id)
+        with self.shelf.lock:
+            return any(held == session_id for held, _ in self.shelf.held)
+
+    def close(self) -> None:
+        return
 
     def change_mark(self, session_id: str) -> Hashable | None:
         return self.read_document(session_id)

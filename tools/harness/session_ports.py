@@ -112,6 +112,26 @@ class SessionRepository(Protocol):
         """
         ...
 
+    def adopt(
+        self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
+    ) -> object:
+        """Create a session as another store has it, with the revision that it has there.
+
+        Args:
+            session: The session; it was saved before (revision 1 or more), and is not changed.
+            documents: What is kept beside it there, as `read_attachments` says. It appears
+                together with the session.
+
+        Raises:
+            InvalidSession: It breaks the rules of the domain; nothing was written.
+            SessionIdTaken: Its id is taken; nothing was written.
+            SessionTooLarge: It would not be read back; nothing was written.
+            ValueError: It was never saved, or a document has a name that none may have; nothing
+                was written.
+            WriteError: As `save` raises it.
+        """
+        ...
+
     def load(self, session_id: str) -> SessionContext | None:
         """Read a session; None if there is none of this id.
 
@@ -160,6 +180,14 @@ class SessionRepository(Protocol):
         Args:
             session_id: The session.
             state: The state that it is in.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def is_led(self, session_id: str) -> bool:
+        """Return whether a runner is at the session now; the answer may be old when it is read.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -293,6 +321,13 @@ class SessionRepository(Protocol):
 
         Raises:
             PruneError: The store refused; nothing was deleted.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held open, connections for one; what is used again, opens them again.
+
+        Safe to repeat.
         """
         ...
 

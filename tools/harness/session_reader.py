@@ -332,8 +332,17 @@ class SessionReader:
         Raises:
             InvalidSessionId: It is no id.
         """
-        if state is not SessionState.ACTIVE:
-            return False
+        return state is SessionState.ACTIVE and self._led(session_id) is False
+
+    def is_led(self, session_id: str) -> bool:
+        """Return whether a runner is at the session now; see `SessionRepository`.
+
+        The lock is held for a moment to find out; a runner that begins just then waits.
+        """
+        return self._led(session_id) is True
+
+    def _led(self, session_id: str) -> bool | None:
+        """Return whether a runner is at the session; None if none ever led it."""
         for name in RUN_LOCKS:
             lock = self.run_lock(session_id, name, timeout_s=0.0)
             try:
@@ -341,10 +350,13 @@ class SessionReader:
             except FileNotFoundError:
                 continue
             except DurableError:  # held, or not to be opened by this user
-                return False
+                return True
             lock.release()
-            return True
-        return False
+            return False
+        return None
+
+    def close(self) -> None:
+        """Let go of what is held open: nothing."""
 
     def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> FileLock:
         """Return the lock of a run, not taken yet: on an attachment.

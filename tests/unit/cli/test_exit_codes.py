@@ -37,6 +37,7 @@ HERE = Path("x")
 # Where an error of a class ends, unless the error says otherwise: programs rely on these numbers.
 CODES = {
     1: {
+        "adapters.postgres.errors.StoreExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
@@ -44,6 +45,8 @@ CODES = {
         "repository.apply_errors.CommitRefused",
     },
     2: {
+        "adapters.postgres.errors.InvalidStoreAddress",
+        "adapters.postgres.errors.StorePooled",
         "entrypoints.mcp_server.errors.UnknownToolSet",
         "entrypoints.cli.errors.ConfirmationNeeded",
         "entrypoints.mcp_server.errors.NotLoopback",
@@ -113,6 +116,8 @@ CODES = {
         "repository.apply_errors.CheckoutChanged",
     },
     6: {
+        "adapters.postgres.errors.StoreNotMigrated",
+        "adapters.postgres.errors.StoreTooNew",
         "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "entrypoints.mcp_server.errors.OutsideProject",
@@ -172,6 +177,10 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "adapters.postgres.errors.StoreError",
+        "adapters.postgres.errors.StoreFull",
+        "adapters.postgres.errors.StoreRefused",
+        "adapters.postgres.errors.StoreUnavailable",
         "durable.errors.DurableError",
         "durable.errors.LockTimeout",
         "durable.errors.ReadError",

@@ -9,21 +9,34 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
+from psycopg.adapt import AdaptersMap, Loader
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from .errors import InvalidStoreAddress, StoreError, StoreFull, StoreRefused, StoreUnavailable
+from .errors import (
+    InvalidStoreAddress,
+    StoreError,
+    StoreFull,
+    StorePooled,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from typing import LiteralString
+
+    from psycopg.abc import Buffer
 
 SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_CONNECTIONS: Final = 4
@@ -38,8 +51,29 @@ _FULL: Final = ("53100", "53400", "54")
 
 Connection = psycopg.Connection[TupleRow]
 
-# What the pool warns of is in our errors; where nobody asked for logs, Python would print it.
-logging.getLogger("psycopg").addHandler(logging.NullHandler())
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # a library writes to no terminal
+_of_parents: Final[list[object]] = []
+"""The pools of the processes that this one is a fork of: to close one would close theirs."""
+
+
+class _UtcLoader(Loader):
+    """Reads a time as UTC, whatever time zone the connection has: a pooler refuses to be told."""
+
+    def load(self, data: Buffer) -> datetime:
+        return datetime.fromisoformat(bytes(data).decode()).astimezone(UTC)
+
+
+class _OwnTypes:
+    """What values are read as, on our connections alone."""
+
+    connection = None
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap(psycopg.adapters)
+        self.adapters.register_loader("timestamptz", _UtcLoader)
+
+
+_TYPES: Final = _OwnTypes()
 
 
 def without_password(url: str) -> str:
@@ -55,18 +89,31 @@ def without_password(url: str) -> str:
     return urlunsplit((parts.scheme, f"{user}{quote(host, safe='')}{port}", parts.path, "", ""))
 
 
+def is_pooled(connection: Connection) -> bool:
+    """Return whether a pooler stands between this side and the server.
+
+    The server says the number of its process when a connection begins. A pooler, which has many
+    behind one, says a number of its own.
+    """
+    row = connection.execute("select pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid
+
+
 class Database:
     """A database, by a bounded number of connections.
 
     Guarantees: what a `transaction` did is committed when its block ends without an error, and
-    undone when it raises. Errors of the server and the network are `StoreError`s.
+    undone when it raises. Errors of the server and the network are `StoreError`s. Behind a pooler
+    that gives each transaction another connection (PgBouncer in transaction mode) it works as
+    without one: statements are then not prepared by name. A process that was forked opens
+    connections of its own. Instances may be shared between threads.
 
     Args:
         url: `postgresql://user:password@host:port/database`, or any other form of libpq's.
+        direct: The server itself, where `url` is a pooler: for what lasts longer than a
+            transaction, as locks and notifications do. `url` if None.
         connections: The most at once, 1 or more.
         connect_s: How long one is waited for, in seconds.
-        prepared: Whether statements are prepared by name; not behind a pooler that gives each
-            transaction another connection.
         ready: Called once, before the first connection is given out: what it raises, the caller
             gets, and the next one calls it again.
         monotonic: The time, in seconds.
@@ -79,39 +126,60 @@ class Database:
         self,
         url: str,
         *,
+        direct: str | None = None,
         connections: int = DEFAULT_CONNECTIONS,
         connect_s: float = CONNECT_SECONDS,
-        prepared: bool = True,
         ready: Callable[[Database], object] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
+        self.direct = url if direct is None else direct
         self.name = without_password(url)
-        try:
-            psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise InvalidStoreAddress(store=self.name, reason="it can't be read") from error
+        for address in (url, self.direct):
+            try:
+                psycopg.conninfo.conninfo_to_dict(address)
+            except psycopg.ProgrammingError as error:
+                raise InvalidStoreAddress(
+                    store=without_password(address), reason="it can't be read"
+                ) from error
+        self._connections = connections
+        self._connect_s = connect_s
         self._options: dict[str, Any] = {
             "autocommit": True,  # a single statement needs no trip for its transaction
             "connect_timeout": max(2, int(connect_s)),
-            "options": "-c timezone=UTC",
             "application_name": "agentforge",
-            "prepare_threshold": 5 if prepared else None,
+            "context": _TYPES,
         }
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
-            min_size=0,
-            max_size=connections,
-            timeout=connect_s,
-            kwargs=self._options,
-            check=self._check,
-            open=False,
-            name="agentforge",
-        )
-        self._opened = False
+        self._is_direct = direct is not None
+        self._pooled: bool | None = None
+        self._pool: ConnectionPool[Connection] | None = None
+        self._process = os.getpid()
+        self._mutex = Lock()
         self._ready = ready
         self._monotonic = monotonic
         self._seen: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+
+    def _opened(self) -> ConnectionPool[Connection]:
+        """Return this process's pool; the first connection of all says at once what is wrong."""
+        if self._process != os.getpid():
+            _of_parents.append(self._pool)
+            self._pool, self._process, self._mutex = None, os.getpid(), Lock()
+        with self._mutex:
+            if self._pool is None:
+                if self._pooled is None:
+                    with self._connect(self.url) as first:
+                        self._pooled = is_pooled(first)
+                self._pool = ConnectionPool(
+                    self.url,
+                    min_size=0,
+                    max_size=self._connections,
+                    timeout=self._connect_s,
+                    kwargs={**self._options, "prepare_threshold": None if self._pooled else 5},
+                    check=self._check,
+                    open=True,
+                    name="agentforge",
+                )
+            return self._pool
 
     def _check(self, connection: Connection) -> None:
         """Replace a connection that the server has ended; asked of one that rested a while."""
@@ -138,9 +206,7 @@ class Database:
 
         Raises: as `transaction`.
         """
-        if not self._opened:
-            self._pool.open()
-            self._opened = True
+        pool = self._opened()
         if self._ready is not None:
             ready, self._ready = self._ready, None
             try:
@@ -149,7 +215,7 @@ class Database:
                 self._ready = ready
                 raise
         try:
-            with self.errors(), self._pool.connection() as connection:
+            with self.errors(), pool.connection() as connection:
                 yield connection
         except StoreUnavailable:
             # What ended one has mostly ended all: each is looked at before it is used again.
@@ -157,13 +223,31 @@ class Database:
             raise
 
     def connect(self) -> Connection:
-        """Open a connection of its own, in autocommit, which the caller closes.
+        """Open a connection of its own to the server itself, in autocommit; the caller closes it.
 
         Raises:
             StoreUnavailable: The server does not answer.
+            StorePooled: The address is a pooler, and the server's own is not known.
         """
+        connection = self._connect(self.direct)
+        try:
+            if not self._is_direct:
+                self._require_no_pooler(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _require_no_pooler(self, connection: Connection) -> None:
+        if self._pooled is None:
+            with self.errors():
+                self._pooled = is_pooled(connection)
+        if self._pooled:
+            raise StorePooled(store=self.name)
+
+    def _connect(self, url: str) -> Connection:
         with self.errors():
-            return psycopg.connect(self.url, **self._options)
+            return psycopg.connect(url, prepare_threshold=None, **self._options)
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -213,6 +297,13 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; those in use are closed when they come back."""
-        if self._opened:
-            self._pool.close()
+        """Close the connections; those in use are closed when they come back.
+
+        Whoever uses it again opens others.
+        """
+        if self._process != os.getpid():
+            return
+        with self._mutex:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()

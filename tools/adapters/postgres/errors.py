@@ -69,6 +69,23 @@ class StoreUnavailable(StoreError):
         self.reason = reason
 
 
+class StorePooled(StoreError):
+    """A pooler stands before the database, and what is asked for lasts longer than a transaction.
+
+    A lock would be let go of, and a notification be lost, without a word.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, *, store: str) -> None:
+        super().__init__(
+            f"{store} is a connection pooler, and the locks of runs need the server itself. Name "
+            "its address in AGENTFORGE_STORE_DIRECT, or as `direct` in [store] of the "
+            "configuration (a pooler in session mode may be named there, too); nothing was begun.",
+            store=store,
+        )
+
+
 class StoreRefused(StoreError):
     """The database refused a statement; nothing of it was done.
 

@@ -37,7 +37,7 @@ from ...harness.session_domain import (
 )
 from ...harness.session_head import SessionSummary, UnreadableSession
 from ...harness.session_layout import MAX_FILE_BYTES, STEPS
-from ...harness.session_names import ATTACHMENT, kept_documents, resolved
+from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, resolved
 from ...harness.session_ports import SessionFilter
 from ...identifiers import is_session_id, names_no_session
 from .database import Connection, Database
@@ -58,8 +58,9 @@ with head as (
     insert into agentforge.sessions (
         id, revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
         completed_at, total_budget, tokens_used, n_artifacts, n_history, size_bytes)
-    values (%(id)s, 1, %(state)s, %(workflow_type)s, %(current_phase)s, %(attempt_number)s,
-        %(created_at)s, %(updated_at)s, %(completed_at)s, %(total_budget)s, %(tokens_used)s,
+    values (%(id)s, %(revision)s, %(state)s, %(workflow_type)s, %(current_phase)s,
+        %(attempt_number)s, %(created_at)s, %(updated_at)s, %(completed_at)s,
+        %(total_budget)s, %(tokens_used)s,
         cardinality(%(artifacts)s::text[]), cardinality(%(history)s::text[]), %(size_bytes)s)
     on conflict (id) do nothing
     returning id),
@@ -196,15 +197,25 @@ class PostgresSessions:
         if faults:
             raise InvalidSession(faults)
         if session.revision == 0:
-            self._create(session, kept_documents(attachments, inherited))
+            self._create(session, kept_documents(attachments, inherited), revision=1)
         elif not self._replace(session):
             return
         session.revision += 1
 
-    def _create(self, session: SessionContext, documents: Mapping[str, bytes]) -> None:
+    def adopt(
+        self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Create a session as another store has it; see `SessionRepository`."""
+        require_saved(session)
+        self._create(session, kept_documents(None, documents), revision=session.revision)
+
+    def _create(
+        self, session: SessionContext, documents: Mapping[str, bytes], *, revision: int
+    ) -> None:
         new = self._bounded(session, NewRows.of(session.artifacts, session.history))
         values = {
             "id": session.session_id,
+            "revision": revision,
             **head_values(session),
             **Document.of(session).values(),
             **new.values(),
@@ -366,6 +377,12 @@ class PostgresSessions:
             return False
         return self._stamp(session_id) is not None
 
+    def is_led(self, session_id: str) -> bool:
+        """Return whether a worker is at the session, on any machine; see `SessionRepository`."""
+        checked_id(session_id)
+        with self._database.connection() as connection:
+            return is_run(connection, session_id)
+
     def change_mark(self, session_id: str) -> Hashable | None:
         """Return what is another value once the session has changed; see `SessionRepository`."""
         return self._stamp(session_id)
@@ -496,6 +513,10 @@ class PostgresSessions:
         """Return where a session is kept, or would be; see `SessionRepository`."""
         place = f"{self._database.name}/{checked_id(session_id)}"
         return place if name is None else f"{place}/{name}"
+
+    def close(self) -> None:
+        """Close the connections to the database; see `SessionRepository`."""
+        self._database.close()
 
     # ------------------------------------------------------------------------------- the claim
 
