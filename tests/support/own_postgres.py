@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psutil
@@ -38,6 +39,8 @@ class OwnPostgres:
         options: Of its configuration, `name=value` each.
         data: Where its files are; in `place` by default.
         log_of_writes: Where it writes ahead; in `place` by default.
+        network: From where it is reached besides its socket, as `10.0.0.0/30`; it listens there
+            where `options` say so.
     """
 
     def __init__(
@@ -47,6 +50,7 @@ class OwnPostgres:
         *,
         data: Path | None = None,
         log_of_writes: Path | None = None,
+        network: str | None = None,
     ) -> None:
         self.place = place
         self.data = place / "data" if data is None else data
@@ -69,6 +73,9 @@ class OwnPostgres:
             **self._as_nobody(),
         )
         assert made.returncode == 0, made.stderr.decode()
+        if network is not None:
+            with (self.data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {network} trust\n")
 
     @staticmethod
     def _as_nobody() -> dict[str, object]:
@@ -124,7 +131,7 @@ class OwnPostgres:
 
 
 @contextmanager
-def own_postgres(place: Path, options: Sequence[str] = (), **where: Path) -> Iterator[OwnPostgres]:
+def own_postgres(place: Path, options: Sequence[str] = (), **where: Any) -> Iterator[OwnPostgres]:
     """Start a server for the block, and remove all of it. See `OwnPostgres`."""
     server = OwnPostgres(place, options, **where)
     try:

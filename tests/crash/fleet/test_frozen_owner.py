@@ -11,8 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ import psycopg
 import pytest
 
 from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.schema import migrate
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     PhaseResult,
@@ -31,8 +33,12 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
+from tests.support.cut_off_hosts import cut_off_host
+from tests.support.own_postgres import own_postgres
+from tests.support.postgres import PostgresServer
 from tests.support.postgres_sessions import advisory_locks, stored
 from tests.support.promptness import wait_until
+from tests.support.soak import SOAKING
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PHASES: Final = ("red", "green", "refactor")
@@ -98,14 +104,23 @@ def processes() -> Iterator[ExitStack]:
 
 
 def start(
-    processes: ExitStack, url: str, base: Path, name: str, *, slow: str = "", session: str = ""
+    processes: ExitStack,
+    url: str,
+    base: Path,
+    name: str,
+    *,
+    slow: str = "",
+    session: str = "",
+    where: Callable[[Sequence[str]], Sequence[str]] = list,
 ) -> subprocess.Popen[str]:
     """Start a worker, which does not outlive the test."""
     process = subprocess.Popen(
-        [
-            *(sys.executable, "-W", "error", "-m", "tests.crash.fleet.test_frozen_owner"),
-            *(url, str(base), name, slow, session),
-        ],
+        where(
+            [
+                *(sys.executable, "-W", "error", "-m", "tests.crash.fleet.test_frozen_owner"),
+                *(url, str(base), name, slow, session),
+            ]
+        ),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -123,7 +138,7 @@ def say(process: subprocess.Popen[str]) -> str:
     return said.splitlines()[-1]
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", PHASES if SOAKING else PHASES[1:2])
 def test_a_worker_that_was_frozen_in_a_phase_is_refused_when_another_one_has_taken_over(
     database: Database, tmp_path: Path, processes: ExitStack, phase: str
 ) -> None:
@@ -138,16 +153,63 @@ def test_a_worker_that_was_frozen_in_a_phase_is_refused_when_another_one_has_tak
         assert json.loads(say(second)) == {"refused": None}
         whole = stored(direct)
         first.send_signal(signal.SIGCONT)
-        told = json.loads(say(first))["refused"]
-        assert session_id in told
-        assert "taken over by another worker" in told
+        require_refused(say(first), session_id)
         assert stored(direct) == whole
         assert advisory_locks(direct) == []
-    session = PostgresStore(database, tmp_path / "third").load(session_id)
+    require_done_once(PostgresStore(database, tmp_path / "third"), session_id)
+
+
+def require_refused(said: str, session_id: str) -> None:
+    told = json.loads(said)["refused"]
+    assert session_id in told
+    assert "taken over by another worker" in told
+
+
+def require_done_once(store: PostgresStore, session_id: str) -> None:
+    session = store.load(session_id)
     assert session is not None
     assert session.state is SessionState.COMPLETED
     assert [one.phase for one in session.history if one.action == "phase_succeeded"] == [*PHASES]
     assert session.token_budget.tokens_used == 30
+
+
+@pytest.mark.skipif(not SOAKING, reason="a campaign: `make soak` runs it")
+@pytest.mark.parametrize("when", ["in the phase", "at the save"])
+def test_a_worker_whose_network_was_cut_is_refused_when_another_one_has_taken_over(
+    server: PostgresServer, tmp_path: Path, processes: ExitStack, when: str
+) -> None:
+    del server
+    with cut_off_host() as host, tempfile.TemporaryDirectory() as short:
+        Path(short).chmod(0o755)
+        options = (f"listen_addresses={host.address}", "autovacuum=off")
+        with (
+            own_postgres(Path(short) / "own", options, network=host.network) as own,
+            Database(own.url) as database,
+            psycopg.connect(own.url, autocommit=True) as direct,
+        ):
+            migrate(database)
+            far = f"postgresql://postgres@{host.address}/postgres"
+            first = start(
+                *(processes, far, tmp_path / "first", "first"), slow="green", where=host.command
+            )
+            assert first.stdout is not None
+            assert first.stdin is not None
+            session_id = first.stdout.readline().strip()
+            host.pull()
+            if when == "at the save":
+                first.stdin.write("go on\n")
+                first.stdin.flush()
+            ended = direct.execute(
+                "select agentforge.end_holder(%s, %s)", (session_id, first.pid)
+            ).fetchone()
+            assert ended == (1,)
+            second = start(processes, own.url, tmp_path / "second", "second", session=session_id)
+            assert json.loads(say(second)) == {"refused": None}
+            whole = stored(direct)
+            host.plug_in()
+            require_refused(say(first), session_id)
+            assert stored(direct) == whole
+            require_done_once(PostgresStore(database, tmp_path / "third"), session_id)
 
 
 def test_a_session_whose_creator_died_before_it_made_its_directory_is_run(
