@@ -96,6 +96,7 @@ class PostgresProxy:
         url: The address through this door.
         lose: Asked at each moment of each statement.
         statements: How many there were.
+        processes: Which process each backend of the server serves, or did.
     """
 
     def __init__(self, url: str, place: Path) -> None:
@@ -104,6 +105,7 @@ class PostgresProxy:
         self._server = Path(parse_qs(urlsplit(url).query)["host"][0]) / _SOCKET
         self._place = place / _SOCKET
         self.statements = 0
+        self.processes: dict[int, int] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy")
         self._silent: Set[int] = frozenset()
@@ -238,7 +240,10 @@ class PostgresProxy:
         with suppress(asyncio.IncompleteReadError, OSError):
             while True:
                 kind = await answers.readexactly(1)
-                line.held += kind + await _body(answers)
+                body = await _body(answers)
+                line.held += kind + body
+                if kind == b"K":
+                    self.processes[_LENGTH.unpack_from(body, 4)[0]] = line.pid
                 if line.pending is not None:
                     if kind == b"Z":
                         if self.lose(line.pending, Moment.DONE):
