@@ -118,6 +118,7 @@ CODES = {
     6: {
         "adapters.postgres.errors.StoreNotMigrated",
         "adapters.postgres.errors.StoreTooNew",
+        "adapters.postgres.errors.NotSubmitted",
         "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "entrypoints.mcp_server.errors.OutsideProject",
@@ -181,6 +182,7 @@ CODES = {
         "adapters.postgres.errors.StoreFull",
         "adapters.postgres.errors.StoreRefused",
         "adapters.postgres.errors.StoreUnavailable",
+        "adapters.fleet.errors.FleetStopped",
         "durable.errors.DurableError",
         "durable.errors.LockTimeout",
         "durable.errors.ReadError",

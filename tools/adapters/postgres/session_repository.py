@@ -82,8 +82,8 @@ attachments as (
     insert into agentforge.session_attachments (session_id, name, content)
     select head.id, new.name, new.content
     from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
-select id from head
-"""
+select id"""
+_FROM_HEAD: Final = b" from head"
 
 _HEAD: Final = b"""
     update agentforge.sessions set
@@ -116,10 +116,9 @@ document as (
         newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s
     from head where session_id = head.id)
 """
-_SAVE: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"select id from head"
-_SAVE_ALL: Final = (
-    b"with head as (" + _HEAD + b")," + _ADDED + b"," + _DOCUMENT + b"select id from head"
-)
+_SAVE: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"select id"
+_SAVE_ALL: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"," + _DOCUMENT + b"select id"
+_SAVED: Final = b"with head as (select %(id)s::text as id) select id"
 _THIS: Final = b"with head as (select %(id)s as id),"
 _REPLACE_ALL: Final = (
     b"delete from agentforge.session_artifacts where session_id = %(id)s",
@@ -181,7 +180,13 @@ class PostgresSessions:
         self._max_bytes = max_bytes
         self._stored: OrderedDict[str, StoredLists] = OrderedDict()
         self._claims: dict[str, int] = {}
+        self._follow_up = b""
         self._mutex = Lock()
+
+    @property
+    def database(self) -> Database:
+        """Where the sessions are."""
+        return self._database
 
     # ------------------------------------------------------------------------------- writing
 
@@ -223,7 +228,7 @@ class PostgresSessions:
             "contents": list(documents.values()),
         }
         with self._database.connection() as connection:
-            if connection.execute(_CREATE, values).fetchone() is None:
+            if self._saved(connection, _CREATE, values) is None:
                 raise SessionIdTaken(session.session_id, path=self.where_is(session.session_id))
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
 
@@ -244,7 +249,7 @@ class PostgresSessions:
             statement = _SAVE_ALL
             values.update(document.values())
         with self._database.connection() as connection:
-            if connection.execute(statement, values).fetchone() is None:
+            if self._saved(connection, statement, values) is None:
                 return self._refuse(connection, session)
         stored.state, stored.document = session.state, document
         self._remember(session.session_id, stored)
@@ -263,8 +268,21 @@ class PostgresSessions:
                 return self._refuse(connection, session)
             for statement in _REPLACE_ALL:
                 connection.execute(statement, values)
+            if self._follow_up:
+                self._saved(connection, _SAVED, values)
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
         return True
+
+    def _saved(
+        self, connection: Connection, statement: bytes, values: Mapping[str, Any]
+    ) -> tuple[Any, ...] | None:
+        """Run a statement that saves, with what follows from it in the same; None: no row."""
+        text = statement + self._follow_up + _FROM_HEAD
+        return connection.execute(text, {**values, **self._follow_up_values()}).fetchone()
+
+    def _follow_up_values(self) -> Mapping[str, Any]:
+        """Return what the follow-up of a save needs."""
+        return {}
 
     def _bounded(self, session: SessionContext, new: NewRows) -> NewRows:
         if new.size_bytes > self._max_bytes:
