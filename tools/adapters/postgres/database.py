@@ -279,9 +279,26 @@ class Database:
             raise self._in_own_words(error) from error
 
     def _in_own_words(self, error: psycopg.Error) -> StoreError | psycopg.Error:
-        if isinstance(error, PoolTimeout | PoolClosed):
-            return StoreUnavailable(store=self.name, reason=str(error))
-        return self._own_error(error)
+        if isinstance(error, PoolTimeout):
+            found: StoreError | psycopg.Error = StoreUnavailable(
+                store=self.name, reason=self._why_none(error)
+            )
+        elif isinstance(error, PoolClosed):
+            found = StoreUnavailable(store=self.name, reason=str(error))
+        else:
+            found = self._own_error(error)
+        if isinstance(found, StoreUnavailable):
+            # What ended one has mostly ended all: each is looked at before it is used again.
+            self._seen.clear()
+        return found
+
+    def _why_none(self, timeout: PoolTimeout) -> str:
+        """Return why there is no connection: the pool itself says only that time is up."""
+        try:
+            psycopg.connect(self.url, **{**self._options, "connect_timeout": 2}).close()
+        except psycopg.Error as error:
+            return str(error).strip()
+        return str(timeout)
 
     def _own_error(self, error: psycopg.Error) -> StoreError | psycopg.Error:
         code = error.sqlstate

@@ -166,6 +166,7 @@ _KEEP_STEP: Final = b"""
 insert into agentforge.session_attachments (session_id, name, content)
 select id, %(name)s, %(content)s from agentforge.sessions
 where id = %(id)s and (%(claim)s::bigint is null or claims = %(claim)s)
+for share -- a claim waits for it, and so sees the step
 on conflict (session_id, name) do update set content = excluded.content
 returning name
 """

@@ -150,8 +150,14 @@ class PostgresStore(PostgresSessions):
             where=self.where_is(session_id),
             timeout_s=timeout_s,
             job_id=self.job_id,
-            claimed=lambda claim: self._claimed(session_id, claim),
+            claimed=lambda claim: self._taken_up(session_id, claim),
         )
+
+    def _taken_up(self, session_id: str, claim: int | None) -> None:
+        self._claimed(session_id, claim)
+        if claim is not None:
+            # Made at the creation, unless that worker died at once, or was on another machine.
+            make_durable_directory(self._fs, self.session_directory(session_id))
 
     @contextmanager
     def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:
