@@ -25,6 +25,7 @@ from .history_events import (
 )
 from .session_domain import SessionContext
 from .session_entries import SessionHistory
+from .snapshot_port import SnapshotTaken
 
 _NUMBER: Final = re.compile(r"#?([1-9][0-9]{0,6})")
 _SNAPSHOT: Final = re.compile(r"[0-9a-f]{4,64}")
@@ -218,6 +219,17 @@ def base_snapshot(session: SessionContext) -> str | None:
         ):
             return event.snapshot
     return None
+
+
+def last_kept(session: SessionContext) -> SnapshotTaken:
+    """Return what became of the workspace at the last checkpoint of a session that says it."""
+    for position in reversed(range(len(session.history))):
+        event = session.history[position].event
+        if isinstance(event, Checkpoint) and (event.snapshot or event.unkept):
+            return SnapshotTaken(event.snapshot, event.unkept)
+        if isinstance(event, BackAtCheckpoint) and event.snapshot:
+            return SnapshotTaken(event.snapshot)
+    return SnapshotTaken()
 
 
 def last_return(session: SessionContext) -> tuple[int, BackAtCheckpoint] | None:

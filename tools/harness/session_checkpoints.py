@@ -17,6 +17,7 @@ from .checkpoints import (
     CheckpointEntry,
     base_snapshot,
     find_checkpoint,
+    last_kept,
     last_return,
     phase_beginning,
     snapshots_of,
@@ -128,15 +129,15 @@ class SessionCheckpoints:
         if snapshots is None:
             return
         back = last_return(session)
-        if back is not None:
-            position, event = back
-            parent_id = event.parent_id if isinstance(event, SessionForked) else None
+        position, event = (None, None) if back is None else back
+        parent_id = event.parent_id if isinstance(event, SessionForked) else None
+        more = snapshots_of(session) if parent_id is not None else ()
+        snapshots.take_up(
+            session.session_id, last_kept(session), mark=position, parent_id=parent_id, more=more
+        )
+        if position is not None and event is not None:
             snapshots.settle(
-                session.session_id,
-                event.snapshot,
-                mark=position,
-                parent_id=parent_id,
-                more=snapshots_of(session) if parent_id is not None else (),
+                session.session_id, event.snapshot, mark=position, parent_id=parent_id, more=more
             )
             return
         if any(entry.event_type is WorkspacePrepared for entry in session.history):
@@ -183,6 +184,8 @@ class SessionCheckpoints:
         snapshots = self._require("diff")
         first = base_snapshot(session) if before is None else self._kept(session, before).snapshot
         second = None if after is None else self._kept(session, after).snapshot
+        if after is None and not snapshots.is_here(session.session_id):
+            second = last_kept(session).snapshot
         return snapshots.changes(session.session_id, first, second, patch=patch, paths=paths)
 
     def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:

@@ -128,6 +128,18 @@ def kept(request: pytest.FixtureRequest, base: Path) -> Kept:
     return Kept(make(), make, spoil, as_text=False)
 
 
+def test_a_reference_names_a_session_to_who_has_not_this_repository(kept: Kept) -> None:
+    kept.put(S)
+    reference = Path(kept.sessions.reference(S))
+    assert reference.name == S
+    assert reference.is_absolute() or str(reference) == S
+    if reference.is_absolute():
+        assert SessionManager(reference.parent).store.exists(reference.name)
+    assert kept.again().reference(S) == str(reference)
+    with pytest.raises(InvalidSessionId):
+        kept.sessions.reference("../x")
+
+
 @contextmanager
 def running(kept: Kept, session_id: str = S) -> Iterator[None]:
     """Hold a session as a runner in another process does."""
@@ -600,9 +612,10 @@ def test_a_deletion_at_another_revision_deletes_nothing(kept: Kept) -> None:
 
 def test_a_session_in_use_is_not_deleted(kept: Kept) -> None:
     kept.put(S, attachments={RUN_LOCKS[0]: b"steps"})
-    before = kept.get()
-    with running(kept), pytest.raises(SessionInUse) as caught:
-        kept.sessions.delete(S)
+    with running(kept):  # which may have claimed it by a revision of its own
+        before = kept.get()
+        with pytest.raises(SessionInUse) as caught:
+            kept.sessions.delete(S)
     assert caught.value.session_id == S
     assert kept.get() == before
     assert kept.sessions.delete(S) is True

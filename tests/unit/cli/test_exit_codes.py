@@ -43,6 +43,7 @@ CODES = {
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
         "repository.apply_errors.CommitRefused",
+        "adapters.object_store.errors.ObjectStoreExtraMissing",
     },
     2: {
         "adapters.postgres.errors.InvalidStoreAddress",
@@ -75,6 +76,7 @@ CODES = {
         "workflows.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.specification.UnknownComponent",
+        "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
         "entrypoints.mcp_server.resources.ArtifactNotFound",
@@ -92,6 +94,7 @@ CODES = {
         "repository.snapshot_repository.NoSnapshots",
         "repository.snapshots.SnapshotMissing",
         "repository.apply_errors.NoUnfinishedApply",
+        "adapters.object_store.errors.ObjectMissing",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -103,6 +106,7 @@ CODES = {
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",
         "harness.errors.SessionConflict",
+        "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
         "harness.session_copy.SessionDiffers",
@@ -115,10 +119,12 @@ CODES = {
         "repository.apply_errors.ApplyConflict",
         "repository.apply_errors.CheckoutBusy",
         "repository.apply_errors.CheckoutChanged",
+        "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
         "adapters.postgres.errors.StoreNotMigrated",
         "adapters.postgres.errors.StoreTooNew",
+        "adapters.postgres.errors.NotSubmitted",
         "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "entrypoints.mcp_server.errors.OutsideProject",
@@ -164,6 +170,7 @@ CODES = {
         "repository.apply_errors.NoIdentity",
         "repository.apply_errors.BranchRefused",
         "repository.result_merge.ObjectsMissing",
+        "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "harness.disk_errors.SessionUnreadable",
@@ -183,6 +190,7 @@ CODES = {
         "adapters.postgres.errors.StoreFull",
         "adapters.postgres.errors.StoreRefused",
         "adapters.postgres.errors.StoreUnavailable",
+        "adapters.fleet.errors.FleetStopped",
         "durable.errors.DurableError",
         "durable.errors.LockTimeout",
         "durable.errors.ReadError",
@@ -201,6 +209,10 @@ CODES = {
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
         "repository.apply_errors.ApplyFailed",
+        "adapters.object_store.errors.ObjectDamaged",
+        "adapters.object_store.errors.ObjectStoreError",
+        "adapters.object_store.errors.ObjectStoreRefused",
+        "adapters.object_store.errors.ObjectStoreUnavailable",
     },
     9: {
         "jail.errors.JailError",

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from threading import Lock
 from types import TracebackType
@@ -89,6 +90,37 @@ def is_pooled(connection: Connection) -> bool:
     """
     row = connection.execute("select pg_backend_pid()").fetchone()
     return row is not None and row[0] != connection.info.backend_pid
+
+
+class _Lease:
+    """A pooled connection for a block; what the block raises comes out as an error of the store.
+
+    A class, and not a generator over the pool's own: every save goes through it, and each of the
+    three context managers that it stands for took as long as the encoding of the save.
+    """
+
+    __slots__ = ("_connection", "_database", "_pool")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        try:
+            self._pool, self._connection = self._database._lease()
+        except psycopg.Error as error:
+            raise self._database._in_own_words(error) from error
+        return self._connection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The pool rolls back what a block left open, and replaces a connection that has ended.
+        self._pool.putconn(self._connection)
+        if isinstance(error, psycopg.Error):
+            raise self._database._in_own_words(error) from error
 
 
 class Database:
@@ -193,12 +225,14 @@ class Database:
         with self.connection() as connection, connection.transaction():
             yield connection
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> AbstractContextManager[Connection]:
         """Give a connection on which each statement is a transaction of its own.
 
         Raises: as `transaction`.
         """
+        return _Lease(self)
+
+    def _lease(self) -> tuple[ConnectionPool[Connection], Connection]:
         pool = self._opened()
         if self._ready is not None:
             ready, self._ready = self._ready, None
@@ -207,8 +241,7 @@ class Database:
             except BaseException:
                 self._ready = ready
                 raise
-        with self.errors(), pool.connection() as connection:
-            yield connection
+        return pool, pool.getconn()
 
     def connect(self) -> Connection:
         """Open a connection of its own to the server itself, in autocommit; the caller closes it.
@@ -242,10 +275,30 @@ class Database:
         """Raise what the server and the network say as errors of the store."""
         try:
             yield
-        except (PoolTimeout, PoolClosed) as error:
-            raise StoreUnavailable(store=self.name, reason=str(error)) from error
         except psycopg.Error as error:
-            raise self._own_error(error) from error
+            raise self._in_own_words(error) from error
+
+    def _in_own_words(self, error: psycopg.Error) -> StoreError | psycopg.Error:
+        if isinstance(error, PoolTimeout):
+            found: StoreError | psycopg.Error = StoreUnavailable(
+                store=self.name, reason=self._why_none(error)
+            )
+        elif isinstance(error, PoolClosed):
+            found = StoreUnavailable(store=self.name, reason=str(error))
+        else:
+            found = self._own_error(error)
+        if isinstance(found, StoreUnavailable):
+            # What ended one has mostly ended all: each is looked at before it is used again.
+            self._seen.clear()
+        return found
+
+    def _why_none(self, timeout: PoolTimeout) -> str:
+        """Return why there is no connection: the pool itself says only that time is up."""
+        try:
+            psycopg.connect(self.url, **{**self._options, "connect_timeout": 2}).close()
+        except psycopg.Error as error:
+            return str(error).strip()
+        return str(timeout)
 
     def _own_error(self, error: psycopg.Error) -> StoreError | psycopg.Error:
         code = error.sqlstate

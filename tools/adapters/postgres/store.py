@@ -22,6 +22,7 @@ from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_idleness import held_idle
 from ...harness.session_layout import DEFAULT_BASE_PATH, MAX_FILE_BYTES, RUN_LOCKS, WORKSPACE
 from .database import Database
+from .packs import PostgresPacks
 from .session_lock import PostgresRunLock, has_run, is_run
 from .session_repository import PostgresSessions, checked_id
 
@@ -34,6 +35,10 @@ class PostgresStore(PostgresSessions):
         base_path: Where this machine works on them; `.agentforge/sessions` by default.
         fs: The file system; the real one by default.
         max_bytes: The largest session that is written, as its file would be.
+
+    Attributes:
+        job_id: The job of the queue for which this worker runs sessions, or None. The lock of a
+            run is held in its name, so that it can be ended with the job.
     """
 
     def __init__(
@@ -47,6 +52,7 @@ class PostgresStore(PostgresSessions):
         super().__init__(database, max_bytes=max_bytes)
         self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
         self._fs: FileSystem = OsFileSystem() if fs is None else fs
+        self.job_id: int | None = None
 
     # ------------------------------------------------------------------------------ the repository
 
@@ -112,6 +118,10 @@ class PostgresStore(PostgresSessions):
                     deleted.append(session_id)
         return deleted
 
+    def pack_index(self) -> PostgresPacks:
+        """Return the index of the packs of workspaces. It makes this a `KeepsPacks`."""
+        return PostgresPacks(self._database)
+
     # ---------------------------------------------------------------------------------- the places
 
     @property
@@ -139,7 +149,15 @@ class PostgresStore(PostgresSessions):
             name,
             where=self.where_is(session_id),
             timeout_s=timeout_s,
+            job_id=self.job_id,
+            claimed=lambda claim: self._taken_up(session_id, claim),
         )
+
+    def _taken_up(self, session_id: str, claim: int | None) -> None:
+        self._claimed(session_id, claim)
+        if claim is not None:
+            # Made at the creation, unless that worker died at once, or was on another machine.
+            make_durable_directory(self._fs, self.session_directory(session_id))
 
     @contextmanager
     def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:

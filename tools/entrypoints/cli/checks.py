@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...errors import AgentForgeError
 from .context import DIRECT_VARIABLE
 from .directory_checks import (
     check_base,
@@ -33,7 +34,11 @@ _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 def examine(
-    store: LocalSessions, *, now: datetime, database: str | None = None
+    store: LocalSessions,
+    *,
+    now: datetime,
+    database: str | None = None,
+    objects: str | None = None,
 ) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
@@ -41,6 +46,7 @@ def examine(
         store: The sessions to check.
         now: The time now.
         database: The address of the database that they are in; None if they are in files.
+        objects: The object store of the workspaces, or None.
     """
     base = store.base_path
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
@@ -54,6 +60,7 @@ def examine(
         ("lock", lambda: check_lock(base)),
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
+        *([] if objects is None else [("objects", lambda: check_objects(objects))]),
         ("agents", check_agent_programs),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
@@ -162,7 +169,6 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     name = "store"
     if database is None:
         return ok(name, f"files in {store.where}")
-    from ...errors import AgentForgeError
     from ...stores import store_status
 
     try:
@@ -182,6 +188,22 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
             "nothing can be run.",
         )
     return ok(name, at)
+
+
+def check_objects(url: str) -> Finding:
+    """Check that the object store can be written and read; what is written is removed."""
+    from ...bootstrap import try_objects
+
+    name = "objects"
+    try:
+        address, took_s = try_objects(url)
+    except AgentForgeError as error:
+        return fail(
+            name,
+            str(error),
+            "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs.",
+        )
+    return ok(name, f"{address}: an object was written, read and removed in {took_s:.2f} s")
 
 
 def check_agent_programs() -> Finding:

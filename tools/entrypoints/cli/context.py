@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionManager,
     )
     from ...harness.session_ports import LocalSessions
+    from ...harness.submission import Submission
     from ...jail import JailPolicy
     from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
@@ -37,6 +38,8 @@ STORE_VARIABLE = "AGENTFORGE_STORE"
 """The environment variable that names the store of the sessions."""
 DIRECT_VARIABLE = "AGENTFORGE_STORE_DIRECT"
 """That of the database server itself, where the store's address is a connection pooler."""
+OBJECTS_VARIABLE = "AGENTFORGE_OBJECTS"
+"""The environment variable that names the object store of the workspaces."""
 
 _DESPITE_FAULTS = frozenset({"doctor", "init"})
 """Commands that work with a faulty configuration: they show it, or write a new one."""
@@ -71,17 +74,20 @@ class Cli:
         base: Where the sessions are, or None for the default place in the working directory.
         output: Where output goes.
         verbose: Whether events are logged to standard error.
+        objects_url: The object store of the workspaces, or None: they stay on this machine.
         outside: The clock and the pause.
         base_given: Whether the base was given, and not searched for.
         configured: The project's configuration, why it can't be used, or None where it has none.
         store_url: The store of the sessions, or None: they are in the base's files.
         store_given: Whether the store was given on the command line.
         opened: What is closed when the command ends.
+        submission: How sessions are submitted to the fleet instead of being run here, or None.
     """
 
     base: Path | None
     output: Output
     verbose: bool = False
+    objects_url: str | None = None
     outside: Outside = field(factory=Outside)
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
@@ -89,6 +95,7 @@ class Cli:
     store_given: bool = False
     opened: ExitStack = field(factory=ExitStack)
     _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
+    submission: Submission | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -106,15 +113,25 @@ class Cli:
     def store(self) -> LocalSessions:
         """Return the sessions of the store, with the base as their place on this machine.
 
-        They are closed when the command ends.
+        Where they are submitted, each save hands the session to the fleet. They are closed when the
+        command ends.
         """
         if not self._store:
-            from ...stores import open_sessions
-
-            store = open_sessions(self.base, store=self.store_url, direct=self.store_direct)
+            store = self._opened_store()
             self.opened.callback(store.close)
             self._store.append(store)
         return self._store[0]
+
+    def _opened_store(self) -> LocalSessions:
+        if self.submission is not None and self.store_url is not None:
+            from ...bootstrap import open_submitting
+
+            return open_submitting(
+                self.store_url, self.base, self.submission, direct=self.store_direct
+            )
+        from ...stores import open_sessions
+
+        return open_sessions(self.base, store=self.store_url, direct=self.store_direct)
 
     @property
     def store_direct(self) -> str | None:
@@ -146,7 +163,10 @@ class Cli:
 
         store = self.store()
         return SessionManager(
-            store, channel=channel, snapshots=open_snapshots(store), clock=self.outside.clock
+            store,
+            channel=channel,
+            snapshots=open_snapshots(store, self.objects_url),
+            clock=self.outside.clock,
         )
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
@@ -158,7 +178,12 @@ class Cli:
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
-            return build_manager(store=self.store(), isolation=isolation, jail=self.jail())
+            return build_manager(
+                store=self.store(),
+                objects=self.objects_url,
+                isolation=isolation,
+                jail=self.jail(),
+            )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
 
@@ -166,7 +191,7 @@ class Cli:
         return SessionManager(
             store,
             executor=self.outside.executor,
-            snapshots=open_snapshots(store),
+            snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
         )
 

@@ -15,7 +15,7 @@ import typer
 from ...data_folder import find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
-from .context import BASE_VARIABLE, STORE_VARIABLE, Cli, Outside
+from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
@@ -35,6 +35,9 @@ _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 _MODULES: Final = {
     "init": "init",
     "work": "run resume retry",
+    "submit": "submit",
+    "fleet": "worker",
+    "fleet_view": "workers jobs cancel",
     "agent_work": "tdflow spec drive",
     "report": "report",
     "look": "list show log brief artifacts",
@@ -91,6 +94,15 @@ def _global_options(
             envvar=STORE_VARIABLE,
         ),
     ] = None,
+    objects: Annotated[
+        str | None,
+        option(
+            "--objects URL",
+            "Where workspaces are that several machines work in, with a store in a database: "
+            "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
+            envvar=OBJECTS_VARIABLE,
+        ),
+    ] = None,
     verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
     no_color: Annotated[
         bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
@@ -113,6 +125,7 @@ def _global_options(
         base=Path(base) if base else default_base(usable),
         output=output,
         verbose=verbose,
+        objects_url=objects or (None if usable is None else usable.store.objects),
         outside=outside,
         base_given=bool(base),
         configured=configured,

@@ -61,6 +61,7 @@ class Places:
         direct: The database server itself, where the store's address is a connection pooler.
         questions: That of the question sessions; the configured one if None, else
             `.agentforge/questions`.
+        objects: The object store of the sessions' workspaces, or None.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
     """
@@ -68,6 +69,7 @@ class Places:
     sessions: Path | None = None
     store: str | None = field(default=None, repr=False)
     direct: str | None = field(default=None, repr=False)
+    objects: str | None = None
     questions: Path | None = None
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
@@ -82,12 +84,14 @@ class Services:
         questions: The question sessions.
         notify: Notifies a person of new questions.
         project: The project that clients may name folders of.
+        objects: The object store of the sessions' workspaces, or None.
     """
 
     sessions: LocalSessions
     questions: QuestionSessions
     notify: Notify
     project: ProjectFolder
+    objects: str | None = None
 
     @classmethod
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
@@ -106,6 +110,7 @@ class Services:
         questions = open_questions(asked.absolute(), config=config)
         return cls(
             sessions=open_sessions(base.absolute(), store=places.store, direct=places.direct),
+            objects=places.objects,
             questions=questions,
             notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
             project=ProjectFolder(
@@ -118,13 +123,13 @@ class Services:
 def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
     """Build the tools that are offered, and no others: their schemas take most of a start."""
     workers = Workers()
-    snapshots = open_snapshots(services.sessions)
+    snapshots = open_snapshots(services.sessions, services.objects)
     sessions = SessionTools(
         store=services.sessions, workers=workers, snapshots=snapshots, project=services.project
     )
     workspaces = WorkspaceTools(
         sessions=sessions,
-        home=session_results(services.sessions),
+        home=session_results(services.sessions, services.objects),
         project=services.project,
     )
     reads = offer.read_only

@@ -247,7 +247,9 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
     cli = cli_of(context, json=as_json)
     database = cli.store_url if cli.in_database else None
-    findings = list(examine(cli.store(), now=cli.outside.clock(), database=database))
+    findings = list(
+        examine(cli.store(), now=cli.outside.clock(), database=database, objects=cli.objects_url)
+    )
     failed = any(one.status is Status.FAIL for one in findings)
     if cli.output.json:
         cli.output.document(

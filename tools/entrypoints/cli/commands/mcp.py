@@ -119,6 +119,7 @@ def mcp(
         sessions=cli.base,
         store=cli.store_url,
         direct=cli.store_direct,
+        objects=cli.objects_url,
         questions=where,
         project=cli.configuration.root,
         repository=cli.configuration.repository,
