@@ -22,7 +22,7 @@ from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import open_sessions
+from .stores import is_database, open_question_store, open_sessions
 
 if TYPE_CHECKING:
     from .adapters.session_results import SessionResults
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .jail import JailPolicy
     from .project.configuration import Configuration
     from .prune import PruneTarget
-    from .questions import Config, QuestionSessions
+    from .questions import Config, QuestionRepository, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
     from .workflows.gate_port import GateSandbox
@@ -81,7 +81,7 @@ def build_manager(
     manager = SessionManager(
         sessions,
         executor=executor,
-        channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, store))),
         snapshots=open_snapshots(sessions) if snapshots else None,
     )
     if ask_user:
@@ -173,13 +173,13 @@ class _Late:
         return getattr(self._make(), name)
 
 
-def _configured_channel(directory: Path | str | None) -> QuestionChannel:
+def _configured_channel(directory: Path | str | None, store: str | None) -> QuestionChannel:
     from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
     config = load_config()
-    sessions = open_questions(directory, config=config)
-    notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_questions(directory, store=store, config=config)
+    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
@@ -189,22 +189,65 @@ def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
 
 
 def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
+    directory: Path | str | None = None,
+    *,
+    store: str | None = None,
+    config: Config | None = None,
+    **given: Any,
 ) -> QuestionSessions:
     """Open the question sessions so that those of ended agent sessions are withdrawn.
 
     Args:
-        directory: Their directory; the configured one if None.
+        directory: Their directory; if None, the store's where that is a database, else the
+            configured one.
+        store: Where the agent sessions are, as `stores.open_sessions` takes it.
         config: The configuration; read if None.
         **given: More for `QuestionSessions`, as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The store is a database, and the packages for it are not installed.
     """
     from .adapters.question_channel import SessionEnds
-    from .questions import open_sessions
+    from .questions import open_sessions as questions_of_config
 
-    return open_sessions(directory, config=config, session_end=SessionEnds(), **given)
+    return questions_of_config(
+        directory,
+        config=config,
+        store=_question_store(directory, store),
+        session_end=SessionEnds(_shared_sessions(directory, store)),
+        **given,
+    )
+
+
+def open_agents_questions(
+    directory: Path | None = None, *, store: str | None = None
+) -> QuestionSessions:
+    """Open the question sessions with the limits of what an agent's answer may ask.
+
+    The arguments and what is raised are those of `open_questions`.
+    """
+    from .adapters.question_channel import agents_questions
+
+    return agents_questions(
+        directory,
+        store=_question_store(directory, store),
+        sessions=_shared_sessions(directory, store),
+    )
+
+
+def _question_store(directory: Path | str | None, store: str | None) -> QuestionRepository | None:
+    """Return the store of questions where that is a database; None where they are in files."""
+    if directory is not None or store is None or not is_database(store):
+        return None
+    return open_question_store(store)
+
+
+def _shared_sessions(directory: Path | str | None, store: str | None) -> LocalSessions | None:
+    """Return the agent sessions that lie where the questions do; None where each has its own."""
+    if directory is not None or not is_database(store):
+        return None
+    return open_sessions(store=store)
 
 
 def build_runner(

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 if TYPE_CHECKING:
     from .adapters.postgres.database import Database
     from .harness.session_ports import LocalSessions
+    from .questions import QuestionRepository
 
 
 def is_database(store: str | None) -> bool:
@@ -41,6 +42,19 @@ def open_sessions(
     from .harness.session_store import SessionStore
 
     return SessionStore(base_path if store is None else folder_of(store))
+
+
+def open_question_store(store: str) -> QuestionRepository:
+    """Open the question sessions of a database; nothing is read yet.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no such address.
+    """
+    database = open_database(store)
+    from .adapters.postgres.questions import PostgresQuestions
+
+    return PostgresQuestions(database)
 
 
 def folder_of(store: str) -> Path:

@@ -104,6 +104,20 @@ class Cli:
             raise self.configured
         return self.configured if self.configured is not None else Configuration()
 
+    def named_store(self) -> str | None:
+        """Return the store as a command line has to name it; None where it need not.
+
+        A password is left out; the variable AGENTFORGE_STORE or a password file has it.
+        """
+        from ...stores import is_database
+
+        known = {os.environ.get(STORE_VARIABLE), self.configuration.store.url}
+        if self.store_url is None or self.store_url in known or not is_database(self.store_url):
+            return None
+        from ...adapters.postgres.database import without_password
+
+        return without_password(self.store_url)
+
     def store(self) -> LocalSessions:
         """Return the sessions of the store, with the base as their place on this machine."""
         from ...stores import open_sessions

@@ -27,7 +27,7 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
-from ...stores import open_sessions
+from ...stores import is_database, open_sessions
 from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
@@ -57,14 +57,16 @@ class Places:
 
     Attributes:
         sessions: That of the sessions; `.agentforge/sessions` if None.
-        questions: That of the question sessions; the configured one if None, else
-            `.agentforge/questions`.
+        questions: That of the question sessions; if None, the store's where that is a database,
+            else the configured one or `.agentforge/questions`.
+        store: Where the sessions are, if not in files; see `stores.open_sessions`.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
     """
 
     sessions: Path | None = None
     questions: Path | None = None
+    store: str | None = None
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
 
@@ -97,12 +99,16 @@ class Services:
         """
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
-        asked = places.questions or config.directory or DEFAULT_BASE_DIR
-        questions = open_questions(asked.absolute(), config=config)
+        asked = places.questions
+        if asked is None and not is_database(places.store):
+            asked = config.directory or DEFAULT_BASE_DIR
+        questions = open_questions(
+            None if asked is None else asked.absolute(), store=places.store, config=config
+        )
         return cls(
-            sessions=open_sessions(base.absolute()),
+            sessions=open_sessions(base.absolute(), store=places.store),
             questions=questions,
-            notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
+            notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
                 path=(places.project or Path()).absolute(),
                 repository=evolve(places.repository, path=places.repository.path.absolute()),

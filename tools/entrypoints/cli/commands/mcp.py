@@ -118,6 +118,7 @@ def mcp(
     places = Places(
         sessions=cli.base,
         questions=where,
+        store=cli.store_url,
         project=cli.configuration.root,
         repository=cli.configuration.repository,
     )
