@@ -24,7 +24,7 @@ from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .clock import utc_now
 from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import open_sessions
+from .stores import is_database, open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
@@ -96,7 +96,7 @@ def build_manager(
         sessions,
         executor=executor,
         channel=channel
-        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
         snapshots=open_snapshots(sessions, objects) if snapshots else None,
     )
     if ask_user:
@@ -255,30 +255,33 @@ class _Late:
         return getattr(self._make(), name)
 
 
-def _configured_channel(directory: Path | str | None) -> QuestionChannel:
+def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
     from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
     config = load_config()
-    sessions = open_questions(directory, config=config)
-    notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_questions(directory, store=store, config=config)
+    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
-def agents_channel(directory: Path | str | None = None) -> QuestionChannel:
+def agents_channel(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionChannel:
     """Return the channel of agents' questions, which notifies the person of each.
 
     Args:
-        directory: The question sessions' directory; the configured one if None.
+        directory: The question sessions' directory; see `open_questions`.
+        store: Where the agent sessions are; see `open_questions`.
 
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from .adapters.question_channel import QuestionSessionChannel, agents_questions
+    from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
-    sessions = agents_questions(None if directory is None else Path(directory))
-    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_agents_questions(directory, store=store)
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
@@ -338,7 +341,9 @@ class SessionRunners:
                 store=self._sessions,
                 isolation=isolation,
                 jail=self._jail,
-                channel=cast("QuestionChannel", _Late(agents_channel)),
+                channel=cast(
+                    "QuestionChannel", _Late(lambda: agents_channel(store=self._sessions))
+                ),
             )
         return self._managers[isolation]
 
@@ -565,22 +570,66 @@ def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
 
 
 def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
+    directory: Path | str | None = None,
+    *,
+    store: LocalSessions | str | None = None,
+    config: Config | None = None,
+    **given: Any,
 ) -> QuestionSessions:
     """Open the question sessions so that those of ended agent sessions are withdrawn.
 
     Args:
-        directory: Their directory; the configured one if None.
+        directory: Their directory; if None, the store's where that is a database, else the
+            configured one.
+        store: Where the agent sessions are: opened, or an address for `stores.open_sessions`.
         config: The configuration; read if None.
         **given: More for `QuestionSessions`, as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The store is a database, and the packages for it are not installed.
     """
     from .adapters.question_channel import SessionEnds
-    from .questions import open_sessions
+    from .questions import open_sessions as questions_of_config
 
-    return open_sessions(directory, config=config, session_end=SessionEnds(), **given)
+    sessions = _keeping_questions(directory, store)
+    return questions_of_config(
+        directory,
+        config=config,
+        store=None if sessions is None else sessions.question_store(),
+        session_end=SessionEnds(sessions),
+        **given,
+    )
+
+
+def open_agents_questions(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionSessions:
+    """Open the question sessions with the limits of what an agent's answer may ask.
+
+    The arguments and what is raised are those of `open_questions`.
+    """
+    from .adapters.question_channel import agents_questions
+
+    sessions = _keeping_questions(directory, store)
+    return agents_questions(
+        directory,
+        store=None if sessions is None else sessions.question_store(),
+        sessions=sessions,
+    )
+
+
+def _keeping_questions(
+    directory: Path | str | None, store: LocalSessions | str | None
+) -> PostgresStore | None:
+    """Return the store that keeps the questions of its sessions; None where files have them."""
+    if directory is not None or store is None:
+        return None
+    if isinstance(store, str):
+        if not is_database(store):
+            return None
+        store = open_sessions(store=store)
+    return cast("PostgresStore", store) if hasattr(store, "question_store") else None
 
 
 def build_runner(

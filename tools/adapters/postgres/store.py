@@ -23,6 +23,7 @@ from ...harness.session_idleness import held_idle
 from ...harness.session_layout import DEFAULT_BASE_PATH, MAX_FILE_BYTES, RUN_LOCKS, WORKSPACE
 from .database import Database
 from .packs import PostgresPacks
+from .questions import PostgresQuestions
 from .session_lock import PostgresRunLock, has_run, is_run
 from .session_repository import PostgresSessions, checked_id
 
@@ -121,6 +122,10 @@ class PostgresStore(PostgresSessions):
     def pack_index(self) -> PostgresPacks:
         """Return the index of the packs of workspaces. It makes this a `KeepsPacks`."""
         return PostgresPacks(self._database)
+
+    def question_store(self) -> PostgresQuestions:
+        """Return what keeps the questions of these sessions: the same database."""
+        return PostgresQuestions(self._database)
 
     # ---------------------------------------------------------------------------------- the places
 
