@@ -433,7 +433,11 @@ class SessionSnapshots:
             snapshots.keep_only(wanted, older_than_s=_REFERRED_S)
             snapshots.pack()
             if self._packs is not None:
-                self._packs.tidy(session_id, snapshots, wanted, boundary=self._boundary(session_id))
+                boundary = self._boundary(session_id)
+                self._packs.tidy(session_id, "workspace", snapshots, wanted, boundary=boundary)
+                agent = self._agent(session_id)
+                if agent.repository.exists:
+                    self._packs.tidy(session_id, "agent", agent, ())
         except (AgentForgeError, OSError) as error:
             _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
 
