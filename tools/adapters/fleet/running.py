@@ -6,12 +6,14 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from ...event_log import get_logger
 from ..postgres.database import Database
 from ..postgres.schema import require_migrated
 from .children import Children
+from .health_server import HealthServer
 from .settings import FleetSettings
 from .worker import FleetWorker
 
@@ -62,8 +64,11 @@ async def _run(
     worker = FleetWorker(url, settings, children, prune=prune)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
-    del address
-    await worker.run()
+    async with AsyncExitStack() as served:
+        if address is not None:
+            server = HealthServer(lambda: worker.problem, worker.measured)
+            await served.enter_async_context(server.serving(*address))
+        await worker.run()
 
 
 def _log_of_child(event: Mapping[str, Any]) -> None:

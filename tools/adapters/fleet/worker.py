@@ -17,6 +17,7 @@ from importlib.metadata import version
 from random import random as any_number
 from typing import Any, Final
 
+from procrastinate.exceptions import ConnectorException
 from procrastinate.job_context import JobContext
 from procrastinate.psycopg_connector import PsycopgConnector
 from procrastinate.worker import Worker
@@ -91,12 +92,12 @@ class FleetWorker:
             return f"its last heartbeat was seen {silent:.0f} s ago"
         return self._problem
 
-    async def measure(self) -> None:
-        """Look how much waits; nothing changes where the store is away."""
-        if self._queue is None:
-            return
-        with suppress(Exception):  # what was measured last stands, and `problem` says why
-            self._metrics.waits(*await self._queue.waiting())
+    async def measured(self) -> bytes:
+        """Return what it measures; how much waits is as it last was where the store is away."""
+        if self._queue is not None:
+            with suppress(ConnectorException):
+                self._metrics.waits(*await self._queue.waiting())
+        return self._metrics.exposition()
 
     # ----------------------------------------------------------------------------------- the life
 
