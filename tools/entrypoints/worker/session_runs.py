@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...adapters.fleet.messages import Ending, Look
+from ...durable import DurableError
 from ...errors import AgentForgeError, ErrorKind
 from ...event_log import get_logger
 from ...harness import (
@@ -36,6 +37,7 @@ _ENDINGS: Final[tuple[tuple[type[AgentForgeError], Ending], ...]] = (
     (SessionConflict, Ending.FENCED),
     (SessionNotFound, Ending.ABSENT),
     (AlreadyRunning, Ending.BUSY),
+    (DurableError, Ending.UNAVAILABLE),  # of this machine's disk; another one may have room
 )
 _PAUSES: Final = 5
 _TIME_LIMIT: Final = "deadline"
@@ -111,6 +113,8 @@ def look_at(
         return ended(Ending.STOPPED)
     except AgentForgeError as error:
         return _of_error(manager, session_id, error, ended)
+    except OSError as error:
+        return ended(Ending.UNAVAILABLE, error)
     except Exception as error:  # noqa: BLE001 (the boundary: a session's error ends no worker)
         _log.error("fleet.session.unexpected", session_id=session_id, exc_info=True)
         reason = f"unexpected {type(error).__name__}: {error}"
