@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
@@ -26,10 +27,14 @@ from .harness import PhaseExecutor, SessionManager, SessionState
 from .stores import open_database, open_sessions
 
 if TYPE_CHECKING:
+    from .adapters.fleet.settings import FleetSettings
+    from .adapters.postgres.fleet_view import JobView, WorkerView
+    from .adapters.postgres.store import PostgresStore
     from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
     from .harness.session_ports import LocalSessions
     from .harness.snapshot_port import WorkspaceSnapshots
+    from .harness.submission import Submission
     from .jail import JailPolicy
     from .project.configuration import Configuration
     from .prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
@@ -52,6 +57,8 @@ def build_manager(
     snapshots: bool = True,
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
+    sessions: LocalSessions | None = None,
+    channel: QuestionChannel | None = None,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
@@ -64,11 +71,14 @@ def build_manager(
         snapshots: Whether each checkpoint keeps the workspace; without git, none does.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
         jail: What scripts in a jail may use and see; the jail's default if None.
+        sessions: The sessions, where they are open already.
+        channel: How a person is asked; as the configuration says if None.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    sessions = open_sessions(base_path, store=store)
+    if sessions is None:
+        sessions = open_sessions(base_path, store=store)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
@@ -82,7 +92,8 @@ def build_manager(
     manager = SessionManager(
         sessions,
         executor=executor,
-        channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        channel=channel
+        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
         snapshots=open_snapshots(sessions) if snapshots else None,
     )
     if ask_user:
@@ -182,6 +193,283 @@ def _configured_channel(directory: Path | str | None) -> QuestionChannel:
     sessions = open_questions(directory, config=config)
     notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
+
+
+def agents_channel(directory: Path | str | None = None) -> QuestionChannel:
+    """Return the channel of agents' questions, which notifies the person of each.
+
+    Args:
+        directory: The question sessions' directory; the configured one if None.
+
+    Raises:
+        InvalidConfig: The configuration can't be used.
+    """
+    from .adapters.question_channel import QuestionSessionChannel, agents_questions
+    from .questions import Notifier, load_config
+
+    sessions = agents_questions(None if directory is None else Path(directory))
+    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    return QuestionSessionChannel(sessions, notify=notifier.notify)
+
+
+class SessionRunners:
+    """Runs the sessions of a PostgreSQL store one after another, as `agentforge resume` does.
+
+    What can be kept from one session to the next is: the connections, and a warm sandbox.
+
+    Args:
+        store: The store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+        InvalidConfiguration: The project's configuration can't be used.
+    """
+
+    def __init__(self, store: str, base_path: Path | str | None = None) -> None:
+        from .project.configuration import load_configuration
+
+        self._sessions = open_shared_sessions(store, base_path)
+        self._jail = configured_jail(load_configuration())
+        self._managers: dict[str, SessionManager] = {}
+
+    def manager_of(self, session_id: str, job_id: int) -> SessionManager:
+        """Return the manager for a session, which runs it for a job of the queue.
+
+        Raises:
+            StoreError: The session can't be read now.
+        """
+        self._sessions.job_id = job_id
+        return self._manager(self._isolation_of(session_id))
+
+    def plain_manager(self) -> SessionManager:
+        """Return a manager for what is no run."""
+        return SessionManager(self._sessions)
+
+    def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
+        """Return what runs the sessions of a manager; it waits for no person."""
+        return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
+
+    def _isolation_of(self, session_id: str) -> str:
+        from .harness import HarnessError
+        from .workflows.job import Job
+
+        try:
+            return Job.of_session(self._sessions, session_id).workflow.isolation
+        except HarnessError as error:
+            if error.retryable:
+                raise
+            return "sandbox"  # the runner says what is wrong with it
+
+    def _manager(self, isolation: str) -> SessionManager:
+        if isolation not in self._managers:
+            self._managers[isolation] = build_manager(
+                sessions=self._sessions,
+                isolation=isolation,
+                jail=self._jail,
+                channel=cast("QuestionChannel", _Late(agents_channel)),
+            )
+        return self._managers[isolation]
+
+
+def open_shared_sessions(store: str, base_path: Path | str | None = None) -> PostgresStore:
+    """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+    from .stores import is_database, open_database
+
+    if not is_database(store):
+        from .adapters.postgres.errors import InvalidStoreAddress
+
+        raise InvalidStoreAddress(store=store, reason="a fleet shares a PostgreSQL store")
+    database = open_database(store)
+    from .adapters.postgres.store import PostgresStore
+
+    return PostgresStore(database, base_path)
+
+
+def open_submitting(
+    store: str, base_path: Path | str | None, submission: Submission
+) -> LocalSessions:
+    """Open the sessions of a store so that each save hands the session to the fleet.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+    database = open_shared_sessions(store).database
+    from .adapters.postgres.submissions import SubmittingStore
+
+    return SubmittingStore(database, base_path, submission)
+
+
+def new_submission(*, queue: str, priority: int, at: datetime | None) -> Submission:
+    """Return how the fleet is to take a session.
+
+    Raises:
+        ValueError: The queue or the priority is none.
+    """
+    from .harness.submission import Submission
+
+    return Submission(queue=queue, priority=priority, at=at)
+
+
+def submitting_runner(manager: SessionManager, gates: GateSandbox | None = None) -> WorkflowRunner:
+    """Return a runner that only begins sessions; workers have what their gates need.
+
+    Args:
+        manager: Leads the sessions.
+        gates: Where gates are looked at; nowhere if None.
+    """
+    from .adapters.gates_elsewhere import CommandsElsewhere, GatesElsewhere
+    from .workflows import WorkflowRunner
+
+    return WorkflowRunner(manager, gates or GatesElsewhere(), commands=CommandsElsewhere())
+
+
+def submit_session(manager: SessionManager) -> None:
+    """Hand a manager's current session to the fleet; a paused one becomes active.
+
+    Raises:
+        InvalidStateTransition: It has ended.
+        NotAWorkflowSession: No workflow began it.
+    """
+    from .adapters.postgres.submissions import SubmittingStore
+    from .workflows.job import Job
+    from .workflows.run_lock import require_open
+
+    store, session = manager.store, manager.current_session
+    assert isinstance(store, SubmittingStore)  # noqa: S101 (opened for this)
+    assert session is not None  # noqa: S101 (the caller loaded it)
+    require_open(manager, session.session_id, session, "submit")
+    Job.of_session(store, session.session_id)
+    if session.state is SessionState.PAUSED:
+        manager.resume()
+    else:
+        store.submit(session)
+
+
+def fleet_settings(
+    *, concurrency: int, queues: list[str] | None, grace_s: float, heartbeat_s: float
+) -> FleetSettings:
+    """Return the settings of a worker; a silent one is taken for dead after five heartbeats.
+
+    Args:
+        concurrency: How many sessions it runs at once.
+        queues: The queues that it takes jobs of; the default one if None.
+        grace_s: How long sessions may go on once it is stopped, in seconds.
+        heartbeat_s: How often it says that it is alive, in seconds.
+
+    Raises:
+        ValueError: One of them is out of its range.
+    """
+    from .adapters.fleet.settings import LIMIT_HEARTBEATS, FleetSettings
+
+    settings = FleetSettings(
+        concurrency=concurrency,
+        grace_s=grace_s,
+        heartbeat_s=heartbeat_s,
+        limit_s=LIMIT_HEARTBEATS * heartbeat_s,
+    )
+    return settings if queues is None else evolve(settings, queues=tuple(queues))
+
+
+class FleetView:
+    """A fleet as it stands, on its own connection; close it, as by a `with` statement.
+
+    Args:
+        store: The PostgreSQL store.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+
+    def __init__(self, store: str) -> None:
+        self._database = open_shared_sessions(store).database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    @property
+    def where(self) -> str:
+        """The store, for messages."""
+        return self._database.name
+
+    def workers(self) -> list[WorkerView]:
+        """Return the workers that are alive."""
+        from .adapters.postgres.fleet_view import workers
+
+        return workers(self._database)
+
+    def jobs(self, *, failed: bool = False, limit: int = 50) -> tuple[list[JobView], int]:
+        """Return the first jobs, and how many there are.
+
+        Args:
+            failed: Whether only those that failed are wanted.
+            limit: The most that are returned.
+        """
+        from .adapters.postgres.fleet_view import jobs
+
+        return jobs(self._database, failed=failed, limit=limit)
+
+    def withdraw(self, session_id: str) -> bool:
+        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+
+        Raises:
+            NotSubmitted: The fleet does not work on it.
+        """
+        from .adapters.postgres.fleet_view import withdraw
+
+        return withdraw(self._database, session_id)
+
+
+def run_worker(
+    store: str,
+    settings: FleetSettings,
+    *,
+    base_path: Path | str | None = None,
+    address: tuple[str, int] | None = None,
+    verbose: bool = False,
+) -> None:
+    """Be a worker of the fleet until SIGTERM or Ctrl-C.
+
+    Args:
+        store: The PostgreSQL store.
+        settings: What it does, and how long it waits.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        address: Where its health and metrics are served, or None.
+        verbose: Whether all that its sessions log is logged, and not only warnings.
+
+    Raises:
+        StoreError: The store can't be used as it is.
+        FleetStopped: It could not reach the store for as long as the settings say.
+    """
+    sessions = open_shared_sessions(store, base_path)
+    from .adapters.fleet.running import run_until_stopped
+
+    def prune() -> int:
+        found = sessions.delete_ended(days=DEFAULT_ENDED_HOURS / 24, dry_run=False, clock=utc_now)
+        return len(found)
+
+    run_until_stopped(
+        sessions.database,
+        settings,
+        greeting={
+            "store": store,
+            "base": None if base_path is None else str(base_path),
+            "level": 10 if verbose else 30,
+        },
+        prune=prune,
+        address=address,
+    )
 
 
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:

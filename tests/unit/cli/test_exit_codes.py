@@ -116,6 +116,7 @@ CODES = {
         "repository.apply_errors.CheckoutChanged",
     },
     6: {
+        "adapters.postgres.errors.NotSubmitted",
         "adapters.postgres.errors.StoreNotMigrated",
         "adapters.postgres.errors.StoreTooNew",
         "agent_setup.errors.SetupRefused",
@@ -177,6 +178,7 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "adapters.fleet.errors.FleetStopped",
         "adapters.postgres.errors.StoreError",
         "adapters.postgres.errors.StoreFull",
         "adapters.postgres.errors.StoreRefused",

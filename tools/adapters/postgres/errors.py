@@ -147,3 +147,17 @@ class StoreTooNew(StoreError):
         )
         self.found = found
         self.known = known
+
+
+class NotSubmitted(StoreError):
+    """The fleet does not work on a session."""
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, session_id: str, *, store: str) -> None:
+        super().__init__(
+            f"session {session_id} was not submitted to the workers of {store}. Nothing was "
+            f"changed; `agentforge submit --session {session_id}` does that.",
+            store=store,
+            session_id=session_id,
+        )

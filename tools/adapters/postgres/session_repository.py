@@ -84,8 +84,8 @@ attachments as (
     insert into agentforge.session_attachments (session_id, name, content)
     select head.id, new.name, new.content
     from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
-select id from head
-"""
+select id"""
+_FROM_HEAD: Final = b" from head"
 
 _HEAD: Final = b"""
     update agentforge.sessions set
@@ -123,6 +123,7 @@ document as (
         newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s
     from head where session_id = head.id)
 """
+_SAVED: Final = b"with head as (select %(id)s::text as id) select id"
 _THIS: Final = b"with head as (select %(id)s as id),"
 _REPLACE_ALL: Final = (
     b"delete from agentforge.session_artifacts where session_id = %(id)s",
@@ -132,7 +133,7 @@ _REPLACE_ALL: Final = (
 
 
 def save_statement(new: NewRows, *, document: bool) -> bytes:
-    """Return the statement of a save: what it does not change is not in it, and costs nothing.
+    """Return a save, up to what follows from it: what it does not change costs nothing.
 
     Args:
         new: The rows that it adds.
@@ -147,7 +148,7 @@ def _save_statement(artifacts: bool, entries: int, document: bool) -> bytes:
     parts += [_ARTIFACTS] if artifacts else []
     parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
     parts += [_DOCUMENT] if document else []
-    return b"with " + b",".join(parts) + b"select id from head"
+    return b"with " + b",".join(parts) + b"select id"
 
 
 _LOAD: Final = b"""
@@ -207,7 +208,13 @@ class PostgresSessions:
         self._max_bytes = max_bytes
         self._stored: OrderedDict[str, StoredLists] = OrderedDict()
         self._claims: dict[str, int] = {}
+        self._follow_up = b""
         self._mutex = Lock()
+
+    @property
+    def database(self) -> Database:
+        """Where the sessions are."""
+        return self._database
 
     # ------------------------------------------------------------------------------- writing
 
@@ -249,7 +256,7 @@ class PostgresSessions:
             "contents": list(documents.values()),
         }
         with self._database.connection() as connection:
-            if connection.execute(_CREATE, values).fetchone() is None:
+            if self._saved(connection, _CREATE, values) is None:
                 raise SessionIdTaken(session.session_id, path=self.where_is(session.session_id))
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
 
@@ -271,7 +278,7 @@ class PostgresSessions:
             values.update(document.values())
         statement = save_statement(new, document=changed)
         with self._database.connection() as connection:
-            if connection.execute(statement, values).fetchone() is None:
+            if self._saved(connection, statement, values) is None:
                 return self._refuse(connection, session)
         stored.state, stored.document, stored.source = session.state, document, source
         self._remember(session.session_id, stored)
@@ -290,8 +297,21 @@ class PostgresSessions:
                 return self._refuse(connection, session)
             for statement in _REPLACE_ALL:
                 connection.execute(statement, values)
+            if self._follow_up:
+                self._saved(connection, _SAVED, values)
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
         return True
+
+    def _saved(
+        self, connection: Connection, statement: bytes, values: Mapping[str, Any]
+    ) -> tuple[Any, ...] | None:
+        """Run a statement that saves, with what follows from it in the same; None: no row."""
+        text = statement + self._follow_up + _FROM_HEAD
+        return connection.execute(text, {**values, **self._follow_up_values()}).fetchone()
+
+    def _follow_up_values(self) -> Mapping[str, Any]:
+        """Return what the follow-up of a save needs."""
+        return {}
 
     def _bounded(self, session: SessionContext, new: NewRows) -> NewRows:
         if new.size_bytes > self._max_bytes:

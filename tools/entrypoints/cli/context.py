@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionManager,
     )
     from ...harness.session_ports import LocalSessions
+    from ...harness.submission import Submission
     from ...jail import JailPolicy
     from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
@@ -81,6 +82,7 @@ class Cli:
         base_given: Whether the base was given, and not searched for.
         configured: The project's configuration, why it can't be used, or None where it has none.
         store_url: The store of the sessions, or None: they are in the base's files.
+        submission: How sessions are submitted to the fleet instead of being run here, or None.
     """
 
     base: Path | None
@@ -90,6 +92,7 @@ class Cli:
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
     store_url: str | None = None
+    submission: Submission | None = None
 
     @property
     def configuration(self) -> Configuration:
@@ -105,8 +108,16 @@ class Cli:
         return self.configured if self.configured is not None else Configuration()
 
     def store(self) -> LocalSessions:
-        """Return the sessions of the store, with the base as their place on this machine."""
+        """Return the sessions of the store, with the base as their place on this machine.
+
+        Where they are submitted, each save hands the session to the fleet.
+        """
         from ...stores import open_sessions
+
+        if self.submission is not None and self.store_url is not None:
+            from ...bootstrap import open_submitting
+
+            return open_submitting(self.store_url, self.base, self.submission)
 
         return open_sessions(self.base, store=self.store_url)
 

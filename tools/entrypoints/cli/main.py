@@ -34,6 +34,9 @@ _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 _MODULES: Final = {
     "init": "init",
     "work": "run resume retry",
+    "submit": "submit",
+    "fleet": "worker",
+    "fleet_view": "workers jobs cancel",
     "agent_work": "tdflow spec drive",
     "report": "report",
     "look": "list show log brief artifacts",

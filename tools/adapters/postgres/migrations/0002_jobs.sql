@@ -15,6 +15,17 @@ create table agentforge.submissions (
     failed_for text
 ) with (fillfactor = 80);
 
+-- Who the workers are that procrastinate knows by a number; for people.
+create table agentforge.workers (
+    worker_id bigint primary key references agentforge.procrastinate_workers (id) on delete cascade,
+    host text not null,
+    pid integer not null,
+    concurrency integer not null,
+    queues text[] not null,
+    version text not null,
+    started_at timestamptz not null default now()
+);
+
 -- Enqueue a look at a session; where one waits already, that one. Returns the job, or null.
 create function agentforge.enqueue(session text, queue text, priority integer, at timestamptz)
 returns bigint
