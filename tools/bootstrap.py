@@ -22,9 +22,9 @@ from attrs import evolve, frozen
 from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
-from .clock import utc_now
+from .clock import Clock, utc_now
 from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import is_database, open_sessions
+from .stores import is_database, open_database, open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .harness.submission import Submission
     from .jail import JailPolicy
     from .project.configuration import Configuration
-    from .prune import PruneTarget
+    from .prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
@@ -362,8 +362,6 @@ def open_shared_sessions(
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
-    from .stores import is_database, open_database
-
     if not is_database(store):
         from .adapters.postgres.errors import InvalidStoreAddress
 
@@ -751,16 +749,42 @@ class PruneKind:
         max_age_hours: The age at which they go when no rule is named, in hours; None where the
             configuration keeps them for ever, whatever rule is named.
         states: The states they may be in; none where the kind has no states.
+
+    Where a store has them as rows, there is no directory, no trash and no list of what was begun.
     """
 
-    target: PruneTarget
+    target: PruneSource
     max_age_hours: float | None
     states: frozenset[str] = frozenset()
+
+    @property
+    def directories(self) -> PruneTarget | None:
+        """The sessions, where they are directories; None where a store has them as rows."""
+        return cast("PruneTarget", self.target) if hasattr(self.target, "guards") else None
+
+    @property
+    def stored(self) -> StoredSessions | None:
+        """The sessions, where a store has them as rows; None where they are directories."""
+        return cast("StoredSessions", self.target) if self.directories is None else None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a directory; a store is always there."""
+        return self.stored is not None or os.path.lexists(self.target.root)
+
+    def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
+        """Prune the sessions; see `prune.prune` and `prune.prune_stored`."""
+        from .prune import prune, prune_stored
+
+        if self.directories is not None:
+            return prune(self.directories, policy, **more)
+        return prune_stored(cast("StoredSessions", self.target), policy, **more)
 
 
 def prune_kinds(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     workspace_root: Path | str | None = None,
     questions_dir: Path | str | None = None,
 ) -> dict[str, PruneKind]:
@@ -768,6 +792,8 @@ def prune_kinds(
 
     Args:
         base_path: The agent sessions' directory; `.agentforge/sessions` if None.
+        store: Where the agent sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
         workspace_root: The sandbox sessions' directory; `workspace` if None.
         questions_dir: The question sessions' directory; the configured one if None.
 
@@ -783,7 +809,9 @@ def prune_kinds(
     from .sandbox.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
-    sessions = HarnessTarget(open_sessions(base_path).base_path)
+    found = _opened(base_path, store)
+    prunable = getattr(found, "prunable", None)  # a store that has them as rows
+    sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
     config = load_config()
     directory = questions_dir if questions_dir is not None else config.directory
     questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
@@ -801,3 +829,53 @@ def prune_kinds(
             states=frozenset(state.value for state in SessionStatus),
         ),
     }
+
+
+def prune_store(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    policy: RetentionPolicy | None = None,
+    archive: Path | None = None,
+    dry_run: bool = False,
+    clock: Clock = utc_now,
+) -> PruneResult:
+    """Remove old sessions from a database, once for all its machines, and what is here of them.
+
+    Safe to run on several machines at once. Run on each of them, it also deletes the directories
+    there of sessions that were removed elsewhere.
+
+    Args:
+        store: The database.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        policy: Which go; those that ended 30 days ago if None.
+        archive: Where to keep an archive of each before; none is kept if None.
+        dry_run: Only say what would go.
+        clock: The time.
+
+    Raises:
+        ArchiveUnavailable: The extra that compresses is not installed; nothing was removed.
+        StoreError: The store does not answer, or is no database; what was removed is in its log.
+    """
+    from .adapters.postgres.store import PostgresStore
+    from .harness.prune_target import CleanUpEvents
+    from .prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune_stored
+
+    sessions = PostgresStore(open_database(store), base_path)
+    try:
+        result = prune_stored(
+            sessions.prunable(),
+            policy or RetentionPolicy(max_age_hours=DEFAULT_ENDED_HOURS),
+            dry_run=dry_run,
+            disposal=Disposal(
+                archiver=None if archive is None else TarArchiver(directory=archive, clock=clock)
+            ),
+            observer=CleanUpEvents(),
+            outside=Outside(clock=clock),
+        )
+        if not dry_run:
+            sessions.clear_directories()
+            forget_deleted(sessions)
+    finally:
+        sessions.close()
+    return result
