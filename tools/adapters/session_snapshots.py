@@ -186,6 +186,11 @@ class SessionSnapshots:
         with base_files(base, base.user_repository(self._git)) as folder:
             yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
 
+    @property
+    def travels(self) -> bool:
+        """Whether several machines work in the workspaces; see the port."""
+        return self._packs is not None
+
     def take_up(
         self,
         session_id: str,
