@@ -22,9 +22,9 @@ from attrs import evolve, frozen
 from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
-from .clock import utc_now
+from .clock import Clock, utc_now
 from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import open_sessions
+from .stores import is_database, open_database, open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .harness.submission import Submission
     from .jail import JailPolicy
     from .project.configuration import Configuration
-    from .prune import PruneTarget
+    from .prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
@@ -96,7 +96,7 @@ def build_manager(
         sessions,
         executor=executor,
         channel=channel
-        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
         snapshots=open_snapshots(sessions, objects) if snapshots else None,
     )
     if ask_user:
@@ -255,30 +255,33 @@ class _Late:
         return getattr(self._make(), name)
 
 
-def _configured_channel(directory: Path | str | None) -> QuestionChannel:
+def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
     from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
     config = load_config()
-    sessions = open_questions(directory, config=config)
-    notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_questions(directory, store=store, config=config)
+    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
-def agents_channel(directory: Path | str | None = None) -> QuestionChannel:
+def agents_channel(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionChannel:
     """Return the channel of agents' questions, which notifies the person of each.
 
     Args:
-        directory: The question sessions' directory; the configured one if None.
+        directory: The question sessions' directory; see `open_questions`.
+        store: Where the agent sessions are; see `open_questions`.
 
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from .adapters.question_channel import QuestionSessionChannel, agents_questions
+    from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
-    sessions = agents_questions(None if directory is None else Path(directory))
-    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_agents_questions(directory, store=store)
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
@@ -338,7 +341,9 @@ class SessionRunners:
                 store=self._sessions,
                 isolation=isolation,
                 jail=self._jail,
-                channel=cast("QuestionChannel", _Late(agents_channel)),
+                channel=cast(
+                    "QuestionChannel", _Late(lambda: agents_channel(store=self._sessions))
+                ),
             )
         return self._managers[isolation]
 
@@ -357,8 +362,6 @@ def open_shared_sessions(
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
-    from .stores import is_database, open_database
-
     if not is_database(store):
         from .adapters.postgres.errors import InvalidStoreAddress
 
@@ -565,22 +568,66 @@ def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
 
 
 def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
+    directory: Path | str | None = None,
+    *,
+    store: LocalSessions | str | None = None,
+    config: Config | None = None,
+    **given: Any,
 ) -> QuestionSessions:
     """Open the question sessions so that those of ended agent sessions are withdrawn.
 
     Args:
-        directory: Their directory; the configured one if None.
+        directory: Their directory; if None, the store's where that is a database, else the
+            configured one.
+        store: Where the agent sessions are: opened, or an address for `stores.open_sessions`.
         config: The configuration; read if None.
         **given: More for `QuestionSessions`, as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The store is a database, and the packages for it are not installed.
     """
     from .adapters.question_channel import SessionEnds
-    from .questions import open_sessions
+    from .questions import open_sessions as questions_of_config
 
-    return open_sessions(directory, config=config, session_end=SessionEnds(), **given)
+    sessions = _keeping_questions(directory, store)
+    return questions_of_config(
+        directory,
+        config=config,
+        store=None if sessions is None else sessions.question_store(),
+        session_end=SessionEnds(sessions),
+        **given,
+    )
+
+
+def open_agents_questions(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionSessions:
+    """Open the question sessions with the limits of what an agent's answer may ask.
+
+    The arguments and what is raised are those of `open_questions`.
+    """
+    from .adapters.question_channel import agents_questions
+
+    sessions = _keeping_questions(directory, store)
+    return agents_questions(
+        directory,
+        store=None if sessions is None else sessions.question_store(),
+        sessions=sessions,
+    )
+
+
+def _keeping_questions(
+    directory: Path | str | None, store: LocalSessions | str | None
+) -> PostgresStore | None:
+    """Return the store that keeps the questions of its sessions; None where files have them."""
+    if directory is not None or store is None:
+        return None
+    if isinstance(store, str):
+        if not is_database(store):
+            return None
+        store = open_sessions(store=store)
+    return cast("PostgresStore", store) if hasattr(store, "question_store") else None
 
 
 def build_runner(
@@ -702,16 +749,42 @@ class PruneKind:
         max_age_hours: The age at which they go when no rule is named, in hours; None where the
             configuration keeps them for ever, whatever rule is named.
         states: The states they may be in; none where the kind has no states.
+
+    Where a store has them as rows, there is no directory, no trash and no list of what was begun.
     """
 
-    target: PruneTarget
+    target: PruneSource
     max_age_hours: float | None
     states: frozenset[str] = frozenset()
+
+    @property
+    def directories(self) -> PruneTarget | None:
+        """The sessions, where they are directories; None where a store has them as rows."""
+        return cast("PruneTarget", self.target) if hasattr(self.target, "guards") else None
+
+    @property
+    def stored(self) -> StoredSessions | None:
+        """The sessions, where a store has them as rows; None where they are directories."""
+        return cast("StoredSessions", self.target) if self.directories is None else None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a directory; a store is always there."""
+        return self.stored is not None or os.path.lexists(self.target.root)
+
+    def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
+        """Prune the sessions; see `prune.prune` and `prune.prune_stored`."""
+        from .prune import prune, prune_stored
+
+        if self.directories is not None:
+            return prune(self.directories, policy, **more)
+        return prune_stored(cast("StoredSessions", self.target), policy, **more)
 
 
 def prune_kinds(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     workspace_root: Path | str | None = None,
     questions_dir: Path | str | None = None,
 ) -> dict[str, PruneKind]:
@@ -719,6 +792,8 @@ def prune_kinds(
 
     Args:
         base_path: The agent sessions' directory; `.agentforge/sessions` if None.
+        store: Where the agent sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
         workspace_root: The sandbox sessions' directory; `workspace` if None.
         questions_dir: The question sessions' directory; the configured one if None.
 
@@ -734,7 +809,9 @@ def prune_kinds(
     from .sandbox.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
-    sessions = HarnessTarget(open_sessions(base_path).base_path)
+    found = _opened(base_path, store)
+    prunable = getattr(found, "prunable", None)  # a store that has them as rows
+    sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
     config = load_config()
     directory = questions_dir if questions_dir is not None else config.directory
     questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
@@ -752,3 +829,53 @@ def prune_kinds(
             states=frozenset(state.value for state in SessionStatus),
         ),
     }
+
+
+def prune_store(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    policy: RetentionPolicy | None = None,
+    archive: Path | None = None,
+    dry_run: bool = False,
+    clock: Clock = utc_now,
+) -> PruneResult:
+    """Remove old sessions from a database, once for all its machines, and what is here of them.
+
+    Safe to run on several machines at once. Run on each of them, it also deletes the directories
+    there of sessions that were removed elsewhere.
+
+    Args:
+        store: The database.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        policy: Which go; those that ended 30 days ago if None.
+        archive: Where to keep an archive of each before; none is kept if None.
+        dry_run: Only say what would go.
+        clock: The time.
+
+    Raises:
+        ArchiveUnavailable: The extra that compresses is not installed; nothing was removed.
+        StoreError: The store does not answer, or is no database; what was removed is in its log.
+    """
+    from .adapters.postgres.store import PostgresStore
+    from .harness.prune_target import CleanUpEvents
+    from .prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune_stored
+
+    sessions = PostgresStore(open_database(store), base_path)
+    try:
+        result = prune_stored(
+            sessions.prunable(),
+            policy or RetentionPolicy(max_age_hours=DEFAULT_ENDED_HOURS),
+            dry_run=dry_run,
+            disposal=Disposal(
+                archiver=None if archive is None else TarArchiver(directory=archive, clock=clock)
+            ),
+            observer=CleanUpEvents(),
+            outside=Outside(clock=clock),
+        )
+        if not dry_run:
+            sessions.clear_directories()
+            forget_deleted(sessions)
+    finally:
+        sessions.close()
+    return result

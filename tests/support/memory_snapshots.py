@@ -50,6 +50,10 @@ class MemorySnapshots:
     def prepare(self, session_id: str) -> PreparedWorkspace | None:
         return None
 
+    @property
+    def travels(self) -> bool:
+        return False
+
     def take_up(
         self,
         session_id: str,

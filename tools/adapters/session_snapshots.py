@@ -186,6 +186,11 @@ class SessionSnapshots:
         with base_files(base, base.user_repository(self._git)) as folder:
             yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
 
+    @property
+    def travels(self) -> bool:
+        """Whether several machines work in the workspaces; see the port."""
+        return self._packs is not None
+
     def take_up(
         self,
         session_id: str,
@@ -433,7 +438,11 @@ class SessionSnapshots:
             snapshots.keep_only(wanted, older_than_s=_REFERRED_S)
             snapshots.pack()
             if self._packs is not None:
-                self._packs.tidy(session_id, snapshots, wanted, boundary=self._boundary(session_id))
+                boundary = self._boundary(session_id)
+                self._packs.tidy(session_id, "workspace", snapshots, wanted, boundary=boundary)
+                agent = self._agent(session_id)
+                if agent.repository.exists:
+                    self._packs.tidy(session_id, "agent", agent, ())
         except (AgentForgeError, OSError) as error:
             _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
 

@@ -103,6 +103,7 @@ class WorkspacePacks:
         base: The directory of the sessions on this machine.
         fs: The file system.
         host: What to call this machine in messages.
+        many: How many packs of a session are put into one.
     """
 
     def __init__(
@@ -113,12 +114,14 @@ class WorkspacePacks:
         *,
         fs: FileSystem | None = None,
         host: Callable[[], str] = socket.gethostname,
+        many: int = MANY_PACKS,
     ) -> None:
         self.index = index
         self._objects = objects
         self._base = base
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
         self._host = host
+        self._many = many
 
     @cached_property
     def here(self) -> str:
@@ -207,25 +210,25 @@ class WorkspacePacks:
     def tidy(
         self,
         session_id: str,
+        kind: PackKind,
         snapshots: Snapshots,
         wanted: Collection[str],
         *,
         boundary: str | None = None,
-        many: int = MANY_PACKS,
     ) -> None:
         """Put the packs of a session into one where there are many, so that few are fetched.
 
         Args:
             session_id: The session.
-            snapshots: Those of its workspace.
-            wanted: The snapshots that the session refers to.
+            kind: What the snapshots are of.
+            snapshots: They; all that are here stay.
+            wanted: Those that the session refers to.
             boundary: The person's commit that the work began from, whose history stays here.
-            many: From how many packs on.
 
         Raises: as `push`.
         """
-        rows = self.index.packs(session_id, "workspace")
-        if self._objects is None or len(rows) < many:
+        rows = self.index.packs(session_id, kind)
+        if self._objects is None or len(rows) < self._many:
             return
         named = {one for row in rows for one in row.snapshots}
         if named.intersection(wanted).difference(snapshots.ids()):
@@ -235,7 +238,7 @@ class WorkspacePacks:
         def name(_: str, pack: Pack) -> None:
             self.index.replace(session_id, numbers, pack, place=self.here)
 
-        self._store(session_id, "workspace", snapshots, (), name, boundary)
+        self._store(session_id, kind, snapshots, (), name, boundary)
 
     # ---------------------------------------------------------------------- from the object store
 

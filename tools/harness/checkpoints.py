@@ -14,6 +14,7 @@ from .errors import HarnessError
 from .history_events import (
     BackAtCheckpoint,
     Checkpoint,
+    InputsPlaced,
     PhaseAdvanced,
     PhaseEnded,
     PhaseFailed,
@@ -222,12 +223,12 @@ def base_snapshot(session: SessionContext) -> str | None:
 
 
 def last_kept(session: SessionContext) -> SnapshotTaken:
-    """Return what became of the workspace at the last checkpoint of a session that says it."""
+    """Return what became of the workspace when it was last kept, or should have been."""
     for position in reversed(range(len(session.history))):
         event = session.history[position].event
         if isinstance(event, Checkpoint) and (event.snapshot or event.unkept):
             return SnapshotTaken(event.snapshot, event.unkept)
-        if isinstance(event, BackAtCheckpoint) and event.snapshot:
+        if isinstance(event, BackAtCheckpoint | InputsPlaced) and event.snapshot:
             return SnapshotTaken(event.snapshot)
     return SnapshotTaken()
 
@@ -264,6 +265,6 @@ def snapshots_of(session: SessionContext) -> set[str]:
     found = set()
     for entry in session.history:
         event = entry.event
-        if isinstance(event, Checkpoint | BackAtCheckpoint) and event.snapshot:
+        if isinstance(event, Checkpoint | BackAtCheckpoint | InputsPlaced) and event.snapshot:
             found.add(event.snapshot)
     return found

@@ -26,6 +26,7 @@ from .errors import HarnessError
 from .history_events import (
     Checkpoint,
     CheckpointTaken,
+    InputsPlaced,
     SessionForked,
     SessionRewound,
     WorkspacePrepared,
@@ -170,6 +171,12 @@ class SessionCheckpoints:
         if taken == _NOTHING:
             return event
         return replace(event, snapshot=taken.snapshot, unkept=taken.unkept)
+
+    def with_inputs(self, session: SessionContext, event: InputsPlaced) -> InputsPlaced:
+        """Return the event with a snapshot of the workspace, where another machine may need it."""
+        if self._snapshots is None or not self._snapshots.travels:
+            return event
+        return replace(event, snapshot=self.take(session, event.action).snapshot)
 
     def changes(
         self,

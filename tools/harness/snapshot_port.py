@@ -110,6 +110,11 @@ class WorkspaceSnapshots(Protocol):
         """
         ...
 
+    @property
+    def travels(self) -> bool:
+        """Whether several machines work in the workspaces, one after the other."""
+        ...
+
     def take_up(
         self,
         session_id: str,

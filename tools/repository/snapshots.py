@@ -536,9 +536,9 @@ class Snapshots:
                 return
             known = self._ids(locked)
             fetch_packs(locked, new, boundary=None if self.repository.has_alternates else boundary)
-            ids = list(dict.fromkeys(each for one in new for each in one.snapshots))
+            ids = list(dict.fromkeys(_checked(each) for one in new for each in one.snapshots))
             require_whole(locked, ids, known)
-            refs = [(SNAPSHOT_REFS + one, one) for one in map(_checked, ids)]
+            refs = [(SNAPSHOT_REFS + one, one) for one in ids]
             refs.append((LATEST_REF, ids[-1]))
             if base is not None:
                 refs.append((BASE_REF, _checked(base)))

@@ -32,7 +32,7 @@ from tests.support.postgres_proxy import Moment, PostgresProxy, Statement
 from tests.support.postgres_sessions import advisory_locks, stored
 from tests.support.promptness import wait_until
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 KILLS: Final = int(os.environ.get("AGENTFORGE_KILLS", "1000"))
 SESSIONS: Final = max(12, KILLS * 3 // 10)

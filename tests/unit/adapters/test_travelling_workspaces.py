@@ -451,12 +451,13 @@ def test_a_pack_that_a_killed_worker_left_is_named_by_the_next_or_stored_again(
 
 
 def test_many_packs_become_one_where_the_session_is_worked_in(fleet: Fleet) -> None:
-    a, b = fleet.machine("a"), fleet.machine("b")
+    a, b = fleet.machine("a", many=6), fleet.machine("b", many=6)
     session_id = begun(a, one="1\n")
-    for number in range(41):
-        a.write(session_id, one=f"{number}\n")
+    for number in range(5):
+        assert len(fleet.index.rows[session_id]) == number + 1
+        a.manager.sweep_snapshots()
+        a.write(session_id, one=f"n{number}\n")
         a.manager.checkpoint_session()
-    assert len(fleet.index.rows[session_id]) > 40
     b.take_up(session_id)
     b.manager.sweep_snapshots()
     rows = fleet.index.rows[session_id]
@@ -468,7 +469,7 @@ def test_many_packs_become_one_where_the_session_is_worked_in(fleet: Fleet) -> N
     c.take_up(session_id)
     assert c.files(session_id) == b.files(session_id)
     c.manager.rewind(3)
-    assert (c.workspace(session_id) / "one").read_text() == "1\n"
+    assert (c.workspace(session_id) / "one").read_text() == "n1\n"
 
 
 def test_what_went_elsewhere_or_ended_makes_room_and_nothing_else(fleet: Fleet) -> None:
@@ -520,6 +521,22 @@ def test_what_an_agents_program_keeps_travels_with_the_checkpoint(fleet: Fleet) 
     for machine in (a, c):
         machine.take_up(session_id)
         assert states(machine) == states(b)
+
+
+def test_of_what_an_agents_program_kept_once_only_the_last_is_stored_on(fleet: Fleet) -> None:
+    a, b = fleet.machine("a", many=4), fleet.machine("b")
+    session_id = begun(a, one="1\n")
+    state = a.sessions.session_directory(session_id) / AGENT_STATE / "one-1-1"
+    state.mkdir(parents=True)
+    for number in range(4):
+        (state / "conversation").write_text(f"{number}\n")
+        a.manager.checkpoint_session()
+    a.manager.sweep_snapshots()
+    (last,) = [one for one in fleet.index.rows[session_id] if one.kind == "agent"]
+    assert len(last.snapshots) == 1
+    b.take_up(session_id)
+    there = b.sessions.session_directory(session_id) / AGENT_STATE / "one-1-1" / "conversation"
+    assert there.read_text() == "3\n"
 
 
 # ------------------------------------------------------------------------------------------- kills

@@ -8,6 +8,7 @@ not grow with the history, and two writers of one session never overwrite each o
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections import OrderedDict
@@ -34,11 +35,12 @@ from ...harness.session_domain import (
     SessionState,
 )
 from ...harness.session_head import SessionSummary, UnreadableSession
-from ...harness.session_layout import MAX_FILE_BYTES, STEPS
+from ...harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
 from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, resolved
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
 from ...harness.session_ports import SessionFilter
 from ...identifiers import is_session_id, names_no_session
+from ...prune.audit_log import actor
 from .database import Connection, Database
 from .session_lock import is_run
 from .session_pages import COLUMNS, filter_values, read_page, read_summary
@@ -386,7 +388,8 @@ class PostgresSessions:
                         expected=expected_revision or 0,
                         actual=found[0],
                     )
-                connection.execute("delete from agentforge.sessions where id = %s", (session_id,))
+                line = {"event": "removed", "reasons": ["asked for"], "by": actor()}
+                remove_session(connection, session_id, line)
         self.forget(session_id)
         if found is None and not missing_ok:
             raise SessionNotFound(session_id, path=self.where)
@@ -605,6 +608,14 @@ class PostgresSessions:
         """Return what is remembered, which is then whoever's asked for it until it is again."""
         with self._mutex:
             return self._stored.pop(session_id, None)
+
+
+def remove_session(connection: Connection, session_id: str, line: Mapping[str, object]) -> None:
+    """Delete a session that the caller has locked, with a line in the store's audit log."""
+    about = {"kind": KIND, "session_id": session_id, **line}
+    connection.execute(
+        "select agentforge.remove_session(%s, %s::jsonb)", (session_id, json.dumps(about))
+    )
 
 
 def _step(name: str) -> str:

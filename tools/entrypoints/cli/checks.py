@@ -301,8 +301,9 @@ def check_leftovers(base: Path, *, now: datetime) -> Finding:
     left = []
     for one in prune_kinds(base).values():
         with suppress(PruneRootMissing):
-            found = left_half_done(one.target, now=now)
-            left += [os.path.join(one.target.root, name) for name in found]
+            if one.directories is not None:
+                found = left_half_done(one.directories, now=now)
+                left += [os.path.join(one.directories.root, name) for name in found]
     if left:
         return warn(
             "leftovers",

@@ -110,6 +110,19 @@ class Cli:
             raise self.configured
         return self.configured if self.configured is not None else Configuration()
 
+    def named_store(self) -> str | None:
+        """Return the store as a command line has to name it, without a password.
+
+        None where a variable or the configuration says it already.
+        """
+        if not self.store_url or not self.store_given:
+            return None
+        if os.environ.get(STORE_VARIABLE) == self.store_url:
+            return None
+        from ...stores import store_for_command_line
+
+        return store_for_command_line(self.store_url)
+
     def store(self) -> LocalSessions:
         """Return the sessions of the store, with the base as their place on this machine.
 
@@ -210,10 +223,9 @@ class Cli:
         said = self.base_given and self.base is not None
         if said and os.environ.get(BASE_VARIABLE) != str(self.base):
             start += ["--base", str(self.base)]
-        if self.store_url and self.store_given and os.environ.get(STORE_VARIABLE) != self.store_url:
-            from ...stores import store_for_command_line
-
-            start += ["--store", store_for_command_line(self.store_url)]
+        store = self.named_store()
+        if store is not None:
+            start += ["--store", store]
         return shlex.join([*start, *words])
 
     def load(

@@ -27,7 +27,7 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
-from ...stores import open_sessions
+from ...stores import is_database, open_sessions
 from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
@@ -59,9 +59,9 @@ class Places:
         sessions: That of the sessions; `.agentforge/sessions` if None.
         store: The address of the sessions' store, if they are not in that directory's files.
         direct: The database server itself, where the store's address is a connection pooler.
-        questions: That of the question sessions; the configured one if None, else
-            `.agentforge/questions`.
         objects: The object store of the sessions' workspaces, or None.
+        questions: That of the question sessions; if None, the store's where that is a database,
+            else the configured one or `.agentforge/questions`.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
     """
@@ -106,13 +106,18 @@ class Services:
         """
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
-        asked = places.questions or config.directory or DEFAULT_BASE_DIR
-        questions = open_questions(asked.absolute(), config=config)
+        sessions = open_sessions(base.absolute(), store=places.store, direct=places.direct)
+        asked = places.questions
+        if asked is None and not is_database(places.store):
+            asked = config.directory or DEFAULT_BASE_DIR
+        questions = open_questions(
+            None if asked is None else asked.absolute(), store=sessions, config=config
+        )
         return cls(
-            sessions=open_sessions(base.absolute(), store=places.store, direct=places.direct),
+            sessions=sessions,
             objects=places.objects,
             questions=questions,
-            notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
+            notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
                 path=(places.project or Path()).absolute(),
                 repository=evolve(places.repository, path=places.repository.path.absolute()),

@@ -35,3 +35,32 @@ begin
     end if;
 end
 $$;
+
+-- Sessions that no prune removes; a pin may come before its session, and outlive it.
+create table agentforge.pins (
+    session_id text primary key,
+    pinned_at timestamptz not null default now()
+);
+
+-- What was removed, when, why and by whom: each line is written in the transaction of its removal.
+create table agentforge.removals (
+    number bigint generated always as identity primary key,
+    session_id text not null,
+    removed_at timestamptz not null default now(),
+    line jsonb not null
+);
+create index removals_by_session on agentforge.removals (session_id);
+
+create index questions_by_agent_session on agentforge.questions (agent_session)
+    where agent_session is not null;
+
+-- Delete a session with all that this store has of it. What refers to it goes by its own keys; its
+-- questions and waiting jobs know it by its id. The questions go first: the end of one wakes the
+-- session, and that job goes, too.
+create function agentforge.remove_session(session text, line jsonb) returns void
+language sql volatile set search_path = agentforge, pg_temp as $$
+    delete from questions where agent_session = session;
+    delete from procrastinate_jobs where queueing_lock = session and status = 'todo';
+    delete from sessions where id = session;
+    insert into removals (session_id, line) values (session, line);
+$$;

@@ -54,21 +54,16 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _days(older_than, days)
-    from ....bootstrap import forget_deleted
-    from ....harness.prune_target import HarnessTarget
+    from ....bootstrap import forget_deleted, prune_kinds
+    from ....harness.session_layout import KIND
     from ....prune import Outside, PruneResult, RetentionPolicy
-    from ....prune import prune as run
 
     cli = cli_of(context, json=as_json)
-    if cli.in_database:
-        _clean_database(cli, days, dry_run=dry_run, yes=yes)
-        return
-    store = cli.store()
-    target = HarnessTarget(store.base_path)
+    sessions = prune_kinds(store=cli.store())[KIND]
     policy = RetentionPolicy(max_age_hours=days * 24)
     outside = Outside(clock=cli.outside.clock)
-    there = store.base_path.is_dir()
-    found = run(target, policy, dry_run=True, outside=outside) if there else PruneResult()
+    there = sessions.stored is not None or sessions.target.root.is_dir()
+    found = sessions.prune(policy, dry_run=True, outside=outside) if there else PruneResult()
     old = [one for one in found.decisions if one.remove]
     if not cli.output.json:
         _show_old(cli, old)
@@ -79,57 +74,12 @@ def cleanup(
             operation=f"deleting {counted(len(old))}",
             yes=yes,
         )
-        done = run(target, policy, only=old, outside=outside)
-        forget_deleted(store)
+        done = sessions.prune(policy, only=old, outside=outside)
+        forget_deleted(cli.store())
     removed = {*done.deleted_sessions, *done.unfinished_sessions}
     kept = [name for one in old if (name := one.candidate.session_id) not in removed]
     if dry_run:
         kept = []
-    _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
-    if kept:
-        raise typer.Exit(ExitCode.NOT_DONE)
-
-
-def _clean_database(cli: Cli, days: float, *, dry_run: bool, yes: bool) -> None:
-    """Do the same in a database, whose sessions no directory here has to have."""
-    from ....harness import SessionSummary
-    from ....harness.session_layout import KIND
-    from ....prune import PruneResult
-    from ....prune.domain import Candidate, Decision
-
-    store, now = cli.store(), cli.outside.clock()
-    ended = store.delete_ended(days=days, dry_run=True, clock=lambda: now)
-    known = {
-        one.session_id: one
-        for one in store.summaries()
-        if isinstance(one, SessionSummary) and one.head.completed_at is not None
-    }
-    old = [
-        Decision(
-            candidate=Candidate(
-                kind=KIND,
-                session_id=one.session_id,
-                dated_at=one.head.completed_at or now,
-                size_bytes=one.size_bytes,
-                state=one.head.state.value,
-            ),
-            remove=True,
-            reasons=(),
-        )
-        for one in (known[name] for name in ended if name in known)
-    ]
-    if not cli.output.json:
-        _show_old(cli, old)
-    deleted: list[str] = []
-    if old and not dry_run:
-        cli.output.ask(
-            f"Delete {counted(len(old))} for good?",
-            operation=f"deleting {counted(len(old))}",
-            yes=yes,
-        )
-        deleted = store.delete_ended(days=days, dry_run=False, clock=lambda: now)
-    kept = [] if dry_run else [name for name in ended if name not in deleted]
-    done = PruneResult(deleted_sessions=deleted)
     _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
