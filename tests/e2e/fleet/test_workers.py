@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 from pathlib import Path
 
@@ -163,3 +164,29 @@ def test_the_fleet_is_shown_as_it_stands(fleet: Fleet) -> None:
     ]
     assert jobs[0]["worker"] == f"{shown['host']}:{worker.pid}"
     assert fleet.command("jobs", "--failed")["jobs"] == []
+
+
+def test_a_worker_says_how_it_is_and_what_it_did(fleet: Fleet, server: PostgresServer) -> None:
+    worker = fleet.worker("--port", "0")
+    port = worker.wait_for("fleet.worker.serves")["port"]
+    worker.wait_for("fleet.worker.started")
+    done = fleet.submit(workflow(QUICK))
+    fleet.wait_for(done, SessionState.COMPLETED)
+    wait_until(lambda: ask(port, "/healthz") == (200, "ok\n"))
+    wait_until(lambda: 'agentforge_jobs_total{outcome="completed"} 1.0' in ask(port, "/metrics")[1])
+    fleet.submit(workflow(WAITING))
+    fleet.submit(workflow(WAITING))
+    wait_until(lambda: "agentforge_jobs_running 1.0" in ask(port, "/metrics")[1])
+    wait_until(lambda: "agentforge_jobs_waiting 1.0" in ask(port, "/metrics")[1])
+    assert "agentforge_phase_seconds_count 1.0" in ask(port, "/metrics")[1]
+    assert ask(port, "/else")[0] == 404
+
+
+def ask(port: int, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()

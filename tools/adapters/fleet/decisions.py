@@ -7,13 +7,13 @@ from typing import Final
 
 from attrs import frozen
 
+from ...workflows.workflow import RunRetry
 from .backoff import Backoff
-from .messages import Ending, Look, RetryWaits
+from .messages import Ending, Look
 from .settings import FleetSettings
 
 _QUIET: Final = frozenset({Ending.COMPLETED, Ending.PAUSED, Ending.FENCED, Ending.ABSENT})
-DEFAULT_RETRY: Final = RetryWaits()
-"""How a workflow that does not say it is attempted again."""
+_USUAL: Final = RunRetry()
 
 
 @frozen
@@ -72,14 +72,14 @@ def decide(
         return LookAgain(0.0)
     if look.ending is Ending.BUSY:
         return LookAgain(Backoff(wait_s=settings.busy_s).wait(1, random))
-    retry = look.retry or DEFAULT_RETRY
+    retry = look.retry or _USUAL
     if failures <= retry.attempts:
         waits = Backoff(wait_s=retry.wait_s, factor=retry.factor, at_most_s=retry.at_most_s)
         return LookAgain(waits.wait(failures, random))
     return _after_the_last(look, retry, random)
 
 
-def _after_the_last(look: Look, retry: RetryWaits, random: Callable[[], float]) -> Decision:
+def _after_the_last(look: Look, retry: RunRetry, random: Callable[[], float]) -> Decision:
     if look.ending is Ending.MAY_PASS:
         return Done()  # it is paused, with its reason, as after any other stop
     # A store that is away for long is no fault of the session, which stays as it is.

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from attrs import asdict, frozen
 
+from ...workflows.workflow import RunRetry
+
 MAX_LINE_BYTES: Final = 1 << 20
 MAX_REASON_CHARS: Final = 2000
 
@@ -41,23 +43,6 @@ class Ending(Enum):
 
 
 @frozen(kw_only=True)
-class RetryWaits:
-    """How a run that stopped for a reason that may pass is attempted again.
-
-    Attributes:
-        attempts: How often in a row, the first not counted.
-        wait_s: How long to wait first, in seconds.
-        factor: By how much each wait is longer than the one before.
-        at_most_s: The longest wait, in seconds.
-    """
-
-    attempts: int = 5
-    wait_s: float = 10.0
-    factor: float = 2.0
-    at_most_s: float = 600.0
-
-
-@frozen(kw_only=True)
 class Look:
     """How a look at a session ended, and what it did.
 
@@ -75,7 +60,7 @@ class Look:
     cause: str | None = None
     tokens: int = 0
     phases: tuple[tuple[str, float], ...] = ()
-    retry: RetryWaits | None = None
+    retry: RunRetry | None = None
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
@@ -115,7 +100,7 @@ def look_of(message: Mapping[str, Any]) -> Look:
         given |= {
             "ending": Ending(given["ending"]),
             "phases": tuple((str(name), float(seconds)) for name, seconds in given["phases"]),
-            "retry": None if retry is None else RetryWaits(**retry),
+            "retry": None if retry is None else RunRetry(**retry),
         }
         return Look(**given)
     except (KeyError, TypeError) as error:

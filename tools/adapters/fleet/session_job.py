@@ -21,6 +21,7 @@ from .decisions import (
     decide,
     decide_after_crash,
 )
+from .errors import words_of
 from .messages import Ending, Look
 from .metrics import FleetMetrics
 from .settings import FleetSettings
@@ -176,7 +177,7 @@ class SessionJobs:
         try:
             await self._looks.wake(session_id)
         except Exception as error:  # noqa: BLE001 (whatever it is, the worker ends)
-            _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=str(error))
+            _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=words_of(error))
 
     def _log_look(self, look: Look, session_id: str, job_id: int) -> None:
         level = _LEVELS.get(look.ending, "info")

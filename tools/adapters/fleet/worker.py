@@ -17,16 +17,17 @@ from importlib.metadata import version
 from random import random as any_number
 from typing import Any, Final
 
+from procrastinate.exceptions import ConnectorException
 from procrastinate.job_context import JobContext
 from procrastinate.psycopg_connector import PsycopgConnector
 from procrastinate.worker import Worker
 
 from ...event_log import get_logger
 from .children import Children
-from .errors import FleetStopped
+from .errors import FleetStopped, words_of
 from .maintenance import maintenance_app
 from .metrics import FleetMetrics
-from .queue import RUN_SESSION, FleetQueue, make_connector, new_app
+from .queue import RUN_SESSION, FleetQueue, connected, new_app
 from .session_job import SessionJobs
 from .settings import MAINTENANCE_QUEUE, FleetSettings
 
@@ -71,7 +72,6 @@ class FleetWorker:
         self._monotonic = monotonic
         self._stopping = asyncio.Event()
         self._at_once = False
-        self._work: Worker | None = None
         self._queue: FleetQueue | None = None
         self._alive_at = float("-inf")
         self._problem: str | None = "it has not reached the store yet"
@@ -91,12 +91,12 @@ class FleetWorker:
             return f"its last heartbeat was seen {silent:.0f} s ago"
         return self._problem
 
-    async def measure(self) -> None:
-        """Look how much waits; nothing changes where the store is away."""
-        if self._queue is None:
-            return
-        with suppress(Exception):  # what was measured last stands, and `problem` says why
-            self._metrics.waits(*await self._queue.waiting())
+    async def measured(self) -> bytes:
+        """Return what it measures; how much waits is as it last was where the store is away."""
+        if self._queue is not None:
+            with suppress(ConnectorException):
+                self._metrics.waits(*await self._queue.waiting())
+        return self._metrics.exposition()
 
     # ----------------------------------------------------------------------------------- the life
 
@@ -126,7 +126,7 @@ class FleetWorker:
                 try:
                     await self._connected()
                 except Exception as error:  # noqa: BLE001 (whatever it is, the worker begins again)
-                    self._problem = f"it lost the store: {_words(error)}"
+                    self._problem = f"it lost the store: {words_of(error)}"
                 if self._stopping.is_set():
                     break
                 if self._alive_at > began:
@@ -146,14 +146,11 @@ class FleetWorker:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _connected(self) -> None:
-        connector = make_connector(self._url, self._settings)
         try:
-            await connector.open_async()
-            await self._serve(connector)
+            async with connected(self._url, self._settings) as connector:
+                await self._serve(connector)
         finally:
-            self._queue = self._work = None
-            with suppress(Exception):
-                await connector.close_async()
+            self._queue = None
 
     async def _serve(self, connector: PsycopgConnector) -> None:
         """Work by one open connector; return when stopped, raise when the store is lost."""
@@ -173,7 +170,7 @@ class FleetWorker:
             update_heartbeat_interval=settings.heartbeat_s,
             stalled_worker_timeout=settings.limit_s,
         )
-        self._queue, self._work = queue, work
+        self._queue = queue
         working = asyncio.create_task(_run(work), name="work")
         caring = asyncio.create_task(_run(care), name="maintenance")
         stopped = asyncio.create_task(self._stopping.wait(), name="stopped")
@@ -267,10 +264,3 @@ async def _run(worker: Worker) -> None:
 
 def _stop(worker: Worker) -> None:
     worker.stop()  # type: ignore[no-untyped-call]
-
-
-def _words(error: BaseException) -> str:
-    """Return what an error says, and what it came from: procrastinate's own says little."""
-    cause = error.__cause__
-    texts = [str(error).strip(), "" if cause is None else str(cause).strip()]
-    return ": ".join(text for text in texts if text) or type(error).__name__

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...adapters.fleet.messages import Ending, Look, RetryWaits
+from ...adapters.fleet.messages import Ending, Look
+from ...durable import DurableError
 from ...errors import AgentForgeError, ErrorKind
 from ...event_log import get_logger
 from ...harness import (
@@ -15,7 +16,7 @@ from ...harness import (
     SessionNotFound,
     SessionState,
 )
-from ...harness.history_events import SessionPaused
+from ...harness.history_events import PhaseEnded, SessionPaused
 from ...harness.session_recording import despite_conflicts
 from ...workflows import AlreadyRunning, RunOutcome, StopCause
 from ...workflows.ports import SilentObserver
@@ -36,8 +37,10 @@ _ENDINGS: Final[tuple[tuple[type[AgentForgeError], Ending], ...]] = (
     (SessionConflict, Ending.FENCED),
     (SessionNotFound, Ending.ABSENT),
     (AlreadyRunning, Ending.BUSY),
+    (DurableError, Ending.UNAVAILABLE),  # of this machine's disk; another one may have room
 )
 _PAUSES: Final = 5
+_TIME_LIMIT: Final = "deadline"
 
 
 class Measures(SilentObserver):
@@ -75,8 +78,6 @@ def look_at(
     session_id: str,
     manager_of: Callable[[], SessionManager],
     runner_of: Callable[[SessionManager, Measures], WorkflowRunner],
-    *,
-    retry: Callable[[Job], RetryWaits | None] = lambda _job: None,
 ) -> Look:
     """Run a session as far as it goes.
 
@@ -87,7 +88,6 @@ def look_at(
         session_id: The session.
         manager_of: Returns what leads it.
         runner_of: Returns what runs it, observed.
-        retry: Says how its workflow wants to be attempted again.
     """
     measures = Measures()
 
@@ -98,7 +98,7 @@ def look_at(
             cause=cause,
             tokens=measures.tokens,
             phases=tuple(measures.phases),
-            retry=None if measures.job is None else retry(measures.job),
+            retry=None if measures.job is None else measures.job.workflow.retry,
         )
 
     manager: SessionManager | None = None
@@ -107,11 +107,14 @@ def look_at(
         stopped = _left_alone(manager.store.load(session_id))
         if stopped is not None:
             return ended(Ending.PAUSED, stopped)
-        return _of_outcome(runner_of(manager, measures).resume(session_id), ended)
+        outcome = runner_of(manager, measures).resume(session_id)
+        return _of_outcome(outcome, manager.current_session, ended)
     except KeyboardInterrupt:
         return ended(Ending.STOPPED)
     except AgentForgeError as error:
         return _of_error(manager, session_id, error, ended)
+    except OSError as error:
+        return ended(Ending.UNAVAILABLE, error)
     except Exception as error:  # noqa: BLE001 (the boundary: a session's error ends no worker)
         _log.error("fleet.session.unexpected", session_id=session_id, exc_info=True)
         reason = f"unexpected {type(error).__name__}: {error}"
@@ -124,11 +127,11 @@ def look_at(
 _Ended = Callable[..., Look]
 
 
-def _of_outcome(outcome: RunOutcome, ended: _Ended) -> Look:
+def _of_outcome(outcome: RunOutcome, session: SessionContext | None, ended: _Ended) -> Look:
     if outcome.state is SessionState.COMPLETED:
         return ended(Ending.COMPLETED)
     cause = None if outcome.cause is None else outcome.cause.value
-    if outcome.cause is StopCause.AGENT:
+    if outcome.cause is StopCause.AGENT or (session is not None and _timed_out(session)):
         return ended(Ending.MAY_PASS, outcome.reason, cause)
     return ended(Ending.PAUSED, outcome.reason, cause)
 
@@ -140,9 +143,21 @@ def _left_alone(session: SessionContext | None) -> str | None:
     for entry in reversed(session.history):
         event = entry.event
         if isinstance(event, SessionPaused):
-            woken = event.cause in _WOKEN_FROM or event.question_id is not None
+            woken = event.cause in _WOKEN_FROM or event.question_id or _timed_out(session)
             return None if woken else event.reason or "it is paused"
     return None
+
+
+def _timed_out(session: SessionContext) -> bool:
+    """Return whether a session is paused since a script went over its time limit once more."""
+    may_go_on = False
+    for entry in reversed(session.history):
+        event = entry.event
+        if isinstance(event, SessionPaused):
+            may_go_on = event.cause == StopCause.FAILED.value and not event.needs_retry
+        elif isinstance(event, PhaseEnded):
+            return may_go_on and event.trapped == _TIME_LIMIT
+    return False
 
 
 def _of_error(
