@@ -28,9 +28,12 @@ from .stores import open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
+    from .adapters.pack_index import PackIndex
     from .adapters.postgres.fleet_view import JobView, WorkerView
     from .adapters.postgres.store import PostgresStore
     from .adapters.session_results import SessionResults
+    from .adapters.session_snapshots import SessionSnapshots
+    from .adapters.workspace_packs import Collected
     from .harness import QuestionChannel
     from .harness.session_ports import LocalSessions
     from .harness.snapshot_port import WorkspaceSnapshots
@@ -51,6 +54,7 @@ def build_manager(
     base_path: Path | str | None = None,
     *,
     store: str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
@@ -65,6 +69,7 @@ def build_manager(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         store: Where the sessions are, if not there; see `stores.open_sessions`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
@@ -94,22 +99,64 @@ def build_manager(
         executor=executor,
         channel=channel
         or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
-        snapshots=open_snapshots(sessions) if snapshots else None,
+        snapshots=open_snapshots(sessions, objects) if snapshots else None,
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
 
 
-def open_snapshots(store: LocalSessions) -> WorkspaceSnapshots:
-    """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed."""
+def open_snapshots(store: LocalSessions, objects: str | None = None) -> WorkspaceSnapshots:
+    """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
 
-    def make() -> object:
-        from .adapters.session_snapshots import SessionSnapshots
+    Args:
+        store: The sessions.
+        objects: The address of the object store that brings workspaces to other machines, where
+            the sessions are in a database; see `adapters.object_store.open_objects`.
+    """
+    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects)))
 
+
+def _snapshots(store: LocalSessions, objects: str | None) -> SessionSnapshots:
+    from .adapters.session_snapshots import SessionSnapshots
+
+    index = _pack_index(store)
+    if index is None:
         return SessionSnapshots(store)
+    from .adapters.object_store import open_objects
+    from .adapters.workspace_packs import WorkspacePacks
 
-    return cast("WorkspaceSnapshots", _Late(make))
+    opened = None if objects is None else open_objects(objects)
+    return SessionSnapshots(store, packs=WorkspacePacks(index, opened, store.base_path))
+
+
+def _pack_index(store: LocalSessions) -> PackIndex | None:
+    from .adapters.pack_index import KeepsPacks
+
+    return store.pack_index() if isinstance(store, KeepsPacks) else None
+
+
+def collect_packs(
+    store: LocalSessions, objects: str | None, *, older_than_s: float = 86_400.0
+) -> Collected:
+    """Remove the packs from the object store that no session names; nothing on files.
+
+    Args:
+        store: The sessions.
+        objects: The address of the object store, or None.
+        older_than_s: The age below which one stays in any case, in seconds: its worker may be
+            about to name it.
+
+    Raises:
+        AgentForgeError: The object store or the database does not answer.
+    """
+    from .adapters.object_store import open_objects
+    from .adapters.workspace_packs import Collected, collect
+
+    index = _pack_index(store)
+    if index is None or objects is None:
+        return Collected()
+    return collect(index, open_objects(objects), older_than_s=older_than_s)
 
 
 @contextmanager
@@ -167,12 +214,31 @@ def forget_deleted(store: LocalSessions) -> None:
     open_snapshots(store).forget_deleted()
 
 
-def session_results(store: LocalSessions) -> SessionResults:
-    """Return what brings the results of a store's sessions to where a person works."""
-    from .adapters.session_results import SessionResults
-    from .adapters.session_snapshots import SessionSnapshots
+def try_objects(url: str, *, monotonic: Callable[[], float] = time.monotonic) -> tuple[str, float]:
+    """Write an object, read it and remove it; return the store's name and the seconds that took.
 
-    return SessionResults(SessionSnapshots(store))
+    Raises:
+        ObjectStoreError: The store can't be used; the error says why.
+    """
+    from .adapters.object_store import open_objects
+    from .adapters.object_store.objects import try_store
+
+    objects = open_objects(url)
+    begun = monotonic()
+    try_store(objects)
+    return objects.name, monotonic() - begun
+
+
+def session_results(store: LocalSessions, objects: str | None = None) -> SessionResults:
+    """Return what brings the results of a store's sessions to where a person works.
+
+    Args:
+        store: The sessions.
+        objects: As of `open_snapshots`.
+    """
+    from .adapters.session_results import SessionResults
+
+    return SessionResults(_snapshots(store, objects))
 
 
 class _Late:

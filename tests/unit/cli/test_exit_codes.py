@@ -43,6 +43,7 @@ CODES = {
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
         "repository.apply_errors.CommitRefused",
+        "adapters.object_store.errors.ObjectStoreExtraMissing",
     },
     2: {
         "adapters.postgres.errors.InvalidStoreAddress",
@@ -75,6 +76,7 @@ CODES = {
         "workflows.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.specification.UnknownComponent",
+        "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
         "entrypoints.mcp_server.resources.ArtifactNotFound",
@@ -92,6 +94,7 @@ CODES = {
         "repository.snapshot_repository.NoSnapshots",
         "repository.snapshots.SnapshotMissing",
         "repository.apply_errors.NoUnfinishedApply",
+        "adapters.object_store.errors.ObjectMissing",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -114,6 +117,7 @@ CODES = {
         "repository.apply_errors.ApplyConflict",
         "repository.apply_errors.CheckoutBusy",
         "repository.apply_errors.CheckoutChanged",
+        "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
         "adapters.postgres.errors.StoreNotMigrated",
@@ -164,6 +168,7 @@ CODES = {
         "repository.apply_errors.NoIdentity",
         "repository.apply_errors.BranchRefused",
         "repository.result_merge.ObjectsMissing",
+        "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "harness.disk_errors.SessionUnreadable",
@@ -201,6 +206,10 @@ CODES = {
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
         "repository.apply_errors.ApplyFailed",
+        "adapters.object_store.errors.ObjectDamaged",
+        "adapters.object_store.errors.ObjectStoreError",
+        "adapters.object_store.errors.ObjectStoreRefused",
+        "adapters.object_store.errors.ObjectStoreUnavailable",
     },
     9: {
         "jail.errors.JailError",

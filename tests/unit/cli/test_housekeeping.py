@@ -146,6 +146,21 @@ def finding(agentforge: CommandLine, name: str) -> dict[str, Any]:
     return dict(found)
 
 
+def test_doctor_writes_reads_and_removes_an_object_where_workspaces_travel(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "objects").mkdir()
+    monkeypatch.setenv("AGENTFORGE_OBJECTS", (tmp_path / "objects").as_uri())
+    found = finding(agentforge, "objects")
+    assert found["status"] == "ok"
+    assert "written, read and removed" in found["message"]
+    assert [one for one in (tmp_path / "objects").rglob("*") if one.is_file()] == []
+    monkeypatch.setenv("AGENTFORGE_OBJECTS", (tmp_path / "away").as_uri())
+    found = finding(agentforge, "objects")
+    assert found["status"] == "fail"
+    assert "mount" in found["message"]
+
+
 def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
     agentforge.new()
     ended = agentforge("doctor")

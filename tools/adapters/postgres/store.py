@@ -22,6 +22,7 @@ from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_idleness import held_idle
 from ...harness.session_layout import DEFAULT_BASE_PATH, MAX_FILE_BYTES, RUN_LOCKS, WORKSPACE
 from .database import Database
+from .packs import PostgresPacks
 from .session_lock import PostgresRunLock, has_run, is_run
 from .session_repository import PostgresSessions, checked_id
 
@@ -116,6 +117,10 @@ class PostgresStore(PostgresSessions):
                 if dry_run or self.delete(session_id, expected_revision=revision):
                     deleted.append(session_id)
         return deleted
+
+    def pack_index(self) -> PostgresPacks:
+        """Return the index of the packs of workspaces. It makes this a `KeepsPacks`."""
+        return PostgresPacks(self._database)
 
     # ---------------------------------------------------------------------------------- the places
 

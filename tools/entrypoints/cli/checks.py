@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...errors import AgentForgeError
 from .directory_checks import (
     check_base,
     check_durability,
@@ -31,12 +32,15 @@ _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def examine(store: LocalSessions, *, now: datetime) -> Iterator[Finding]:
+def examine(
+    store: LocalSessions, *, now: datetime, objects: str | None = None
+) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
     Args:
         store: The sessions to check.
         now: The time now.
+        objects: The object store of the workspaces, or None.
     """
     base = store.base_path
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
@@ -49,6 +53,7 @@ def examine(store: LocalSessions, *, now: datetime) -> Iterator[Finding]:
         ("lock", lambda: check_lock(base)),
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
+        *([] if objects is None else [("objects", lambda: check_objects(objects))]),
         ("agents", check_agent_programs),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
@@ -145,6 +150,22 @@ def check_configuration() -> Finding:
     if found.path is None:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
     return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
+
+
+def check_objects(url: str) -> Finding:
+    """Check that the object store can be written and read; what is written is removed."""
+    from ...bootstrap import try_objects
+
+    name = "objects"
+    try:
+        address, took_s = try_objects(url)
+    except AgentForgeError as error:
+        return fail(
+            name,
+            str(error),
+            "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs.",
+        )
+    return ok(name, f"{address}: an object was written, read and removed in {took_s:.2f} s")
 
 
 def check_agent_programs() -> Finding:

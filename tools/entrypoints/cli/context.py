@@ -36,6 +36,8 @@ BASE_VARIABLE = "AGENTFORGE_BASE"
 """The environment variable that names the directory of the sessions."""
 STORE_VARIABLE = "AGENTFORGE_STORE"
 """The environment variable that names the store of the sessions."""
+OBJECTS_VARIABLE = "AGENTFORGE_OBJECTS"
+"""The environment variable that names the object store of the workspaces."""
 
 _DESPITE_FAULTS = frozenset({"doctor", "init"})
 """Commands that work with a faulty configuration: they show it, or write a new one."""
@@ -78,6 +80,7 @@ class Cli:
         base: Where the sessions are, or None for the default place in the working directory.
         output: Where output goes.
         verbose: Whether events are logged to standard error.
+        objects_url: The object store of the workspaces, or None: they stay on this machine.
         outside: The clock and the pause.
         base_given: Whether the base was given, and not searched for.
         configured: The project's configuration, why it can't be used, or None where it has none.
@@ -88,6 +91,7 @@ class Cli:
     base: Path | None
     output: Output
     verbose: bool = False
+    objects_url: str | None = None
     outside: Outside = field(factory=Outside)
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
@@ -134,7 +138,10 @@ class Cli:
 
         store = self.store()
         return SessionManager(
-            store, channel=channel, snapshots=open_snapshots(store), clock=self.outside.clock
+            store,
+            channel=channel,
+            snapshots=open_snapshots(store, self.objects_url),
+            clock=self.outside.clock,
         )
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
@@ -147,7 +154,11 @@ class Cli:
             from ...bootstrap import build_manager
 
             return build_manager(
-                self.base, store=self.store_url, isolation=isolation, jail=self.jail()
+                self.base,
+                store=self.store_url,
+                objects=self.objects_url,
+                isolation=isolation,
+                jail=self.jail(),
             )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
@@ -156,7 +167,7 @@ class Cli:
         return SessionManager(
             store,
             executor=self.outside.executor,
-            snapshots=open_snapshots(store),
+            snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
         )
 

@@ -15,7 +15,14 @@ import typer
 from ...data_folder import find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
-from .context import BASE_VARIABLE, STORE_VARIABLE, Cli, Outside, default_base
+from .context import (
+    BASE_VARIABLE,
+    OBJECTS_VARIABLE,
+    STORE_VARIABLE,
+    Cli,
+    Outside,
+    default_base,
+)
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
@@ -92,6 +99,15 @@ def _global_options(
             envvar=STORE_VARIABLE,
         ),
     ] = None,
+    objects: Annotated[
+        str | None,
+        option(
+            "--objects URL",
+            "Where workspaces are that several machines work in, with a store in a database: "
+            "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
+            envvar=OBJECTS_VARIABLE,
+        ),
+    ] = None,
     verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
     no_color: Annotated[
         bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
@@ -112,6 +128,7 @@ def _global_options(
         base=Path(base) if base else default_base(usable),
         output=output,
         verbose=verbose,
+        objects_url=objects or (None if usable is None else usable.store.objects),
         outside=outside,
         base_given=bool(base),
         configured=configured,

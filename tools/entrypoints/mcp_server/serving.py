@@ -59,11 +59,13 @@ class Places:
         sessions: That of the sessions; `.agentforge/sessions` if None.
         questions: That of the question sessions; the configured one if None, else
             `.agentforge/questions`.
+        objects: The object store of the sessions' workspaces, or None.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
     """
 
     sessions: Path | None = None
+    objects: str | None = None
     questions: Path | None = None
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
@@ -78,12 +80,14 @@ class Services:
         questions: The question sessions.
         notify: Notifies a person of new questions.
         project: The project that clients may name folders of.
+        objects: The object store of the sessions' workspaces, or None.
     """
 
     sessions: LocalSessions
     questions: QuestionSessions
     notify: Notify
     project: ProjectFolder
+    objects: str | None = None
 
     @classmethod
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
@@ -101,6 +105,7 @@ class Services:
         questions = open_questions(asked.absolute(), config=config)
         return cls(
             sessions=open_sessions(base.absolute()),
+            objects=places.objects,
             questions=questions,
             notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
             project=ProjectFolder(
@@ -113,13 +118,13 @@ class Services:
 def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
     """Build the tools that are offered, and no others: their schemas take most of a start."""
     workers = Workers()
-    snapshots = open_snapshots(services.sessions)
+    snapshots = open_snapshots(services.sessions, services.objects)
     sessions = SessionTools(
         store=services.sessions, workers=workers, snapshots=snapshots, project=services.project
     )
     workspaces = WorkspaceTools(
         sessions=sessions,
-        home=session_results(services.sessions),
+        home=session_results(services.sessions, services.objects),
         project=services.project,
     )
     reads = offer.read_only

@@ -198,7 +198,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     from ..findings import Status
 
     cli = cli_of(context, json=as_json)
-    findings = list(examine(cli.store(), now=cli.outside.clock()))
+    findings = list(examine(cli.store(), now=cli.outside.clock(), objects=cli.objects_url))
     failed = any(one.status is Status.FAIL for one in findings)
     if cli.output.json:
         cli.output.document(

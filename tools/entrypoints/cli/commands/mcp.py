@@ -117,6 +117,7 @@ def mcp(
     log_library_events()
     places = Places(
         sessions=cli.base,
+        objects=cli.objects_url,
         questions=where,
         project=cli.configuration.root,
         repository=cli.configuration.repository,
