@@ -6,8 +6,8 @@ Each trial: a process of its own waits for a question session; after a random pa
 answers it. The time runs from the beginning of the answer's COMMIT to the return of the wait, which
 has read the answer by then; both on the machine's monotonic clock. The reference is psycopg's plain
 `notifies()` in a thread that has nothing else to do, told in a durable transaction that holds the
-telling alone: no look at the answer, nobody who shares the connection. The candidates take turns in a
-random order.
+telling alone: no look at the answer, nobody who shares the connection. The candidates take turns in
+a random order.
 
 The store's tables must be there (`agentforge store migrate`); what is asked is deleted at the end.
 """

@@ -33,7 +33,7 @@ from .wire import read_status
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from ..prune import Decision, PruneResult, PruneTarget, Skipped
+    from ..prune import Decision, PruneResult, PruneSource, Skipped
     from .rules import QuestionsConfig
 
 KIND: Final = "questions"
@@ -120,7 +120,7 @@ class _CleanUpEvents:
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A clean-up began."""
 
     def skipped(self, skipped: Skipped) -> None:

@@ -54,7 +54,7 @@ def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> Quest
     from ...bootstrap import open_questions
 
     where = questions_directory(directory, shared=shared)
-    return open_questions(where, store=cli.store_url, clock=cli.outside.clock)
+    return open_questions(where, store=cli.store(), clock=cli.outside.clock)
 
 
 def read_json(name: str) -> Any:

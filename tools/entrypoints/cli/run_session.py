@@ -12,9 +12,11 @@ import typer
 from attrs import frozen
 
 from ...stores import is_database
-from .context import Cli, default_base
+from .context import Cli
+from .default_sessions import default_base
 from .options import DEFAULT_REVISION
 from .running import run_shown
+from .submitting import require_no, submit_work
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
@@ -128,6 +130,10 @@ def start_agent(
     """Begin a session for an agent's work, and run it; return its id when it is completed."""
     from ...workflows.agents import Recorder
 
+    if cli.submission is not None:
+        require_no(record, "--record")
+        submit_work(cli, work, budget=budget, attachments=attachments)
+        return None
     assert work.agent is not None  # noqa: S101 (each command asks for one)
     asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
     first = asked[0] if asked else None
@@ -178,6 +184,9 @@ def start_scripts(
     cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes] | None = None
 ) -> None:
     """Begin a session for a workflow of scripts, and run it."""
+    if cli.submission is not None:
+        submit_work(cli, workflow, attachments=attachments)
+        return
     _run_scripts(
         cli, lambda runner: runner.start(workflow, attachments=attachments), workflow.isolation
     )
@@ -312,7 +321,7 @@ def _channel(
     from ...bootstrap import open_agents_questions
     from ...questions import Notifier, load_config
 
-    sessions = open_agents_questions(directory, store=cli.store_url)
+    sessions = open_agents_questions(directory, store=cli.store())
     notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
         return QuestionSessionChannel(sessions, notify=notifier.notify)

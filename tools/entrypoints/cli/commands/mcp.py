@@ -117,8 +117,10 @@ def mcp(
     log_library_events()
     places = Places(
         sessions=cli.base,
-        questions=where,
         store=cli.store_url,
+        direct=cli.store_direct,
+        objects=cli.objects_url,
+        questions=where,
         project=cli.configuration.root,
         repository=cli.configuration.repository,
     )

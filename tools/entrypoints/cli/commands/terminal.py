@@ -92,7 +92,7 @@ def questions(
             "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
         )
     config = load_config()
-    sessions = open_questions(where, store=cli.store_url, config=config, clock=cli.outside.clock)
+    sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     if web:

@@ -1,0 +1,1 @@
+"""Sessions in PostgreSQL, for many machines; the extra `postgres`."""
