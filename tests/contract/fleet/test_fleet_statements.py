@@ -289,3 +289,19 @@ def test_jobs_are_listed_in_the_order_in_which_they_matter(
     assert jobs(database, failed=True) == ([], 0)
     (one,), _ = jobs(database, session_id=low.session_id)
     assert one.session_id == low.session_id
+
+
+def test_a_job_that_its_worker_runs_no_more_is_released_once(
+    database: Database, tmp_path: Path
+) -> None:
+    session = submitted(database, tmp_path)
+    job = take(database)
+    row = database.one("select worker_id from agentforge.procrastinate_jobs")
+    assert row is not None
+    assert ask(database, "release", job, row[0] + 1) is False  # another worker's
+    assert ask(database, "release", job, row[0]) is True
+    assert ask(database, "release", job, row[0]) is False
+    assert [(row[0], row[3]) for row in all_jobs(database)] == [
+        (session.session_id, "aborted"),
+        (session.session_id, "todo"),
+    ]
