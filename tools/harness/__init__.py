@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         SessionAlreadyActive,
         SessionConflict,
         SessionCorrupted,
+        SessionFenced,
         SessionIdTaken,
         SessionInUse,
         SessionNotFound,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     )
     from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
+    from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
     from .session_store import SessionStore
 else:
@@ -85,7 +87,7 @@ else:
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
             "errors": "AmbiguousSessionId BudgetExceeded HarnessError NoActiveSession "
             "NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
-            "SessionConflict SessionCorrupted SessionIdTaken SessionInUse "
+            "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotFound SessionTooLarge UnsupportedSchema",
             "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
             "QuestionRejected QuestionTimedOut",
@@ -96,6 +98,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
+            "session_page": "SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
             "session_store": "SessionStore",
         },
@@ -136,12 +139,16 @@ __all__ = [
     "SessionConflict",
     "SessionContext",
     "SessionCorrupted",
+    "SessionCursor",
+    "SessionFenced",
     "SessionFilter",
     "SessionHistory",
     "SessionIdTaken",
     "SessionInUse",
     "SessionManager",
     "SessionNotFound",
+    "SessionOrder",
+    "SessionPage",
     "SessionPlaces",
     "SessionRepository",
     "SessionState",

@@ -171,6 +171,23 @@ class SessionConflict(HarnessError):
         self.actual_revision = actual
 
 
+class SessionFenced(SessionConflict):
+    """Another worker has taken the session over; what this one still saves is refused.
+
+    Attributes:
+        path: Its file.
+    """
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, session_id: str, *, path: Path | str, expected: int) -> None:
+        super().__init__(session_id, path=path, expected=expected, actual=None)
+        self.args = (
+            f"session {session_id} was taken over by another worker, which goes on with it. "
+            "Nothing was written; what was not saved before is thrown away.",
+        )
+
+
 class SessionIdTaken(SessionConflict):
     """A session can't be created under an id: its directory, or something else, is there already.
 

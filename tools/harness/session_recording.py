@@ -48,8 +48,8 @@ def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attem
     for left in reversed(range(attempts)):
         try:
             return act()
-        except SessionConflict:
-            if not left or not again():
+        except SessionConflict as error:
+            if not left or not error.retryable or not again():
                 raise
     raise ValueError(f"attempts: expected 1 or more, got {attempts}")
 

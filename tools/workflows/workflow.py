@@ -184,6 +184,26 @@ def _inputs(values: Iterable[Input]) -> tuple[Input, ...]:
 
 
 @frozen(kw_only=True)
+class RunRetry:
+    """How workers attempt a run again that stopped for a reason that may pass by itself.
+
+    A reason that may pass is: the agent can't be asked, a script went over its time limit, or the
+    store was away. A gate's failure, a person and the budget are none.
+
+    Attributes:
+        attempts: How often in a row, and in one phase; the first is not counted.
+        wait_s: How long to wait first, in seconds.
+        factor: By how much each wait is longer than the one before.
+        at_most_s: The longest wait, in seconds.
+    """
+
+    attempts: int = 5
+    wait_s: float = 10.0
+    factor: int = 2
+    at_most_s: float = 600.0
+
+
+@frozen(kw_only=True)
 class Workflow:
     """Phases in their order, with all that makes them one piece of work.
 
@@ -200,6 +220,8 @@ class Workflow:
         isolation: Where its scripts run: one of `ISOLATIONS`.
         agent_mode: How its agent gives files: one of `AGENT_MODES`; None says nothing of it, which
             is "answer".
+        retry: How workers attempt a run again that stopped for a reason that may pass; None: as
+            `RunRetry` has it.
 
     Raises:
         InvalidWorkflow: Its parts contradict each other; the error names every fault.
@@ -216,6 +238,7 @@ class Workflow:
     needs_specification: bool = False
     isolation: str = "sandbox"
     agent_mode: str | None = None
+    retry: RunRetry | None = None
 
     def __attrs_post_init__(self) -> None:
         faults = list(self._faults())

@@ -11,11 +11,12 @@ from typing import Any, Final
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from ..yaml_document import Faults, Fields, Mapping, Node
 from .names import NAME_RE, NAME_RULE, WORKFLOW_NAME_RE, WORKFLOW_NAME_RULE
-from .workflow import DEFAULT_MAX_ATTEMPTS, Phase, Workflow
+from .workflow import DEFAULT_MAX_ATTEMPTS, Phase, RunRetry, Workflow
 
 MAX_PHASES: Final = 100
 MAX_DEADLINE_S: Final = 86_400.0
 MAX_ATTEMPTS: Final = 1000
+MAX_FACTOR: Final = 10
 
 
 class WorkflowForm(ABC):
@@ -46,12 +47,36 @@ class WorkflowForm(ABC):
         workflow_type = fields.name("workflow_type", NAME_RE, NAME_RULE)
         goal = prose(fields, "goal", most=MAX_GOAL_CHARS)
         budget = fields.whole("token_budget", DEFAULT_TOKEN_BUDGET, least=0, most=MAX_COUNT)
+        retry = self._run_retry(fields)
         own = self.own_fields(fields)
         fields.done()
         if self.faults or name is None or workflow_type is None or budget is None:
             return None
         return Workflow(
-            name=name, workflow_type=workflow_type, goal=goal, token_budget=budget, **own
+            name=name,
+            workflow_type=workflow_type,
+            goal=goal,
+            token_budget=budget,
+            retry=retry,
+            **own,
+        )
+
+    def _run_retry(self, fields: Fields) -> RunRetry | None:
+        """Take how workers attempt a run again."""
+        node = fields.take("retry")
+        if node is None:
+            return None
+        inner, usual = Fields(node, "retry", self.faults), RunRetry()
+        attempts = inner.whole("attempts", usual.attempts, least=0, most=MAX_ATTEMPTS)
+        factor = inner.whole("factor", usual.factor, least=1, most=MAX_FACTOR)
+        wait_s = inner.seconds("wait_s", most=MAX_DEADLINE_S)
+        at_most_s = inner.seconds("at_most_s", most=MAX_DEADLINE_S)
+        inner.done()
+        return RunRetry(
+            attempts=usual.attempts if attempts is None else attempts,
+            wait_s=wait_s or usual.wait_s,
+            factor=factor or usual.factor,
+            at_most_s=at_most_s or usual.at_most_s,
         )
 
     def phases(self, fields: Fields) -> list[Phase]:

@@ -6,7 +6,7 @@ import base64
 from typing import Final
 
 from ..harness.session_codec import encode_text
-from .workflow import Gate, Input, Phase, Script, Workflow
+from .workflow import Gate, Input, Phase, RunRetry, Script, Workflow
 
 SCHEMA_VERSION: Final = 1
 _TEXT_BYTES: Final = bytes([9, 10, 13, *range(0x20, 0x7F), *range(0x80, 0x100)])
@@ -29,6 +29,7 @@ def snapshot_of(workflow: Workflow) -> bytes:
         f"workflow_type: {encode_text(workflow.workflow_type)}\n",
         f"goal: {encode_text(workflow.goal, indent=2)}\n",
         f"token_budget: {workflow.token_budget}\n",
+        *([] if workflow.retry is None else _run_retry(workflow.retry)),
     ]
     if not scripts:
         lines += _agent_head(workflow)
@@ -48,6 +49,13 @@ def snapshot_of(workflow: Workflow) -> bytes:
         lines.append("inputs:\n" if workflow.inputs else "inputs: []\n")
         lines += map(_input, workflow.inputs)
     return "".join(lines).encode()
+
+
+def _run_retry(retry: RunRetry) -> list[str]:
+    return [
+        f"retry:\n  attempts: {retry.attempts}\n  wait_s: {retry.wait_s!r}\n",
+        f"  factor: {retry.factor}\n  at_most_s: {retry.at_most_s!r}\n",
+    ]
 
 
 def _script_phase(phase: Phase, script: Script) -> list[str]:

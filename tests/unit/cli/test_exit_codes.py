@@ -37,6 +37,7 @@ HERE = Path("x")
 # Where an error of a class ends, unless the error says otherwise: programs rely on these numbers.
 CODES = {
     1: {
+        "adapters.postgres.errors.StoreExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
@@ -45,6 +46,8 @@ CODES = {
         "adapters.object_store.errors.ObjectStoreExtraMissing",
     },
     2: {
+        "adapters.postgres.errors.InvalidStoreAddress",
+        "adapters.postgres.errors.StorePooled",
         "entrypoints.mcp_server.errors.UnknownToolSet",
         "entrypoints.cli.errors.ConfirmationNeeded",
         "entrypoints.mcp_server.errors.NotLoopback",
@@ -103,8 +106,11 @@ CODES = {
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",
         "harness.errors.SessionConflict",
+        "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
+        "harness.session_copy.SessionDiffers",
+        "harness.session_copy.SessionLed",
         "prune.errors.PruneBusy",
         "prune.errors.SessionInTheWay",
         "questions.disk_errors.SessionBusy",
@@ -116,6 +122,9 @@ CODES = {
         "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
+        "adapters.postgres.errors.NotSubmitted",
+        "adapters.postgres.errors.StoreNotMigrated",
+        "adapters.postgres.errors.StoreTooNew",
         "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "entrypoints.mcp_server.errors.OutsideProject",
@@ -176,6 +185,12 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "adapters.fleet.errors.FleetStopped",
+        "adapters.postgres.errors.StoreError",
+        "adapters.postgres.errors.StoreForbidden",
+        "adapters.postgres.errors.StoreFull",
+        "adapters.postgres.errors.StoreRefused",
+        "adapters.postgres.errors.StoreUnavailable",
         "durable.errors.DurableError",
         "durable.errors.LockTimeout",
         "durable.errors.ReadError",

@@ -18,6 +18,7 @@ from agentforge_sessions.workflows import (
     Workflow,
     load_workflow,
 )
+from agentforge_sessions.workflows.workflow import RunRetry
 from agentforge_sessions.workflows.workflow_document import read_snapshot
 from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
 from tests.support.soak import SOAKING
@@ -336,6 +337,22 @@ BROKEN = {
         f"{ONE}    retry: {{attempts: 1}}\n",
         "'attempts' is no key here; did you mean 'max_attempts'?",
     ),
+    "too many retries of the run": (
+        f"{ONE}retry: {{attempts: 1001}}\n",
+        "line 7: retry.attempts: 1001 is not from 0 to 1000",
+    ),
+    "retries without a wait": (
+        f"{ONE}retry: {{wait_s: 0}}\n",
+        "line 7: retry.wait_s: 0 is not above 0 and at most 86400 seconds",
+    ),
+    "waits that shrink": (
+        f"{ONE}retry: {{factor: 0}}\n",
+        "line 7: retry.factor: 0 is not from 1 to 10",
+    ),
+    "misspelt retry of the run": (
+        f"{ONE}retry: {{max_attempts: 1}}\n",
+        "'max_attempts' is no key here; did you mean 'attempts'?",
+    ),
     "inputs as keys": (f"{ONE}inputs: {{a: b}}\n", "line 7: inputs: expected a list"),
     "input without a source": (
         f"{ONE}inputs:\n  - target: a\n",
@@ -401,6 +418,26 @@ def test_file_of_nothing_but_faults_is_given_up_after_a_hundred(folder: Path) ->
     assert len(told) == 100
     with pytest.raises(InvalidWorkflow, match="and 88 more faults"):
         load_workflow(folder / "w.yaml")
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("", None),
+        ("retry: {}\n", RunRetry()),
+        ("retry: {attempts: 0}\n", RunRetry(attempts=0)),
+        (
+            "retry: {attempts: 2, wait_s: 0.5, factor: 3, at_most_s: 60}\n",
+            RunRetry(attempts=2, wait_s=0.5, factor=3, at_most_s=60.0),
+        ),
+    ],
+)
+def test_how_a_run_is_attempted_again_survives_a_snapshot(
+    folder: Path, written: str, read: RunRetry | None
+) -> None:
+    workflow = load(folder, GOOD + written)
+    assert workflow.retry == read
+    assert read_snapshot(snapshot_of(workflow), folder).retry == read
 
 
 @pytest.mark.parametrize("name", ["nowhere.yaml", "sub", "pipe"])

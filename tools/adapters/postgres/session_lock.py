@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,10 @@ _log = get_logger("agentforge.store")
 _THERE: Final = (
     "select 1 from agentforge.sessions where id = %(id)s and (%(name)s::text is null or exists "
     "(select 1 from agentforge.session_attachments where session_id = id and name = %(name)s))"
+)
+_CLAIM: Final = (
+    "update agentforge.sessions set revision = revision + 1, claims = claims + 1 "
+    "where id = %s and state in ('active', 'paused') returning claims"
 )
 
 
@@ -41,20 +46,35 @@ class PostgresRunLock:
             none is asked for.
         where: What to call it in messages.
         timeout_s: How long to wait for another owner, in seconds.
+        job_id: The job of the queue in whose name it is held, or None.
+        claimed: Takes the number of the claim once it is made, and None when the lock is let go of.
     """
 
     def __init__(
-        self, database: Database, session_id: str, name: str | None, *, where: str, timeout_s: float
+        self,
+        database: Database,
+        session_id: str,
+        name: str | None,
+        *,
+        where: str,
+        timeout_s: float,
+        job_id: int | None = None,
+        claimed: Callable[[int | None], None] | None = None,
     ) -> None:
         self._database = database
         self._session_id = session_id
         self._name = name
         self._where = where
         self._timeout_s = timeout_s
+        self._job_id = job_id
+        self._on_claim = claimed
         self._connection: Connection | None = None
 
     def acquire(self) -> PostgresRunLock:
-        """Take the lock.
+        """Take the lock and, for a run, claim the session.
+
+        The claim raises the session's revision. From then on what an earlier worker saves is
+        refused, however late it comes and whatever became of its lock.
 
         Raises:
             FileNotFoundError: There is no such session (any more), or it has nothing to lock.
@@ -64,6 +84,7 @@ class PostgresRunLock:
         connection = self._database.connect()
         try:
             self._lock_on(connection)
+            self._claim(connection)
         except BaseException:
             connection.close()
             raise
@@ -76,6 +97,11 @@ class PostgresRunLock:
         with self._database.errors():
             if connection.execute(_THERE, wanted).fetchone() is None:
                 raise FileNotFoundError(self._where)
+            if self._job_id is not None:
+                connection.execute(
+                    "select set_config('application_name', %s, false)",
+                    (f"agentforge job {self._job_id}",),
+                )
             got = connection.execute("select pg_try_advisory_lock(%s)", (key,)).fetchone()
             if got is not None and got[0]:
                 return
@@ -88,6 +114,14 @@ class PostgresRunLock:
             except LockNotAvailable as error:
                 raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s) from error
 
+    def _claim(self, connection: Connection) -> None:
+        if self._name is None or self._on_claim is None:
+            return
+        with self._database.errors():
+            claim = connection.execute(_CLAIM, (self._session_id,)).fetchone()
+        # One that has ended, or was deleted just now, is not claimed; nobody saves it again.
+        self._on_claim(None if claim is None else claim[0])
+
     @property
     def is_held(self) -> bool:
         """Whether the connection that holds it is there, as far as this side knows."""
@@ -98,6 +132,8 @@ class PostgresRunLock:
         connection, self._connection = self._connection, None
         if connection is None:
             return
+        if self._on_claim is not None and self._name is not None:
+            self._on_claim(None)
         try:
             # Said to the server, which notices that a connection has ended a moment later.
             connection.execute("select pg_advisory_unlock(%s)", (lock_key(self._session_id),))

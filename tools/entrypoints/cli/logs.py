@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import MutableMapping
 from typing import Any, Final
@@ -53,8 +54,34 @@ def _value(value: object) -> str:
 
 def configure_logs(*, verbose: bool) -> None:
     """Send events to standard error: all with `verbose`, else from warnings up."""
-    minimum = logging.DEBUG if verbose else logging.WARNING
-    processors: list[Any] = [_render] if verbose else [_without_told, _render]
+    _configure(
+        [_render] if verbose else [_without_told, _render],
+        logging.DEBUG if verbose else logging.WARNING,
+    )
+
+
+def configure_service_logs(*, verbose: bool, as_json: bool) -> None:
+    """Send what a service does to standard error, each event with its time.
+
+    Args:
+        verbose: Whether to send what is only for finding faults, too.
+        as_json: Whether each is a JSON object on a line.
+    """
+    from structlog.processors import TimeStamper, format_exc_info
+
+    def render(logger: object, level: str, event: MutableMapping[str, Any]) -> str:
+        at = event.pop("timestamp")
+        if as_json:
+            return json.dumps({"timestamp": at, "level": level, **event}, default=str)
+        return f"{at} {_render(logger, level, event)}"
+
+    _configure(
+        [TimeStamper(fmt="iso"), format_exc_info, render],
+        logging.DEBUG if verbose else logging.INFO,
+    )
+
+
+def _configure(processors: list[Any], minimum: int) -> None:
 
     def configure() -> None:
         import structlog

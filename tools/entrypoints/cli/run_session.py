@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Final
 import typer
 from attrs import frozen
 
-from .context import Cli, default_base
+from ...stores import is_database
+from .context import Cli
+from .default_sessions import default_base
 from .options import DEFAULT_REVISION
 from .running import run_shown
+from .submitting import require_no, submit_work
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
@@ -127,6 +130,10 @@ def start_agent(
     """Begin a session for an agent's work, and run it; return its id when it is completed."""
     from ...workflows.agents import Recorder
 
+    if cli.submission is not None:
+        require_no(record, "--record")
+        submit_work(cli, work, budget=budget, attachments=attachments)
+        return None
     assert work.agent is not None  # noqa: S101 (each command asks for one)
     asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
     first = asked[0] if asked else None
@@ -177,6 +184,9 @@ def start_scripts(
     cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes] | None = None
 ) -> None:
     """Begin a session for a workflow of scripts, and run it."""
+    if cli.submission is not None:
+        submit_work(cli, workflow, attachments=attachments)
+        return
     _run_scripts(
         cli, lambda runner: runner.start(workflow, attachments=attachments), workflow.isolation
     )
@@ -272,6 +282,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | 
     manager = cli.keeping_manager(_channel(cli, directory, aside))
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
+    view.store = cli.named_store()
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
@@ -289,7 +300,7 @@ def _questions_of(cli: Cli) -> Path | None:
     """Return where the questions of a base are: beside its sessions, where people look."""
     from ...harness.session_layout import DEFAULT_BASE_PATH
 
-    if not cli.base_given:
+    if not cli.base_given or is_database(cli.store_url):
         return None
     base = cli.store().base_path
     return (
@@ -306,11 +317,12 @@ def _channel(
 
     Where this command has a terminal, the person is asked at it besides.
     """
-    from ...adapters.question_channel import QuestionSessionChannel, agents_questions
+    from ...adapters.question_channel import QuestionSessionChannel
+    from ...bootstrap import open_agents_questions
     from ...questions import Notifier, load_config
 
-    sessions = agents_questions(directory)
-    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_agents_questions(directory, store=cli.store())
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
         return QuestionSessionChannel(sessions, notify=notifier.notify)
     from .asking_here import TerminalPerson

@@ -199,9 +199,9 @@ def spec(
     from ....workflows.builtin import SPEC
 
     cli = cli_of(context, json=as_json)
-    if then_tdflow and (cli.output.json or dry_run):
+    if then_tdflow and (cli.output.json or dry_run or cli.submission is not None):
         raise typer.BadParameter(
-            "begins a second session, which --json and --dry-run have no place for",
+            "begins a second session, which --json, --dry-run and submit have no place for",
             param_hint="--then-tdflow",
         )
     if about is not None and about_file is not None:

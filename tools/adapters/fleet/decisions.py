@@ -1,0 +1,104 @@
+"""What becomes of a job once its look at a session has ended; decided here, done elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import frozen
+
+from ...workflows.workflow import RunRetry
+from .backoff import Backoff
+from .messages import Ending, Look
+from .settings import FleetSettings
+
+_QUIET: Final = frozenset({Ending.COMPLETED, Ending.PAUSED, Ending.FENCED, Ending.ABSENT})
+_USUAL: Final = RunRetry()
+
+
+@frozen
+class Done:
+    """The job has ended well; whatever comes next enqueues another."""
+
+
+@frozen
+class LookAgain:
+    """Another job looks at the session later.
+
+    Attributes:
+        after_s: In how many seconds.
+    """
+
+    after_s: float
+
+
+@frozen
+class GiveUp:
+    """The job has failed. The session is paused, or is to be.
+
+    Attributes:
+        reason: Why.
+        pause: Whether it is still to be paused.
+    """
+
+    reason: str
+    pause: bool
+
+
+Decision = Done | LookAgain | GiveUp
+
+
+def counts_as_failure(look: Look) -> bool:
+    """Return whether a look is counted with those in a row that did not get a phase passed."""
+    return look.ending in {Ending.MAY_PASS, Ending.UNAVAILABLE}
+
+
+def decide(
+    look: Look, failures: int, settings: FleetSettings, random: Callable[[], float]
+) -> Decision:
+    """Return what becomes of a job.
+
+    Args:
+        look: How its look ended.
+        failures: How many looks in a row did not get the phase passed, with this one.
+        settings: The worker's.
+        random: Returns a number from 0 up to 1.
+    """
+    if look.ending in _QUIET:
+        return Done()
+    if look.ending is Ending.FAILED:
+        return GiveUp(look.reason or "it failed", pause=False)
+    if look.ending is Ending.STOPPED:
+        return LookAgain(0.0)
+    if look.ending is Ending.BUSY:
+        return LookAgain(Backoff(wait_s=settings.busy_s).wait(1, random))
+    retry = look.retry or _USUAL
+    if failures <= retry.attempts:
+        waits = Backoff(wait_s=retry.wait_s, factor=retry.factor, at_most_s=retry.at_most_s)
+        return LookAgain(waits.wait(failures, random))
+    return _after_the_last(look, retry, random)
+
+
+def _after_the_last(look: Look, retry: RunRetry, random: Callable[[], float]) -> Decision:
+    if look.ending is Ending.MAY_PASS:
+        return Done()  # it is paused, with its reason, as after any other stop
+    # A store that is away for long is no fault of the session, which stays as it is.
+    return LookAgain(Backoff(wait_s=retry.at_most_s).wait(1, random))
+
+
+def decide_after_crash(
+    ended: str, failures: int, settings: FleetSettings, random: Callable[[], float]
+) -> Decision:
+    """Return what becomes of a job whose session's process ended by itself.
+
+    Args:
+        ended: How, in words.
+        failures: How many looks in a row did not get the phase passed, with this one.
+        settings: The worker's.
+        random: Returns a number from 0 up to 1.
+    """
+    if failures < settings.crashes:
+        return LookAgain(settings.crash.wait(failures, random))
+    return GiveUp(
+        f"the process that ran it {ended}, {failures} times in a row in this phase", pause=True
+    )

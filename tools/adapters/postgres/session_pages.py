@@ -1,0 +1,171 @@
+"""Pages of the sessions in PostgreSQL, each read by one statement that touches little more than it.
+
+`updated_at` changes with each save, so no index is on it: with one, no save would stay within its
+page (HOT). Pages go by `listed_at` instead, a column that PostgreSQL computes: the same time for a
+session that rests or has ended, and the beginning of its hour for one that is active. Within one
+hour of one state, the few sessions are sorted by the exact time as they are read.
+
+What is filtered decides the statement's text, so that the planner sees each kind for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from ...harness.errors import SessionCorrupted
+from ...harness.session_checks import name_fault
+from ...harness.session_codec import session_of
+from ...harness.session_domain import InvalidSession, SessionState
+from ...harness.session_head import SessionHead, SessionSummary, UnreadableSession
+from ...harness.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
+from ...harness.session_ports import SessionFilter
+from .database import Database
+from .session_rows import head_of, searched_text
+
+COLUMNS: Final = (
+    b"id, size_bytes, revision, state, workflow_type, current_phase, attempt_number, created_at, "
+    b"updated_at, completed_at, total_budget, tokens_used"
+)
+_BY_CHANGE: Final = b" order by listed_at desc, updated_at desc, id desc limit %(rows)s"
+_CONDITIONS: Final = {
+    "workflow_type": b"workflow_type = %(workflow_type)s",
+    "current_phase": b"current_phase = %(current_phase)s",
+    "changed_until": b"updated_at <= %(changed_until)s and listed_at <= %(changed_until)s",
+    "changed_since": b"updated_at >= %(changed_since)s and "
+    b"listed_at > %(changed_since)s - interval '1 hour'",
+    "goal": b"goal_words like %(goal)s",
+}
+_BEHIND: Final = (
+    b"listed_at <= %(after_time)s and "
+    b"(updated_at, id) < (%(after_time)s::timestamptz, %(after_id)s)"
+)
+_IN_STATE: Final = {state: f"state = '{state.value}'".encode() for state in SessionState}
+
+
+def page_statement(wanted: SessionFilter, order: SessionOrder, *, first: bool) -> bytes:
+    """Return the statement of a page.
+
+    Args:
+        wanted: What is filtered; of its values, only the state is part of the statement.
+        order: The order of the page.
+        first: Whether no page is before it.
+    """
+    given = frozenset(name for name in _CONDITIONS if getattr(wanted, name) is not None)
+    return _statement(wanted.state, given, order, first)
+
+
+@lru_cache(maxsize=256)
+def _statement(
+    state: SessionState | None, given: frozenset[str], order: SessionOrder, first: bool
+) -> bytes:
+    conditions = [condition for name, condition in _CONDITIONS.items() if name in given]
+    source = b" from agentforge.sessions"
+    if "goal" in given:
+        source += b" join agentforge.session_documents on session_id = id"
+    if order is SessionOrder.ID:
+        conditions += [] if state is None else [_IN_STATE[state]]
+        conditions += [] if first else [b"id > %(after_id)s"]
+        return _select(source, conditions) + b" order by id limit %(rows)s"
+    conditions += [] if first else [_BEHIND]
+    if state is not None:
+        return _select(source, [_IN_STATE[state], *conditions]) + _BY_CHANGE
+    # An index has its entries in the order of a page within each state: each gives its first ones.
+    parts = (_select(source, [one, *conditions]) + _BY_CHANGE for one in _IN_STATE.values())
+    every = b") union all (".join(parts)
+    last = b" every order by updated_at desc, id desc limit %(rows)s"
+    return b"select * from ((" + every + b"))" + last
+
+
+def _select(source: bytes, conditions: Sequence[bytes]) -> bytes:
+    where = b" where " + b" and ".join(conditions) if conditions else b""
+    return b"select " + COLUMNS + source + where
+
+
+def read_page(
+    database: Database,
+    wanted: SessionFilter,
+    *,
+    order: SessionOrder,
+    limit: int,
+    after: SessionCursor | None,
+) -> SessionPage:
+    """Read a page; see `SessionRepository.page`."""
+    require_limit(limit)
+    values: dict[str, Any] = {"rows": limit + 1}
+    for name in _CONDITIONS:
+        values[name] = getattr(wanted, name)
+    if wanted.goal is not None:
+        values["goal"] = like_pattern(searched_text(wanted.goal))
+    if after is not None:
+        values["after_time"], values["after_id"] = after.changed_at, after.session_id
+    statement = page_statement(wanted, order, first=after is None)
+    # A plan for any text could not use the index of its trigrams.
+    prepare = False if wanted.goal is not None else None
+    with database.connection() as connection:
+        rows = connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
+    found = [read_summary(row, database.name) for row in rows[:limit]]
+    last = found[-1] if len(rows) > limit else None
+    return SessionPage(
+        sessions=tuple(one for one in found if isinstance(one, SessionSummary)),
+        after=None if last is None else _cursor(rows[limit - 1]),
+        more=0 if last is None else None,
+        unreadable=tuple(one for one in found if isinstance(one, UnreadableSession)),
+    )
+
+
+def _cursor(row: Sequence[Any]) -> SessionCursor:
+    return SessionCursor(row[8], row[0])
+
+
+def like_pattern(text: str) -> str:
+    r"""Return the pattern of `like` that finds a text anywhere; its `%`, `_` and `\` are texts."""
+    for one in ("\\", "%", "_"):
+        text = text.replace(one, f"\\{one}")
+    return f"%{text}%"
+
+
+def filter_values(wanted: SessionFilter) -> dict[str, Any]:
+    """Return the columns that a filter asks for by name, None where it asks for none."""
+    values = attrs.asdict(wanted, recurse=False)
+    values["state"] = None if wanted.state is None else wanted.state.value
+    values["goal"] = None if wanted.goal is None else like_pattern(searched_text(wanted.goal))
+    return values
+
+
+def read_summary(row: Sequence[Any], store: str) -> SessionSummary | UnreadableSession:
+    """Return what a listing shows of a session; `row` has the columns of `COLUMNS`."""
+    session_id, size, *rest = row
+    head = head_of(session_id, rest)
+    where = f"{store}/{session_id}"
+    if not _is_sound(head):
+        try:
+            session_of(head)
+        except InvalidSession as error:
+            fault = SessionCorrupted(path=where, faults=error.faults, session_id=session_id)
+            return UnreadableSession(session_id, Path(where), fault)
+    return SessionSummary(head, Path(where), size)
+
+
+def _is_sound(head: SessionHead) -> bool:
+    """Return whether the rules of the domain have nothing against a head; else they have words."""
+    ended = head.completed_at
+    return (
+        (ended is not None) is head.state.is_terminal
+        and head.created_at <= head.updated_at
+        and (ended is None or head.created_at <= ended)
+        and head.attempt_number >= 1
+        and head.total_budget >= 1
+        and head.tokens_used >= 0
+        and _is_sound_name(head.workflow_type)
+        and _is_sound_name(head.current_phase)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _is_sound_name(name: str | None) -> bool:
+    return not name_fault("name", name, optional=True)

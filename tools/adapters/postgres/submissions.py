@@ -1,0 +1,48 @@
+"""Sessions that the fleet works on: handed to it in the transaction that saves them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...harness.session_domain import SessionContext
+from ...harness.submission import Submission
+from .database import Database
+from .session_repository import checked_id
+from .store import PostgresStore
+
+FOLLOW_UP: Final = (
+    b", agentforge.submit(id, %(submit_queue)s, %(submit_priority)s, %(submit_at)s::timestamptz)"
+)
+_SUBMIT: Final = "select agentforge.submit(%s, %s, %s, %s::timestamptz)"
+
+
+class SubmittingStore(PostgresStore):
+    """A store whose saves hand the session to the fleet: both are done, or neither is.
+
+    Args:
+        database: Where the sessions are.
+        base_path: Where this machine works on them.
+        submission: How the fleet is to take them.
+    """
+
+    def __init__(self, database: Database, base_path: Any, submission: Submission) -> None:
+        super().__init__(database, base_path)
+        self._submission = submission
+        self._follow_up = FOLLOW_UP
+
+    def _follow_up_values(self) -> Mapping[str, Any]:
+        given = self._submission
+        return {
+            "submit_queue": given.queue,
+            "submit_priority": given.priority,
+            "submit_at": given.at,
+        }
+
+    def submit(self, session: SessionContext) -> None:
+        """Hand over a session that is stored as it should be."""
+        values = self._submission
+        self._database.one(
+            _SUBMIT,
+            (checked_id(session.session_id), values.queue, values.priority, values.at),
+        )

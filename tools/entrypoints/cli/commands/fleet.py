@@ -1,0 +1,96 @@
+"""`agentforge worker`: run the sessions that were submitted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..context import Cli, cli_of
+from ..options import AsJson, option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    app.command("worker", short_help="Run the sessions that were submitted.")(worker)
+
+
+def worker(
+    context: typer.Context,
+    concurrency: Annotated[
+        int, option("--concurrency, -c N", "How many sessions run at once; 1 by default.", min=1)
+    ] = 1,
+    queues: Annotated[
+        list[str] | None,
+        option("--queue, -q NAME", "Take sessions of this queue; may be repeated. default is one."),
+    ] = None,
+    grace: Annotated[
+        float,
+        option(
+            "--grace SECONDS",
+            "How long sessions may go on after SIGTERM before they are handed back; 60 by default.",
+            min=0.0,
+        ),
+    ] = 60.0,
+    heartbeat: Annotated[
+        float,
+        option(
+            "--heartbeat SECONDS",
+            "How often the worker says that it is alive; 2 by default. Others take its sessions "
+            "over after five times as long.",
+            min=0.05,
+        ),
+    ] = 2.0,
+    port: Annotated[
+        int | None,
+        option(
+            "--port PORT",
+            "Serve /healthz and /metrics at this port; 0 takes any. Not served by default.",
+            min=0,
+            max=65535,
+        ),
+    ] = None,
+    host: Annotated[
+        str, option("--host ADDRESS", "The address to serve them at; 127.0.0.1 by default.")
+    ] = "127.0.0.1",
+    as_json: AsJson = False,
+) -> None:
+    """Run the sessions that were submitted to a PostgreSQL store, until SIGTERM or Ctrl-C."""
+    cli = cli_of(context, json=as_json)
+    store = store_of(cli)
+    from ....bootstrap import fleet_settings, run_worker
+    from ..logs import configure_service_logs
+
+    try:
+        settings = fleet_settings(
+            concurrency=concurrency, queues=queues, grace_s=grace, heartbeat_s=heartbeat
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--queue") from error
+
+    configure_service_logs(verbose=cli.verbose, as_json=cli.output.json)
+    run_worker(
+        store,
+        settings,
+        base_path=cli.base,
+        verbose=cli.verbose,
+        address=None if port is None else (host, port),
+    )
+
+
+def store_of(cli: Cli) -> str:
+    """Return the store that a fleet shares.
+
+    Raises:
+        typer.BadParameter: There is none.
+    """
+    from ....stores import is_database
+
+    if cli.store_url is None or not is_database(cli.store_url):
+        raise typer.BadParameter(
+            "is missing; a fleet shares a PostgreSQL store: name it "
+            "(postgresql://user@host/database), or have AGENTFORGE_STORE or the configuration do "
+            "it (url in [store])",
+            param_hint="--store",
+        )
+    return cli.store_url

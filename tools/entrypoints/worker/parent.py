@@ -1,0 +1,88 @@
+"""The line to the worker: what it asks, heard by a thread, and what it is answered."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from queue import SimpleQueue
+from typing import Any, BinaryIO, Final
+
+from ...adapters.fleet.messages import decode, encode
+
+_INTERRUPTED: Final = 130
+
+
+class Parent:
+    """The worker, as its process sees it.
+
+    When the worker has ended, whatever runs is stopped as by Ctrl-C, and the process ended where it
+    does not stop in time.
+
+    Args:
+        given: What the worker writes.
+        taken: What it reads.
+        grace_s: How long what runs may take to stop once the worker has ended, in seconds.
+        interrupt: Stops what runs in the main thread.
+        end: Ends the process at once.
+    """
+
+    def __init__(
+        self,
+        given: BinaryIO,
+        taken: BinaryIO,
+        *,
+        grace_s: float,
+        interrupt: Callable[[], object] | None = None,
+        end: Callable[[int], object] = os._exit,
+    ) -> None:
+        self._given = given
+        self._taken = taken
+        self._grace_s = grace_s
+        self._interrupt = interrupt if interrupt is not None else _interrupt_main
+        self._end = end
+        self._asked: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self._mutex = threading.Lock()
+        self._ended = threading.Event()
+        self._hearing = threading.Thread(target=self._hear, name="parent", daemon=True)
+
+    def asked(self) -> Iterator[dict[str, Any]]:
+        """Go through what the worker asks, until it has ended."""
+        self._hearing.start()
+        while (message := self._asked.get()) is not None:
+            yield message
+
+    def tell(self, message: Mapping[str, Any]) -> None:
+        """Write a message; a worker that has ended reads nothing, which is no error."""
+        with self._mutex:
+            try:
+                self._taken.write(encode(message))
+                self._taken.flush()
+            except OSError:
+                self._ended.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the worker has ended."""
+        return self._ended.is_set()
+
+    def _hear(self) -> None:
+        for line in self._given:
+            try:
+                self._asked.put(decode(line))
+            except ValueError:
+                break
+        self._ended.set()
+        self._asked.put(None)
+        self._interrupt()
+        timer = threading.Timer(self._grace_s, self._end, [_INTERRUPTED])
+        timer.daemon = True
+        timer.start()
+
+
+def _interrupt_main() -> None:
+    """Stop what the main thread does, also where it waits for the system."""
+    ident = threading.main_thread().ident
+    if ident is not None:
+        signal.pthread_kill(ident, signal.SIGINT)

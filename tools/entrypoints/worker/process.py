@@ -1,0 +1,113 @@
+"""The process itself: told where the sessions are, then which to run, until its worker ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ...adapters.fleet.messages import look_message
+from ...errors import AgentForgeError
+from ...event_log import configure_when_heard
+from .parent import Parent
+
+if TYPE_CHECKING:
+    from ...bootstrap import SessionRunners
+
+GRACE_S: Final = 5.0
+"""How long what runs may take to stop once the worker has ended, in seconds."""
+_WARNING: Final = 30
+
+
+def main() -> None:
+    """Serve a worker by standard input and output, until it has ended."""
+    # Standard output is the worker's alone: what anything else prints goes to standard error.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    parent = Parent(sys.stdin.buffer, answers, grace_s=GRACE_S)
+    with contextlib.suppress(KeyboardInterrupt):
+        serve(parent)
+    _end()
+
+
+def serve(parent: Parent) -> None:
+    """Do what a worker asks, until it has ended."""
+    runners: SessionRunners | None = None
+    for message in parent.asked():
+        if runners is None:
+            runners = _greeted(parent, message)
+        elif "run" in message:
+            parent.tell(_run(runners, message["run"], message["job"]))
+        elif "pause" in message:
+            parent.tell(_pause(runners, message["pause"], message["reason"]))
+
+
+def _greeted(parent: Parent, message: Mapping[str, Any]) -> SessionRunners | None:
+    from ...bootstrap import SessionRunners
+
+    _log_to(parent, message.get("level", _WARNING))
+    try:
+        runners = SessionRunners(message["store"], message.get("base"))
+    except AgentForgeError as error:
+        parent.tell({"ready": False, "reason": str(error)})
+        return None
+    parent.tell({"ready": True, "pid": os.getpid()})
+    return runners
+
+
+def _run(runners: SessionRunners, session_id: str, job_id: int) -> dict[str, Any]:
+    from ...event_log import bound_fields
+    from .session_runs import look_at
+
+    with bound_fields(session_id=session_id, job=job_id):
+        return look_message(
+            look_at(session_id, lambda: runners.manager_of(session_id, job_id), runners.runner)
+        )
+
+
+def _pause(runners: SessionRunners, session_id: str, reason: str) -> dict[str, Any]:
+    from .session_runs import pause
+
+    try:
+        return {"paused": pause(runners.plain_manager(), session_id, reason)}
+    except AgentForgeError as error:
+        return {"paused": False, "reason": str(error)}
+
+
+def _log_to(parent: Parent, minimum: int) -> None:
+    """Have the worker log what is logged here."""
+
+    def tell(_logger: object, level: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+        import structlog
+
+        parent.tell({"log": {"level": level, **event}})
+        raise structlog.DropEvent
+
+    def configure() -> None:
+        import structlog
+
+        structlog.configure(
+            processors=[
+                structlog.contextvars.merge_contextvars,
+                structlog.processors.format_exc_info,
+                tell,
+            ],
+            wrapper_class=structlog.make_filtering_bound_logger(minimum),
+            cache_logger_on_first_use=False,
+        )
+
+    configure_when_heard(configure, minimum=minimum)
+
+
+def _end() -> None:
+    """End the process: what is open is closed, and no thread of the engine keeps it."""
+    pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
+    if pool is not None:
+        pool.close_pool()
+    if "wasmtime" in sys.modules:
+        from ...sandbox import end_process
+
+        end_process(0)
+    sys.exit(0)

@@ -1,0 +1,202 @@
+"""A look at one session: run it as far as it goes, and say how that ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ...adapters.fleet.messages import Ending, Look
+from ...durable import DurableError
+from ...errors import AgentForgeError, ErrorKind
+from ...event_log import get_logger
+from ...harness import (
+    SessionConflict,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+    SessionState,
+)
+from ...harness.history_events import PhaseEnded, SessionPaused
+from ...harness.session_recording import despite_conflicts
+from ...workflows import AlreadyRunning, RunOutcome, StopCause
+from ...workflows.ports import SilentObserver
+
+if TYPE_CHECKING:
+    from ...harness import PhaseResult, TokenBudget
+    from ...workflows import Job, Phase, WorkflowRunner
+    from ...workflows.verdict import Verdict
+
+_log = get_logger("agentforge.fleet")
+_WOKEN_FROM: Final = frozenset(
+    {StopCause.PERSON.value, StopCause.AGENT.value, StopCause.BUDGET.value}
+)
+"""The causes of a pause that a look may end; after others a person has it go on."""
+_STAYS_PAUSED: Final = frozenset({ErrorKind.BUDGET, ErrorKind.PERSON_NEEDED, ErrorKind.REFUSED})
+_CAUSES: Final = {ErrorKind.BUDGET: StopCause.BUDGET.value}
+_ENDINGS: Final[tuple[tuple[type[AgentForgeError], Ending], ...]] = (
+    (SessionConflict, Ending.FENCED),
+    (SessionNotFound, Ending.ABSENT),
+    (AlreadyRunning, Ending.BUSY),
+    (DurableError, Ending.UNAVAILABLE),  # of this machine's disk; another one may have room
+)
+_PAUSES: Final = 5
+_TIME_LIMIT: Final = "deadline"
+
+
+class Measures(SilentObserver):
+    """What a run spends, and how long its phases take."""
+
+    def __init__(self) -> None:
+        self.job: Job | None = None
+        self.phases: list[tuple[str, float]] = []
+        self._first: int | None = None
+        self._last = 0
+
+    @property
+    def tokens(self) -> int:
+        """What was spent, in tokens."""
+        return 0 if self._first is None else max(0, self._last - self._first)
+
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
+        """See `RunObserver`."""
+        del session_id, resumed
+        self.job = job
+
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
+        """See `RunObserver`."""
+        seconds = verdict.duration_s if result is None else result.duration_s
+        self.phases.append((phase.name, round(seconds, 3)))
+
+    def budget(self, budget: TokenBudget) -> None:
+        """See `RunObserver`."""
+        if self._first is None:
+            self._first = budget.tokens_used
+        self._last = budget.tokens_used
+
+
+def look_at(
+    session_id: str,
+    manager_of: Callable[[], SessionManager],
+    runner_of: Callable[[SessionManager, Measures], WorkflowRunner],
+) -> Look:
+    """Run a session as far as it goes.
+
+    Raises nothing but what ends the process: every error is in how it ended, and a session whose
+    error will not pass by itself is paused for it.
+
+    Args:
+        session_id: The session.
+        manager_of: Returns what leads it.
+        runner_of: Returns what runs it, observed.
+    """
+    measures = Measures()
+
+    def ended(ending: Ending, reason: object = None, cause: str | None = None) -> Look:
+        return Look(
+            ending=ending,
+            reason=None if reason is None else str(reason),
+            cause=cause,
+            tokens=measures.tokens,
+            phases=tuple(measures.phases),
+            retry=None if measures.job is None else measures.job.workflow.retry,
+        )
+
+    manager: SessionManager | None = None
+    try:
+        manager = manager_of()
+        stopped = _left_alone(manager.store.load(session_id))
+        if stopped is not None:
+            return ended(Ending.PAUSED, stopped)
+        outcome = runner_of(manager, measures).resume(session_id)
+        return _of_outcome(outcome, manager.current_session, ended)
+    except KeyboardInterrupt:
+        return ended(Ending.STOPPED)
+    except AgentForgeError as error:
+        return _of_error(manager, session_id, error, ended)
+    except OSError as error:
+        return ended(Ending.UNAVAILABLE, error)
+    except Exception as error:  # noqa: BLE001 (the boundary: a session's error ends no worker)
+        _log.error("fleet.session.unexpected", session_id=session_id, exc_info=True)
+        reason = f"unexpected {type(error).__name__}: {error}"
+        return _failed(manager, session_id, reason, ended)
+    finally:
+        if manager is not None:
+            manager.release()
+
+
+_Ended = Callable[..., Look]
+
+
+def _of_outcome(outcome: RunOutcome, session: SessionContext | None, ended: _Ended) -> Look:
+    if outcome.state is SessionState.COMPLETED:
+        return ended(Ending.COMPLETED)
+    cause = None if outcome.cause is None else outcome.cause.value
+    if outcome.cause is StopCause.AGENT or (session is not None and _timed_out(session)):
+        return ended(Ending.MAY_PASS, outcome.reason, cause)
+    return ended(Ending.PAUSED, outcome.reason, cause)
+
+
+def _left_alone(session: SessionContext | None) -> str | None:
+    """Return why a paused session is not a worker's to go on with, or None."""
+    if session is None or session.state is not SessionState.PAUSED:
+        return None
+    for entry in reversed(session.history):
+        event = entry.event
+        if isinstance(event, SessionPaused):
+            woken = event.cause in _WOKEN_FROM or event.question_id or _timed_out(session)
+            return None if woken else event.reason or "it is paused"
+    return None
+
+
+def _timed_out(session: SessionContext) -> bool:
+    """Return whether a session is paused since a script went over its time limit once more."""
+    may_go_on = False
+    for entry in reversed(session.history):
+        event = entry.event
+        if isinstance(event, SessionPaused):
+            may_go_on = event.cause == StopCause.FAILED.value and not event.needs_retry
+        elif isinstance(event, PhaseEnded):
+            return may_go_on and event.trapped == _TIME_LIMIT
+    return False
+
+
+def _of_error(
+    manager: SessionManager | None, session_id: str, error: AgentForgeError, ended: _Ended
+) -> Look:
+    """Say how a run ended that an error ended, and pause the session where it won't pass."""
+    for kind, ending in _ENDINGS:
+        if isinstance(error, kind):
+            return ended(ending, error)
+    if error.retryable or manager is None:
+        return ended(Ending.UNAVAILABLE, error)
+    try:
+        session = manager.store.load(session_id)
+    except AgentForgeError as unreadable:
+        return ended(Ending.FAILED, unreadable)
+    if session is None or session.state.is_terminal:
+        return ended(Ending.ABSENT, error)
+    if session.state is SessionState.PAUSED and error.kind in _STAYS_PAUSED:
+        return ended(Ending.PAUSED, error, _CAUSES.get(error.kind))
+    return _failed(manager, session_id, str(error), ended)
+
+
+def _failed(manager: SessionManager | None, session_id: str, reason: str, ended: _Ended) -> Look:
+    try:
+        is_paused = manager is not None and pause(manager, session_id, reason)
+    except AgentForgeError as error:
+        return ended(Ending.UNAVAILABLE, f"{reason}; it could not be paused for it: {error}")
+    return ended(Ending.FAILED if is_paused else Ending.ABSENT, reason)
+
+
+def pause(manager: SessionManager, session_id: str, reason: str) -> bool:
+    """Pause a session for an error; return False where it is not there or has ended."""
+
+    def act() -> bool:
+        session = manager.load(session_id)
+        if session is None or session.state.is_terminal:
+            return False
+        if session.state is SessionState.ACTIVE:
+            manager.pause(reason, cause=StopCause.FAILED.value)
+        return True
+
+    return despite_conflicts(act, again=lambda: True, attempts=_PAUSES)

@@ -1,0 +1,37 @@
+"""How a session is handed to a fleet of workers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from attrs import field, frozen
+
+DEFAULT_QUEUE: Final = "default"
+MAX_QUEUE_CHARS: Final = 128
+MAX_PRIORITY: Final = 2**31 - 1
+
+
+def _queue(_instance: object, _attribute: object, value: str) -> None:
+    if not 1 <= len(value) <= MAX_QUEUE_CHARS or "\0" in value:
+        raise ValueError(f"queue: {value[:40]!r} has not 1 to {MAX_QUEUE_CHARS} characters")
+
+
+def _priority(_instance: object, _attribute: object, value: int) -> None:
+    if abs(value) > MAX_PRIORITY:
+        raise ValueError(f"priority: {value} is beyond {MAX_PRIORITY}")
+
+
+@frozen(kw_only=True)
+class Submission:
+    """How the fleet is to take a session.
+
+    Attributes:
+        queue: The workers that serve this queue.
+        priority: Before those of a lower one.
+        at: Not before this time; None: as soon as a worker is free.
+    """
+
+    queue: str = field(default=DEFAULT_QUEUE, validator=_queue)
+    priority: int = field(default=0, validator=_priority)
+    at: datetime | None = None
