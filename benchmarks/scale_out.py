@@ -79,16 +79,17 @@ with made as (
         (id, revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
         completed_at, total_budget, tokens_used, n_artifacts, n_history, size_bytes)
     select 'session_2026' || to_char(made_at, 'MMDD_HH24MISS_') || lpad(i::text, 6, '0'), 5,
-        case when i * 7919 %% 100 < 2 then 'active' when i * 7919 %% 100 < 10 then 'paused'
-            when i * 7919 %% 100 < 90 then 'completed' else 'aborted' end,
-        case when i * 104729 %% 1000 < 2 then 'rare' when i * 104729 %% 10 < 6 then 'tdflow'
-            when i * 104729 %% 10 < 9 then 'spec' else 'script' end,
+        case when a %% 100 < 2 then 'active' when a %% 100 < 10 then 'paused'
+            when a %% 100 < 90 then 'completed' else 'aborted' end,
+        case when b %% 1000 < 2 then 'rare' when b / 1000 %% 10 < 6 then 'tdflow'
+            when b / 1000 %% 10 < 9 then 'spec' else 'script' end,
         (array['red', 'green', 'review', 'plan'])[1 + i %% 4], 1, made_at,
         made_at + i * 31 %% 7200 * interval '1 second',
-        case when i * 7919 %% 100 >= 10
+        case when a %% 100 >= 10
             then made_at + i * 31 %% 7200 * interval '1 second' end,
         100000, i %% 90000, 0, %(entries)s, 4000
-    from (select i, timestamptz '2026-01-01 00:00:00+00' + i * interval '4 minutes' as made_at
+    from (select i, abs(hashint4(i)) as a, abs(hashint4(i + 1000000)) as b,
+            timestamptz '2026-01-01 00:00:00+00' + i * interval '4 minutes' as made_at
         from generate_series(1, %(sessions)s) i) every
     returning id),
 documents as (

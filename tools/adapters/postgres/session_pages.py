@@ -10,7 +10,7 @@ What is filtered decides the statement's text, so that the planner sees each kin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -25,13 +25,18 @@ from ...harness.session_head import SessionHead, SessionSummary, UnreadableSessi
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
 from ...harness.session_ports import SessionFilter
 from .database import Database
-from .session_rows import head_of, searched_text
+from .session_rows import searched_text
 
 COLUMNS: Final = (
     b"id, size_bytes, revision, state, workflow_type, current_phase, attempt_number, created_at, "
-    b"updated_at, completed_at, total_budget, tokens_used"
+    b"updated_at, completed_at, total_budget, tokens_used, "
+    b"(completed_at is not null) = (state in ('completed', 'aborted'))"
+    b" and created_at <= least(updated_at, completed_at)"
+    b" and attempt_number > 0 and total_budget > 0 and tokens_used >= 0"
 )
-_BY_CHANGE: Final = b" order by listed_at desc, updated_at desc, id desc limit %(rows)s"
+"""The columns of a head, and whether the domain's rules have nothing against them, names aside."""
+_BY_CHANGE: Final = b" order by listed_at desc, id desc limit %(rows)s"
+_BY_CHANGE_IF_ACTIVE: Final = b" order by listed_at desc, updated_at desc, id desc limit %(rows)s"
 _CONDITIONS: Final = {
     "workflow_type": b"workflow_type = %(workflow_type)s",
     "current_phase": b"current_phase = %(current_phase)s",
@@ -40,10 +45,12 @@ _CONDITIONS: Final = {
     b"listed_at > %(changed_since)s - interval '1 hour'",
     "goal": b"goal_words like %(goal)s",
 }
-_BEHIND: Final = (
+_BEHIND: Final = b"(listed_at, id) < (%(after_time)s::timestamptz, %(after_id)s)"
+_BEHIND_IF_ACTIVE: Final = (
     b"listed_at <= %(after_time)s and "
     b"(updated_at, id) < (%(after_time)s::timestamptz, %(after_id)s)"
 )
+_STATES: Final = {state.value: state for state in SessionState}
 _IN_STATE: Final = {state: f"state = '{state.value}'".encode() for state in SessionState}
 
 
@@ -71,14 +78,23 @@ def _statement(
         conditions += [] if state is None else [_IN_STATE[state]]
         conditions += [] if first else [b"id > %(after_id)s"]
         return _select(source, conditions) + b" order by id limit %(rows)s"
-    conditions += [] if first else [_BEHIND]
     if state is not None:
-        return _select(source, [_IN_STATE[state], *conditions]) + _BY_CHANGE
+        return _in_state(state, source, conditions, first)
     # An index has its entries in the order of a page within each state: each gives its first ones.
-    parts = (_select(source, [one, *conditions]) + _BY_CHANGE for one in _IN_STATE.values())
+    parts = (_in_state(one, source, conditions, first) for one in SessionState)
     every = b") union all (".join(parts)
     last = b" every order by updated_at desc, id desc limit %(rows)s"
     return b"select * from ((" + every + b"))" + last
+
+
+def _in_state(
+    state: SessionState, source: bytes, conditions: Sequence[bytes], first: bool
+) -> bytes:
+    """Return the part of a page that is in one state; only of active ones the time is rounded."""
+    active = state is SessionState.ACTIVE
+    behind = [] if first else [_BEHIND_IF_ACTIVE if active else _BEHIND]
+    order = _BY_CHANGE_IF_ACTIVE if active else _BY_CHANGE
+    return _select(source, [_IN_STATE[state], *conditions, *behind]) + order
 
 
 def _select(source: bytes, conditions: Sequence[bytes]) -> bytes:
@@ -108,13 +124,13 @@ def read_page(
     prepare = False if wanted.goal is not None else None
     with database.connection() as connection:
         rows = connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
-    found = [read_summary(row, database.name) for row in rows[:limit]]
-    last = found[-1] if len(rows) > limit else None
+    found = read_summaries(rows[:limit], database.name)
+    is_last = len(rows) <= limit
     return SessionPage(
-        sessions=tuple(one for one in found if isinstance(one, SessionSummary)),
-        after=None if last is None else _cursor(rows[limit - 1]),
-        more=0 if last is None else None,
-        unreadable=tuple(one for one in found if isinstance(one, UnreadableSession)),
+        sessions=tuple(one for one in found if type(one) is SessionSummary),
+        after=None if is_last else _cursor(rows[limit - 1]),
+        more=0 if is_last else None,
+        unreadable=tuple(one for one in found if type(one) is UnreadableSession),
     )
 
 
@@ -137,33 +153,27 @@ def filter_values(wanted: SessionFilter) -> dict[str, Any]:
     return values
 
 
-def read_summary(row: Sequence[Any], store: str) -> SessionSummary | UnreadableSession:
-    """Return what a listing shows of a session; `row` has the columns of `COLUMNS`."""
-    session_id, size, *rest = row
-    head = head_of(session_id, rest)
-    where = f"{store}/{session_id}"
-    if not _is_sound(head):
-        try:
-            session_of(head)
-        except InvalidSession as error:
-            fault = SessionCorrupted(path=where, faults=error.faults, session_id=session_id)
-            return UnreadableSession(session_id, Path(where), fault)
-    return SessionSummary(head, Path(where), size)
+def read_summaries(
+    rows: Iterable[Sequence[Any]], store: str
+) -> list[SessionSummary | UnreadableSession]:
+    """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
+    found: list[SessionSummary | UnreadableSession] = []
+    for session_id, size, revision, state, workflow, phase, *rest, sound in rows:
+        head = SessionHead(session_id, revision, _STATES[state], workflow, phase, *rest)
+        if sound and _is_sound_name(workflow) and _is_sound_name(phase):
+            found.append(SessionSummary(head, f"{store}/{session_id}", size))
+        else:
+            found.append(_judged(head, f"{store}/{session_id}", size))
+    return found
 
 
-def _is_sound(head: SessionHead) -> bool:
-    """Return whether the rules of the domain have nothing against a head; else they have words."""
-    ended = head.completed_at
-    return (
-        (ended is not None) is head.state.is_terminal
-        and head.created_at <= head.updated_at
-        and (ended is None or head.created_at <= ended)
-        and head.attempt_number >= 1
-        and head.total_budget >= 1
-        and head.tokens_used >= 0
-        and _is_sound_name(head.workflow_type)
-        and _is_sound_name(head.current_phase)
-    )
+def _judged(head: SessionHead, where: str, size: int) -> SessionSummary | UnreadableSession:
+    try:
+        session_of(head)
+    except InvalidSession as error:
+        fault = SessionCorrupted(path=where, faults=error.faults, session_id=head.session_id)
+        return UnreadableSession(head.session_id, Path(where), fault)
+    return SessionSummary(head, where, size)
 
 
 @lru_cache(maxsize=1024)
