@@ -337,8 +337,8 @@ def pages(ground: Ground) -> list[Row]:
 
 def _show_plans(connection: psycopg.Connection[Any], filters: tuple[SessionFilter, ...]) -> None:
     for wanted in filters:
-        statement = page_statement(wanted, SessionOrder.LAST_CHANGED, first=True)
-        values = {"workflow_type": wanted.workflow_type, "rows": PAGE + 1}
+        statement = page_statement(wanted, SessionOrder.LAST_CHANGED, limit=PAGE + 1, first=True)
+        values = {"workflow_type": wanted.workflow_type}
         state = "" if wanted.state is None else wanted.state.value
         for name, text, given in (
             ("a page", statement, values),

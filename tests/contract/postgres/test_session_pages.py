@@ -43,8 +43,8 @@ def full(database: Database) -> Database:
 
 def plan(database: Database, wanted: SessionFilter, **values: object) -> str:
     """Return how PostgreSQL reads a page once there are too many sessions to look at each."""
-    statement = page_statement(wanted, BY_CHANGE, first=not values)
-    given = {"workflow_type": "tdflow", "rows": 11, **values}
+    statement = page_statement(wanted, BY_CHANGE, limit=11, first=not values)
+    given = {"workflow_type": "tdflow", **values}
     with database.transaction() as connection:
         connection.execute("set local enable_bitmapscan = off")
         return "\n".join(row[0] for row in connection.execute(b"explain " + statement, given))
@@ -70,13 +70,11 @@ def test_an_index_has_the_sessions_of_a_page_in_their_order(full: Database) -> N
 
 
 def test_a_goal_is_found_by_an_index_of_its_trigrams(full: Database) -> None:
-    statement = page_statement(SessionFilter(goal="a1b2c3"), SessionOrder.ID, first=True)
+    statement = page_statement(SessionFilter(goal="a1b2c3"), SessionOrder.ID, limit=11, first=True)
     with full.transaction() as connection:
         for other in ("seqscan", "indexscan"):  # of so few, it would look at each
             connection.execute(f"set local enable_{other} = off".encode())
-        rows = connection.execute(
-            b"explain " + statement, {"goal": like_pattern("a1b2c3"), "rows": 11}
-        )
+        rows = connection.execute(b"explain " + statement, {"goal": like_pattern("a1b2c3")})
         lines = "\n".join(row[0] for row in rows)
     assert "session_documents_by_goal" in lines
 
