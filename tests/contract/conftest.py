@@ -30,7 +30,14 @@ def migrated(server: PostgresServer) -> str:
 
 @pytest.fixture
 def database(server: PostgresServer, migrated: str) -> Iterator[Database]:
-    """A store of the test's own."""
+    """A store of the test's own rows; who changes its tables or settings takes `fresh`."""
+    with server.lent(migrated) as url, Database(url) as database:
+        yield database
+
+
+@pytest.fixture
+def fresh(server: PostgresServer, migrated: str) -> Iterator[Database]:
+    """A store whose tables and settings the test may change."""
     name = server.new_database(migrated)
     with Database(server.url_of(name)) as database:
         yield database

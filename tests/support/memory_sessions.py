@@ -25,10 +25,13 @@ from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
     SessionCorrupted,
+    SessionCursor,
     SessionFilter,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
+    SessionOrder,
+    SessionPage,
     SessionState,
     SessionSummary,
     SessionTooLarge,
@@ -42,7 +45,8 @@ from agentforge_sessions.harness.session_layout import (
     SESSION_FILE,
     WORKSPACE,
 )
-from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents
+from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents, require_saved
+from agentforge_sessions.harness.session_page import page_of
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
@@ -106,6 +110,9 @@ class MemorySessions:
     def where_is(self, session_id: str, name: str | None = None) -> str:
         return f"{WHERE}/{validate_session_id(session_id)}" + (f"/{name}" if name else "")
 
+    def reference(self, session_id: str) -> str:
+        return validate_session_id(session_id)
+
     def save(
         self,
         session: SessionContext,
@@ -128,6 +135,22 @@ class MemorySessions:
             else:
                 self.shelf.documents[session_id] = data
         session.revision = revision
+
+    def adopt(
+        self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
+    ) -> None:
+        require_saved(session)
+        session_id = session.session_id
+        data = b"".join(SessionEncoder().encode(session, revision=session.revision))
+        if len(data) > self._max_bytes:
+            raise SessionTooLarge(
+                session_id,
+                path=self.where_is(session_id),
+                size_bytes=len(data),
+                max_bytes=self._max_bytes,
+            )
+        with self.shelf.lock:
+            self._create(session_id, data, kept_documents(None, documents))
 
     def _create(
         self,
@@ -208,6 +231,14 @@ class MemorySessions:
             names = [n for n in RUN_LOCKS if n in self.shelf.attachments.get(session_id, {})]
             return bool(names) and (session_id, names[0]) not in self.shelf.held
 
+    def is_led(self, session_id: str) -> bool:
+        validate_session_id(session_id)
+        with self.shelf.lock:
+            return any(held == session_id for held, _ in self.shelf.held)
+
+    def close(self) -> None:
+        return
+
     def change_mark(self, session_id: str) -> Hashable | None:
         return self.read_document(session_id)
 
@@ -250,9 +281,22 @@ class MemorySessions:
             except SessionCorrupted as error:
                 yield UnreadableSession(session_id, place, error)
                 continue
-            if session is not None and (wanted is None or wanted.fits(SessionHead.of(session))):
+            if session is not None and (
+                wanted is None
+                or (wanted.fits(SessionHead.of(session)) and wanted.fits_goal(session.goal))
+            ):
                 size = len(self.shelf.documents[session_id])
-                yield SessionSummary(SessionHead.of(session), place, size)
+                yield SessionSummary(SessionHead.of(session), str(place), size)
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
 
     def resolve(self, shortened: str) -> str:
         if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:

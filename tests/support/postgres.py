@@ -18,6 +18,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
+from agentforge_sessions.adapters.postgres.schema import migrations
+
 _numbers = itertools.count(1)
 
 
@@ -31,6 +33,7 @@ class PostgresServer:
     def __init__(self, url: str) -> None:
         self.url = url
         self._name = f"test_{os.getpid()}"
+        self._clean: dict[str, list[str]] = {}
 
     def url_of(self, name: str) -> str:
         """Return the address of one of its databases."""
@@ -46,6 +49,26 @@ class PostgresServer:
         """Remove a database, whoever is connected."""
         self.run(f'drop database "{name}" with (force)')
 
+    @contextmanager
+    def lent(self, template: str) -> Iterator[str]:
+        """Give the address of a database that holds what another one does, to rows of its own.
+
+        It is emptied and given out again: who changes its tables or settings makes a new one.
+        """
+        clean = self._clean.setdefault(template, [])
+        name = clean.pop() if clean else self.new_database(template)
+        try:
+            yield self.url_of(name)
+        finally:
+            try:
+                emptied = _empty(self.url_of(name))
+            except psycopg.Error:  # what a failed test holds
+                emptied = False
+            if emptied:
+                clean.append(name)
+            else:
+                self.drop(name)
+
     def end_connections(self, url: str) -> None:
         """End all connections to one of its databases."""
         self.run(
@@ -59,9 +82,29 @@ class PostgresServer:
             connection.execute(statement.encode())
 
 
+def _empty(url: str) -> bool:
+    """Delete all rows but those that say what was migrated; False where a test changed that."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("set lock_timeout = '2s'")
+        connection.execute("set session_replication_role = replica")  # in any order, untold
+        found = connection.execute(
+            "select quote_ident(relname) from pg_class where relkind = 'r' and relnamespace = "
+            "'agentforge'::regnamespace and relname not in ('migrations', 'queue_migrations')"
+        )
+        statements = [f"delete from agentforge.{name}" for (name,) in found]
+        connection.execute("; ".join(statements).encode())
+        known = connection.execute("select max(number) from agentforge.migrations").fetchone()
+        return known == (len(migrations()),)
+
+
 @contextmanager
-def postgres_server(run_id: str) -> Iterator[PostgresServer]:
-    """Start a server, or join the one that another process of this test run has started."""
+def postgres_server(run_id: str, *, durable: bool = False) -> Iterator[PostgresServer]:
+    """Start a server, or join the one that another process of this test run has started.
+
+    Args:
+        run_id: What all processes have in common that share it.
+        durable: Whether it waits for the disk, as in production.
+    """
     # Below the system's folder: the server's own user has to get there, and a socket's path is
     # short.
     place = Path(tempfile.gettempdir()) / f"agentforge-pg-{run_id[:12]}"
@@ -81,8 +124,9 @@ def postgres_server(run_id: str) -> Iterator[PostgresServer]:
             os.environ["XDG_RUNTIME_DIR"] = former
     with get_server(place / "data", cleanup_mode="delete") as server:
         running = PostgresServer(server.get_uri())
-        running.run("alter system set fsync = off")
-        running.run("select pg_reload_conf()")
+        if not durable:
+            running.run("alter system set fsync = off")
+            running.run("select pg_reload_conf()")
         yield running
     if not (place / "data").exists():
         shutil.rmtree(place, ignore_errors=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..identifiers import completions
 from .errors import AmbiguousSessionId, SessionNotFound
-from .session_checks import InvalidSessionId
+from .session_checks import InvalidSession, InvalidSessionId
 from .session_layout import SESSION_FILE, SNAPSHOTS, WORKSPACE
+
+if TYPE_CHECKING:
+    from .session_domain import SessionContext
 
 # Not compiled here: `re` keeps what it compiled, and most processes need none of them.
 ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
@@ -34,6 +37,20 @@ def kept_documents(
             if not re.fullmatch(names, name) or name.split("/")[0] in _TAKEN:
                 raise ValueError(f"{name!r} can't be the name of an attachment")
     return {**(attachments or {}), **(inherited or {})}
+
+
+def require_saved(session: SessionContext) -> None:
+    """Refuse a session that no store can have.
+
+    Raises:
+        InvalidSession: It breaks the rules of the domain.
+        ValueError: It was never saved.
+    """
+    faults = session.faults()
+    if faults:
+        raise InvalidSession(faults)
+    if session.revision < 1:
+        raise ValueError(f"{session.session_id} was never saved, and has no revision to keep")
 
 
 def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) -> str:

@@ -65,7 +65,7 @@ from .session_layout import (
     SESSION_FILE,
     WORKSPACE,
 )
-from .session_names import kept_documents
+from .session_names import kept_documents, require_saved
 from .session_reader import (
     SessionReader,
 )
@@ -179,14 +179,7 @@ class SessionStore(SessionReader):
         with writer.lock:
             revision = session.revision + 1
             pieces = writer.encoder.encode(session, revision=revision)
-            size = sum(map(len, pieces))
-            if size > self._max_file_bytes:
-                raise SessionTooLarge(
-                    session.session_id,
-                    path=path,
-                    size_bytes=size,
-                    max_bytes=self._max_file_bytes,
-                )
+            self._bounded(session, path, pieces)
             try:
                 if session.revision == 0:
                     files = kept_documents(attachments, inherited)
@@ -200,6 +193,33 @@ class SessionStore(SessionReader):
             session.revision = revision
             writer.written(pieces[0], session)
         return path
+
+    @raising_harness_errors
+    def adopt(
+        self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
+    ) -> Path:
+        """Create a session as another store has it; see `SessionRepository`.
+
+        Returns:
+            Where its file is.
+        """
+        require_saved(session)
+        path = self.session_path(session.session_id)
+        pieces = self._bounded(
+            session, path, SessionEncoder().encode(session, revision=session.revision)
+        )
+        self._create(session, pieces, kept_documents(None, documents), path)
+        return path
+
+    def _bounded(
+        self, session: SessionContext, path: Path, pieces: list[bytes | bytearray]
+    ) -> list[bytes | bytearray]:
+        size = sum(map(len, pieces))
+        if size > self._max_file_bytes:
+            raise SessionTooLarge(
+                session.session_id, path=path, size_bytes=size, max_bytes=self._max_file_bytes
+            )
+        return pieces
 
     def _replace(
         self,

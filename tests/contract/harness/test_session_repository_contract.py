@@ -42,7 +42,7 @@ from agentforge_sessions.harness import (
     SessionTooLarge,
     UnreadableSession,
 )
-from agentforge_sessions.harness.session_codec import decode_session
+from agentforge_sessions.harness.session_codec import decode_session, encode_session
 from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
 from agentforge_sessions.workflows import WorkflowRunner
@@ -126,6 +126,18 @@ def kept(request: pytest.FixtureRequest, base: Path) -> Kept:
         return PostgresStore(database, base, max_bytes=LIMIT)
 
     return Kept(make(), make, spoil, as_text=False)
+
+
+def test_a_reference_names_a_session_to_who_has_not_this_repository(kept: Kept) -> None:
+    kept.put(S)
+    reference = Path(kept.sessions.reference(S))
+    assert reference.name == S
+    assert reference.is_absolute() or str(reference) == S
+    if reference.is_absolute():
+        assert SessionManager(reference.parent).store.exists(reference.name)
+    assert kept.again().reference(S) == str(reference)
+    with pytest.raises(InvalidSessionId):
+        kept.sessions.reference("../x")
 
 
 @contextmanager
@@ -357,6 +369,81 @@ def test_of_eight_racing_creators_one_is_the_first(kept: Kept) -> None:
     assert (len(won), len(lost)) == (1, 7)
     assert kept.get().goal == f"{won[0]}"
     assert kept.sessions.read_attachment(S, "who") == f"{won[0]}".encode()
+
+
+# ---------------------------------------------------------------------------- from another store
+
+
+def elsewhere(revision: int = 7) -> SessionContext:
+    """A session that another store has at a revision."""
+    session = SessionContext.create("tdflow", "red", session_id=S, goal="all of it", now=START)
+    session.add_history("noted", details="much", now=START)
+    session.add_artifact("src/a.py", "created", now=START)
+    session.revision = revision
+    return session
+
+
+BESIDE: Final = {"plan.yaml": b"plan", "steps/1.json": b"{}", "steps/2.json": b"\0\xff"}
+
+
+def test_a_session_of_another_store_is_adopted_as_it_is_there(kept: Kept) -> None:
+    session = elsewhere()
+    kept.sessions.adopt(session, documents=BESIDE)
+    again = kept.again()
+    assert again.load(S) == session == elsewhere()
+    assert again.read_document(S) == encode_session(session)
+    assert again.read_attachments(S) == BESIDE
+    assert again.read_attachment(S, "plan.yaml") == b"plan"
+    assert again.step_names(S) == ["1.json", "2.json"]
+    assert again.read_step(S, "2.json") == b"\0\xff"
+
+
+def test_a_session_that_has_ended_is_adopted_too(kept: Kept) -> None:
+    session = elsewhere()
+    session.apply("complete", now=START)
+    kept.sessions.adopt(session)
+    assert kept.get() == session
+
+
+def test_an_adopted_session_goes_on_from_its_revision(kept: Kept) -> None:
+    kept.sessions.adopt(elsewhere())
+    session = kept.get()
+    session.add_history("noted", details="more")
+    kept.sessions.save(session)
+    assert session.revision == 8
+    assert kept.get() == session
+
+
+def test_an_id_that_is_taken_is_not_adopted(kept: Kept) -> None:
+    kept.put(S)
+    before = kept.get()
+    with pytest.raises(SessionIdTaken):
+        kept.sessions.adopt(elsewhere(), documents=BESIDE)
+    assert kept.get() == before
+    assert kept.sessions.read_attachments(S) == {}
+
+
+def test_what_no_store_can_have_is_not_adopted(kept: Kept) -> None:
+    with pytest.raises(ValueError, match="never saved"):
+        kept.sessions.adopt(elsewhere(revision=0))
+    with pytest.raises(ValueError, match="attachment"):
+        kept.sessions.adopt(elsewhere(), documents={"workspace/x": b""})
+    broken = elsewhere()
+    broken.attempt_number = -1
+    with pytest.raises(InvalidSession):
+        kept.sessions.adopt(broken)
+    large = elsewhere()
+    large.add_history("noted", details="x" * LIMIT)
+    with pytest.raises(SessionTooLarge):
+        kept.sessions.adopt(large)
+    assert kept.again().list_sessions() == []
+
+
+def test_a_store_that_was_closed_opens_again(kept: Kept) -> None:
+    kept.put(S)
+    kept.sessions.close()
+    kept.sessions.close()
+    assert kept.sessions.exists(S)
 
 
 # ------------------------------------------------------------------------------- what can't be read
@@ -667,6 +754,7 @@ CALLS: Final[dict[str, Callable[[LocalSessions, str], object]]] = {
     "delete": lambda sessions, given: sessions.delete(given),
     "exists": lambda sessions, given: sessions.exists(given),
     "is_interrupted": lambda sessions, given: sessions.is_interrupted(given, SessionState.ACTIVE),
+    "is_led": lambda sessions, given: sessions.is_led(given),
     "load": lambda sessions, given: sessions.load(given),
     "read_attachment": lambda sessions, given: sessions.read_attachment(given, "plan.yaml"),
     "read_attachments": lambda sessions, given: sessions.read_attachments(given),
@@ -730,10 +818,12 @@ def test_a_run_is_led_by_one_worker_and_interrupted_without(kept: Kept) -> None:
     kept.put(S, attachments={RUN_LOCKS[0]: b"steps"})
     with running(kept):
         assert kept.sessions.is_interrupted(S, SessionState.ACTIVE) is False
+        assert kept.sessions.is_led(S) is True
         with pytest.raises(LockTimeout):
             kept.sessions.run_lock(S, RUN_LOCKS[0], timeout_s=0.0).acquire()
     assert kept.sessions.is_interrupted(S, SessionState.ACTIVE) is True
     assert kept.sessions.is_interrupted(S, SessionState.PAUSED) is False
+    assert kept.sessions.is_led(S) is False
     with running(kept):
         pass
 
@@ -741,6 +831,7 @@ def test_a_run_is_led_by_one_worker_and_interrupted_without(kept: Kept) -> None:
 def test_what_no_runner_leads_is_not_interrupted_and_has_nothing_to_lock(kept: Kept) -> None:
     kept.put(S)
     assert kept.sessions.is_interrupted(S, SessionState.ACTIVE) is False
+    assert kept.sessions.is_led(S) is False
     for missing in (S, OTHER):
         with pytest.raises(FileNotFoundError):
             kept.sessions.run_lock(missing, RUN_LOCKS[0], timeout_s=0.0).acquire()

@@ -22,7 +22,7 @@ def test_migrations_are_numbered_from_one_without_a_gap() -> None:
 
 
 def test_an_empty_database_is_refused_with_what_to_do(empty: Database) -> None:
-    with pytest.raises(StoreNotMigrated, match="agentforge store migrate") as refused:
+    with pytest.raises(StoreNotMigrated, match=r"agentforge --store .* store migrate") as refused:
         require_migrated(empty)
     assert (refused.value.found, refused.value.needed) == (0, len(migrations()))
 
@@ -53,11 +53,11 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty: Database) -> None:
         assert connection.execute("select to_regclass('agentforge.sessions')").fetchone() == (None,)
 
 
-def test_what_a_newer_program_migrated_is_refused_and_not_touched(database: Database) -> None:
-    with database.connection() as connection:
+def test_what_a_newer_program_migrated_is_refused_and_not_touched(fresh: Database) -> None:
+    with fresh.connection() as connection:
         connection.execute("insert into agentforge.migrations (number, name) values (999, 'new')")
     for attempt in (require_migrated, migrate):
         with pytest.raises(StoreTooNew) as refused:
-            attempt(database)
+            attempt(fresh)
         assert (refused.value.found, refused.value.known) == (999, len(migrations()))
-    assert ran(database)[-1] == (999, "new")
+    assert ran(fresh)[-1] == (999, "new")

@@ -37,13 +37,17 @@ HERE = Path("x")
 # Where an error of a class ends, unless the error says otherwise: programs rely on these numbers.
 CODES = {
     1: {
+        "adapters.postgres.errors.StoreExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
         "repository.apply_errors.CommitRefused",
+        "adapters.object_store.errors.ObjectStoreExtraMissing",
     },
     2: {
+        "adapters.postgres.errors.InvalidStoreAddress",
+        "adapters.postgres.errors.StorePooled",
         "entrypoints.mcp_server.errors.UnknownToolSet",
         "entrypoints.cli.errors.ConfirmationNeeded",
         "entrypoints.mcp_server.errors.NotLoopback",
@@ -72,6 +76,7 @@ CODES = {
         "workflows.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.specification.UnknownComponent",
+        "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
         "entrypoints.mcp_server.resources.ArtifactNotFound",
@@ -89,6 +94,7 @@ CODES = {
         "repository.snapshot_repository.NoSnapshots",
         "repository.snapshots.SnapshotMissing",
         "repository.apply_errors.NoUnfinishedApply",
+        "adapters.object_store.errors.ObjectMissing",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -103,6 +109,8 @@ CODES = {
         "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
+        "harness.session_copy.SessionDiffers",
+        "harness.session_copy.SessionLed",
         "prune.errors.PruneBusy",
         "prune.errors.SessionInTheWay",
         "questions.disk_errors.SessionBusy",
@@ -111,9 +119,12 @@ CODES = {
         "repository.apply_errors.ApplyConflict",
         "repository.apply_errors.CheckoutBusy",
         "repository.apply_errors.CheckoutChanged",
+        "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
         "adapters.postgres.errors.NotSubmitted",
+        "adapters.postgres.errors.StoreNotMigrated",
+        "adapters.postgres.errors.StoreTooNew",
         "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "entrypoints.mcp_server.errors.OutsideProject",
@@ -159,6 +170,7 @@ CODES = {
         "repository.apply_errors.NoIdentity",
         "repository.apply_errors.BranchRefused",
         "repository.result_merge.ObjectsMissing",
+        "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "harness.disk_errors.SessionUnreadable",
@@ -174,6 +186,11 @@ CODES = {
     },
     8: {
         "adapters.fleet.errors.FleetStopped",
+        "adapters.postgres.errors.StoreError",
+        "adapters.postgres.errors.StoreForbidden",
+        "adapters.postgres.errors.StoreFull",
+        "adapters.postgres.errors.StoreRefused",
+        "adapters.postgres.errors.StoreUnavailable",
         "durable.errors.DurableError",
         "durable.errors.LockTimeout",
         "durable.errors.ReadError",
@@ -192,6 +209,10 @@ CODES = {
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
         "repository.apply_errors.ApplyFailed",
+        "adapters.object_store.errors.ObjectDamaged",
+        "adapters.object_store.errors.ObjectStoreError",
+        "adapters.object_store.errors.ObjectStoreRefused",
+        "adapters.object_store.errors.ObjectStoreUnavailable",
     },
     9: {
         "jail.errors.JailError",

@@ -8,23 +8,39 @@ that a restarted server ended is replaced unseen. What is not understood as an e
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
+from psycopg.adapt import AdaptersMap, Loader
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from .errors import InvalidStoreAddress, StoreError, StoreFull, StoreRefused, StoreUnavailable
+from .address import require_address, without_password
+from .errors import (
+    InvalidStoreAddress,
+    StoreError,
+    StoreForbidden,
+    StoreFull,
+    StorePooled,
+    StoreRefused,
+    StoreUnavailable,
+)
 
 if TYPE_CHECKING:
     from typing import LiteralString
 
-SCHEMES: Final = ("postgresql", "postgres")
+    from psycopg.abc import Buffer
+
 DEFAULT_CONNECTIONS: Final = 4
 CONNECT_SECONDS: Final = 10.0
 
@@ -32,37 +48,96 @@ _RESTED_SECONDS: Final = 2.0
 """A connection that was not used for so long is looked at before it is given out."""
 _GONE: Final = ("08", "53", "57P")
 """PostgreSQL's codes: a connection's end, too few resources, an operator's intervention."""
+_FORBIDDEN: Final = "42501"
+"""The code of a missing right."""
+_REFUSAL: Final = re.compile(r"FATAL: +(.*(?:authentication|password|does not exist|denied|hba).*)")
+"""Why a server refused a connection for good; it says so without a code."""
 _FULL: Final = ("53100", "53400", "54")
 """Disk full, a configured limit, a program limit."""
 
 Connection = psycopg.Connection[TupleRow]
 
+logging.getLogger("psycopg").addHandler(logging.NullHandler())  # a library writes to no terminal
+_of_parents: Final[list[object]] = []
+"""The pools of the processes that this one is a fork of: to close one would close theirs."""
 
-def without_password(url: str) -> str:
-    """Return a store's address as it may stand in messages, logs and records."""
-    try:
-        parts = urlsplit(url)
-        user = f"{parts.username}@" if parts.username else ""
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return f"{url.partition(':')[0]}://…"
-    # The query may hold a password, too; of it, where the server's socket is, is worth showing.
-    host = parts.hostname or parse_qs(parts.query).get("host", [""])[0]
-    return urlunsplit((parts.scheme, f"{user}{quote(host, safe='')}{port}", parts.path, "", ""))
+
+class _UtcLoader(Loader):
+    """Reads a time as UTC, whatever time zone the connection has: a pooler refuses to be told."""
+
+    def load(self, data: Buffer) -> datetime:
+        return datetime.fromisoformat(bytes(data).decode()).astimezone(UTC)
+
+
+class _OwnTypes:
+    """What values are read as, on our connections alone."""
+
+    connection = None
+
+    def __init__(self) -> None:
+        self.adapters = AdaptersMap(psycopg.adapters)
+        self.adapters.register_loader("timestamptz", _UtcLoader)
+
+
+_TYPES: Final = _OwnTypes()
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Return whether a pooler stands between this side and the server.
+
+    The server says the number of its process when a connection begins. A pooler, which has many
+    behind one, says a number of its own.
+    """
+    row = connection.execute("select pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid
+
+
+class _Lease:
+    """A pooled connection for a block; what the block raises comes out as an error of the store.
+
+    A class, and not a generator over the pool's own: every save goes through it, and each of the
+    three context managers that it stands for took as long as the encoding of the save.
+    """
+
+    __slots__ = ("_connection", "_database", "_pool")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        try:
+            self._pool, self._connection = self._database._lease()
+        except psycopg.Error as error:
+            raise self._database._in_own_words(error) from error
+        return self._connection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The pool rolls back what a block left open, and replaces a connection that has ended.
+        self._pool.putconn(self._connection)
+        if isinstance(error, psycopg.Error):
+            raise self._database._in_own_words(error) from error
 
 
 class Database:
     """A database, by a bounded number of connections.
 
     Guarantees: what a `transaction` did is committed when its block ends without an error, and
-    undone when it raises. Errors of the server and the network are `StoreError`s.
+    undone when it raises. Errors of the server and the network are `StoreError`s. Behind a pooler
+    that gives each transaction another connection (PgBouncer in transaction mode) it works as
+    without one: statements are then not prepared by name. A process that was forked opens
+    connections of its own. Instances may be shared between threads.
 
     Args:
         url: `postgresql://user:password@host:port/database`, or any other form of libpq's.
+        direct: The server itself, where `url` is a pooler: for what lasts longer than a
+            transaction, as locks and notifications do. `url` if None.
         connections: The most at once, 1 or more.
         connect_s: How long one is waited for, in seconds.
-        prepared: Whether statements are prepared by name; not behind a pooler that gives each
-            transaction another connection.
         ready: Called once, before the first connection is given out: what it raises, the caller
             gets, and the next one calls it again.
         monotonic: The time, in seconds.
@@ -75,39 +150,61 @@ class Database:
         self,
         url: str,
         *,
+        direct: str | None = None,
         connections: int = DEFAULT_CONNECTIONS,
         connect_s: float = CONNECT_SECONDS,
-        prepared: bool = True,
         ready: Callable[[Database], object] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.url = url
+        self.direct = url if direct is None else direct
         self.name = without_password(url)
-        try:
-            psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise InvalidStoreAddress(store=self.name, reason="it can't be read") from error
+        for address in (url, self.direct):
+            require_address(address)
+            try:
+                psycopg.conninfo.conninfo_to_dict(address)
+            except psycopg.ProgrammingError as error:
+                raise InvalidStoreAddress(
+                    store=without_password(address), reason="it can't be read"
+                ) from error
+        self._connections = connections
+        self._connect_s = connect_s
         self._options: dict[str, Any] = {
             "autocommit": True,  # a single statement needs no trip for its transaction
             "connect_timeout": max(2, int(connect_s)),
-            "options": "-c timezone=UTC",
             "application_name": "agentforge",
-            "prepare_threshold": 5 if prepared else None,
+            "context": _TYPES,
         }
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
-            url,
-            min_size=0,
-            max_size=connections,
-            timeout=connect_s,
-            kwargs=self._options,
-            check=self._check,
-            open=False,
-            name="agentforge",
-        )
-        self._opened = False
+        self._is_direct = direct is not None
+        self._pooled: bool | None = None
+        self._pool: ConnectionPool[Connection] | None = None
+        self._process = os.getpid()
+        self._mutex = Lock()
         self._ready = ready
         self._monotonic = monotonic
         self._seen: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+
+    def _opened(self) -> ConnectionPool[Connection]:
+        """Return this process's pool; the first connection of all says at once what is wrong."""
+        if self._process != os.getpid():
+            _of_parents.append(self._pool)
+            self._pool, self._process, self._mutex = None, os.getpid(), Lock()
+        with self._mutex:
+            if self._pool is None:
+                if self._pooled is None:
+                    with self._connect(self.url) as first:
+                        self._pooled = is_pooled(first)
+                self._pool = ConnectionPool(
+                    self.url,
+                    min_size=0,
+                    max_size=self._connections,
+                    timeout=self._connect_s,
+                    kwargs={**self._options, "prepare_threshold": None if self._pooled else 5},
+                    check=self._check,
+                    open=True,
+                    name="agentforge",
+                )
+            return self._pool
 
     def _check(self, connection: Connection) -> None:
         """Replace a connection that the server has ended; asked of one that rested a while."""
@@ -128,15 +225,15 @@ class Database:
         with self.connection() as connection, connection.transaction():
             yield connection
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> AbstractContextManager[Connection]:
         """Give a connection on which each statement is a transaction of its own.
 
         Raises: as `transaction`.
         """
-        if not self._opened:
-            self._pool.open()
-            self._opened = True
+        return _Lease(self)
+
+    def _lease(self) -> tuple[ConnectionPool[Connection], Connection]:
+        pool = self._opened()
         if self._ready is not None:
             ready, self._ready = self._ready, None
             try:
@@ -144,38 +241,82 @@ class Database:
             except BaseException:
                 self._ready = ready
                 raise
-        with self.errors(), self._pool.connection() as connection:
-            yield connection
+        return pool, pool.getconn()
 
     def connect(self) -> Connection:
-        """Open a connection of its own, in autocommit, which the caller closes.
+        """Open a connection of its own to the server itself, in autocommit; the caller closes it.
 
         Raises:
             StoreUnavailable: The server does not answer.
+            StorePooled: The address is a pooler, and the server's own is not known.
         """
+        connection = self._connect(self.direct)
+        try:
+            if not self._is_direct:
+                self._require_no_pooler(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _require_no_pooler(self, connection: Connection) -> None:
+        if self._pooled is None:
+            with self.errors():
+                self._pooled = is_pooled(connection)
+        if self._pooled:
+            raise StorePooled(store=self.name)
+
+    def _connect(self, url: str) -> Connection:
         with self.errors():
-            return psycopg.connect(self.url, **self._options)
+            return psycopg.connect(url, prepare_threshold=None, **self._options)
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
         """Raise what the server and the network say as errors of the store."""
         try:
             yield
-        except (PoolTimeout, PoolClosed) as error:
-            raise StoreUnavailable(store=self.name, reason=str(error)) from error
         except psycopg.Error as error:
-            raise self._own_error(error) from error
+            raise self._in_own_words(error) from error
+
+    def _in_own_words(self, error: psycopg.Error) -> StoreError | psycopg.Error:
+        if isinstance(error, PoolTimeout):
+            found: StoreError | psycopg.Error = StoreUnavailable(
+                store=self.name, reason=self._why_none(error)
+            )
+        elif isinstance(error, PoolClosed):
+            found = StoreUnavailable(store=self.name, reason=str(error))
+        else:
+            found = self._own_error(error)
+        if isinstance(found, StoreUnavailable):
+            # What ended one has mostly ended all: each is looked at before it is used again.
+            self._seen.clear()
+        return found
+
+    def _why_none(self, timeout: PoolTimeout) -> str:
+        """Return why there is no connection: the pool itself says only that time is up."""
+        try:
+            psycopg.connect(self.url, **{**self._options, "connect_timeout": 2}).close()
+        except psycopg.Error as error:
+            return str(error).strip()
+        return str(timeout)
 
     def _own_error(self, error: psycopg.Error) -> StoreError | psycopg.Error:
         code = error.sqlstate
-        reason = (error.diag.message_primary or str(error)).strip() or type(error).__name__
-        if code is not None and code.startswith(_FULL):
-            return StoreFull(store=self.name, sqlstate=code, reason=reason)
-        if isinstance(error, psycopg.OperationalError) and (code is None or code.startswith(_GONE)):
-            return StoreUnavailable(store=self.name, reason=reason)
-        if isinstance(error, psycopg.ProgrammingError) and code is None:
+        reason = " ".join((error.diag.message_primary or str(error)).split())
+        reason = reason or type(error).__name__
+        if code is None and isinstance(error, psycopg.ProgrammingError):
             return error
-        return StoreRefused(store=self.name, sqlstate=code, reason=reason)
+        kind: type[StoreRefused] = StoreRefused
+        if isinstance(error, psycopg.OperationalError) and (code or "08").startswith(_GONE):
+            refusal = _REFUSAL.search(reason)
+            if refusal is None and not (code or "").startswith(_FULL):
+                return StoreUnavailable(store=self.name, reason=reason)
+            kind, reason = StoreForbidden, reason if refusal is None else refusal[1]
+        if code == _FORBIDDEN:
+            kind = StoreForbidden
+        elif code is not None and code.startswith(_FULL):
+            kind = StoreFull
+        return kind(store=self.name, sqlstate=code, reason=reason)
 
     def one(self, statement: LiteralString, values: Any = ()) -> TupleRow | None:
         """Run one statement in a transaction of its own, and return its first row."""
@@ -194,6 +335,13 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; those in use are closed when they come back."""
-        if self._opened:
-            self._pool.close()
+        """Close the connections; those in use are closed when they come back.
+
+        Whoever uses it again opens others.
+        """
+        if self._process != os.getpid():
+            return
+        with self._mutex:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()

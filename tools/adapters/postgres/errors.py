@@ -69,6 +69,23 @@ class StoreUnavailable(StoreError):
         self.reason = reason
 
 
+class StorePooled(StoreError):
+    """A pooler stands before the database, and what is asked for lasts longer than a transaction.
+
+    A lock would be let go of, and a notification be lost, without a word.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, *, store: str) -> None:
+        super().__init__(
+            f"{store} is a connection pooler, and the locks of runs need the server itself. Name "
+            "its address in AGENTFORGE_STORE_DIRECT, or as `direct` in [store] of the "
+            "configuration (a pooler in session mode may be named there, too); nothing was begun.",
+            store=store,
+        )
+
+
 class StoreRefused(StoreError):
     """The database refused a statement; nothing of it was done.
 
@@ -84,6 +101,17 @@ class StoreRefused(StoreError):
         )
         self.sqlstate = sqlstate
         self.reason = reason
+
+
+class StoreForbidden(StoreRefused):
+    """The role that the address names may not do that; nothing was done."""
+
+    def __init__(self, *, store: str, sqlstate: str | None, reason: str) -> None:
+        super().__init__(store=store, sqlstate=sqlstate, reason=reason)
+        self.args = (
+            f"{store} does not allow this role to do that: {reason}. Grant it the right, or name "
+            "a role that has it (docs/scale-out.md says which each needs); nothing was done.",
+        )
 
 
 class StoreFull(StoreRefused):
@@ -103,9 +131,8 @@ class StoreNotMigrated(StoreError):
     def __init__(self, *, store: str, found: int, needed: int) -> None:
         state = f"is at migration {found}" if found else "holds no sessions yet"
         super().__init__(
-            f"{store} {state}, and this program needs migration {needed}. Run `agentforge store "
-            f"migrate --store {store}` once, as a role that may create tables; nothing was "
-            "changed.",
+            f"{store} {state}, and this program needs migration {needed}. Run `agentforge --store "
+            f"{store} store migrate` once, as a role that may create tables; nothing was changed.",
             store=store,
         )
         self.found = found
