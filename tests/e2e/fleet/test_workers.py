@@ -45,6 +45,7 @@ def test_a_worker_that_is_stopped_hands_its_session_back(fleet: Fleet) -> None:
     first.signal(signal.SIGTERM)
     assert first.process.wait(60) == 0
     assert fleet.jobs(session_id) == ["aborted", "todo"]
+    assert "Traceback" not in fleet.said()
     assert fleet.state(session_id) is SessionState.ACTIVE
     fleet.worker()
     fleet.go(session_id)
