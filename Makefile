@@ -44,7 +44,7 @@ EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-examples test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-examples test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -118,6 +118,9 @@ test-agents: $(VENV)/.dev-ready  ## run the real agent programs against a script
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions
 
+scale-out-bench: $(VENV)/.dev-ready  ## measure sessions in PostgreSQL against its own statements
+	$(BIN)/python -m benchmarks.scale_out
+
 terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
 	$(BIN)/python -m benchmarks.terminal
 
@@ -130,7 +133,8 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
 		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
-		tests/unit/workflows/test_editing_in_place.py
+		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \
+		tests/unit/adapters/test_travelling_workspaces.py
 	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
 check: lint types imports test test-examples test-own-host  ## everything that must hold before a change lands

@@ -55,6 +55,7 @@ def build_manager(
     *,
     store: LocalSessions | str | None = None,
     objects: str | None = None,
+    cache_bytes: int | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
@@ -70,6 +71,7 @@ def build_manager(
         store: Where the sessions are, if not there: opened, or an address for
             `stores.open_sessions`.
         objects: The object store of their workspaces; see `open_snapshots`.
+        cache_bytes: As of `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
@@ -97,7 +99,9 @@ def build_manager(
         executor=executor,
         channel=channel
         or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
-        snapshots=open_snapshots(sessions, objects) if snapshots else None,
+        snapshots=(
+            open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
+        ),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
@@ -110,18 +114,24 @@ def _opened(base_path: Path | str | None, store: LocalSessions | str | None) -> 
     return store
 
 
-def open_snapshots(store: LocalSessions, objects: str | None = None) -> WorkspaceSnapshots:
+def open_snapshots(
+    store: LocalSessions, objects: str | None = None, *, cache_bytes: int | None = None
+) -> WorkspaceSnapshots:
     """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
 
     Args:
         store: The sessions.
         objects: The address of the object store that brings workspaces to other machines, where
             the sessions are in a database; see `adapters.object_store.open_objects`.
+        cache_bytes: How much this machine keeps of sessions before those go that are stored there
+            and worked on elsewhere, or ended, in bytes; 20 GiB if None.
     """
-    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects)))
+    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects, cache_bytes)))
 
 
-def _snapshots(store: LocalSessions, objects: str | None) -> SessionSnapshots:
+def _snapshots(
+    store: LocalSessions, objects: str | None, cache_bytes: int | None = None
+) -> SessionSnapshots:
     from .adapters.session_snapshots import SessionSnapshots
 
     index = _pack_index(store)
@@ -131,7 +141,10 @@ def _snapshots(store: LocalSessions, objects: str | None) -> SessionSnapshots:
     from .adapters.workspace_packs import WorkspacePacks
 
     opened = None if objects is None else open_objects(objects)
-    return SessionSnapshots(store, packs=WorkspacePacks(index, opened, store.base_path))
+    packs = WorkspacePacks(index, opened, store.base_path)
+    if cache_bytes is None:
+        return SessionSnapshots(store, packs=packs)
+    return SessionSnapshots(store, packs=packs, cache_bytes=cache_bytes)
 
 
 def _pack_index(store: LocalSessions) -> PackIndex | None:
@@ -293,6 +306,7 @@ class SessionRunners:
     Args:
         store: The store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces; see `open_snapshots`.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -300,11 +314,16 @@ class SessionRunners:
         InvalidConfiguration: The project's configuration can't be used.
     """
 
-    def __init__(self, store: str, base_path: Path | str | None = None) -> None:
+    def __init__(
+        self, store: str, base_path: Path | str | None = None, *, objects: str | None = None
+    ) -> None:
         from .project.configuration import load_configuration
 
+        configuration = load_configuration()
         self._sessions = open_shared_sessions(store, base_path)
-        self._jail = configured_jail(load_configuration())
+        self._objects = objects
+        self._cache_bytes = configuration.store.cache_bytes
+        self._jail = configured_jail(configuration)
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -339,6 +358,8 @@ class SessionRunners:
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
                 store=self._sessions,
+                objects=self._objects,
+                cache_bytes=self._cache_bytes,
                 isolation=isolation,
                 jail=self._jail,
                 channel=cast(
@@ -526,6 +547,7 @@ def run_worker(
     settings: FleetSettings,
     *,
     base_path: Path | str | None = None,
+    objects: str | None = None,
     address: tuple[str, int] | None = None,
     verbose: bool = False,
 ) -> None:
@@ -535,6 +557,7 @@ def run_worker(
         store: The PostgreSQL store.
         settings: What it does, and how long it waits.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces; see `open_snapshots`.
         address: Where its health and metrics are served, or None.
         verbose: Whether all that its sessions log is logged, and not only warnings.
 
@@ -547,6 +570,7 @@ def run_worker(
 
     def prune() -> int:
         found = sessions.delete_ended(days=DEFAULT_ENDED_HOURS / 24, dry_run=False, clock=utc_now)
+        collect_packs(sessions, objects)
         return len(found)
 
     run_until_stopped(
@@ -555,6 +579,7 @@ def run_worker(
         greeting={
             "store": store,
             "base": None if base_path is None else str(base_path),
+            "objects": objects,
             "level": 10 if verbose else 30,
         },
         prune=prune,
@@ -634,6 +659,7 @@ def build_runner(
     base_path: Path | str | None = None,
     *,
     store: LocalSessions | str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
     isolation: str = "sandbox",
@@ -644,6 +670,7 @@ def build_runner(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         store: Where the sessions are, if not there; as in `build_manager`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
@@ -652,7 +679,9 @@ def build_runner(
     Raises:
         ValueError: There is no such isolation.
     """
-    manager = build_manager(base_path, store=store, policy=policy, isolation=isolation, jail=jail)
+    manager = build_manager(
+        base_path, store=store, objects=objects, policy=policy, isolation=isolation, jail=jail
+    )
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
@@ -660,6 +689,7 @@ def build_agent_runner(
     base_path: Path | str | None = None,
     *,
     store: LocalSessions | str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
@@ -674,6 +704,7 @@ def build_agent_runner(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         store: Where the sessions are, if not there; as in `build_manager`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of gates; the sandbox's default if None.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
@@ -698,7 +729,9 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        manager = _manager_of_agents(_opened(base_path, store), channel)
+        opened = _opened(base_path, store)
+        kept = open_snapshots(opened, objects)
+        manager = SessionManager(opened, channel=channel, snapshots=kept)
     sessions = manager.store
     return WorkflowRunner(
         manager,
@@ -710,10 +743,6 @@ def build_agent_runner(
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )
-
-
-def _manager_of_agents(store: LocalSessions, channel: QuestionChannel | None) -> SessionManager:
-    return SessionManager(store, channel=channel, snapshots=open_snapshots(store))
 
 
 def build_editing_agent(
@@ -835,6 +864,7 @@ def prune_store(
     store: str,
     base_path: Path | str | None = None,
     *,
+    objects: str | None = None,
     policy: RetentionPolicy | None = None,
     archive: Path | None = None,
     dry_run: bool = False,
@@ -848,6 +878,7 @@ def prune_store(
     Args:
         store: The database.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces, of which what no session names goes, too.
         policy: Which go; those that ended 30 days ago if None.
         archive: Where to keep an archive of each before; none is kept if None.
         dry_run: Only say what would go.
@@ -876,6 +907,7 @@ def prune_store(
         if not dry_run:
             sessions.clear_directories()
             forget_deleted(sessions)
+            collect_packs(sessions, objects)
     finally:
         sessions.close()
     return result

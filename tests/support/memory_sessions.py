@@ -286,7 +286,7 @@ class MemorySessions:
                 or (wanted.fits(SessionHead.of(session)) and wanted.fits_goal(session.goal))
             ):
                 size = len(self.shelf.documents[session_id])
-                yield SessionSummary(SessionHead.of(session), place, size)
+                yield SessionSummary(SessionHead.of(session), str(place), size)
 
     def page(
         self,

@@ -501,7 +501,7 @@ class SessionReader:
             close_reader(fs, fd)
         if head is None:
             return self._careful_summary(name)
-        return SessionSummary(head, Path(file), status.st_size)
+        return SessionSummary(head, file, status.st_size)
 
     def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
         """Read a session whole because its head is not as we write it."""
@@ -510,7 +510,8 @@ class SessionReader:
             session = self._load(path, session_id=name)
             if session is None:
                 return None
-            return SessionSummary(SessionHead.of(session), path, self._fs.stat(str(path)).st_size)
+            size = self._fs.stat(str(path)).st_size
+            return SessionSummary(SessionHead.of(session), str(path), size)
         except FileNotFoundError:
             return None
         except SessionCorrupted as error:

@@ -30,7 +30,7 @@ from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
-STRIDE: Final = 1 if SOAKING else 4
+STRIDE: Final = 1 if SOAKING else 7
 ATTACHMENTS: Final = {WORKFLOW_FILE: b"name: killed\n", "other.txt": b"o" * 3000}
 
 
@@ -235,7 +235,7 @@ def test_a_migration_that_is_killed_at_a_statement_leaves_nothing_and_is_repeate
         place = Place(workers, proxy, direct, tmp_path / "task.json")
         assert place.run("migrate") == 0
         statements = proxy.statements
-        where = moments(statements)[:: 1 if SOAKING else 5]
+        where = moments(statements)[:: 1 if SOAKING else 4]
         for number, moment in where:
             direct.execute("drop schema if exists agentforge cascade")
             place.settle()

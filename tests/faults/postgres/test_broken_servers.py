@@ -207,6 +207,7 @@ def test_a_full_disk_is_told_and_what_was_saved_stands_until_there_is_room(
         assert store.load(session.session_id) == session
 
 
+@pytest.mark.skipif(not SOAKING, reason="a server of its own; `make soak` runs it")
 def test_a_server_that_can_t_write_ahead_ends_and_has_all_that_was_saved_once_there_is_room(
     server: PostgresServer, short: Path
 ) -> None:

@@ -25,13 +25,14 @@ from ...harness.session_head import SessionHead, SessionSummary, UnreadableSessi
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
 from ...harness.session_ports import SessionFilter
 from .database import Database
-from .session_rows import head_of, searched_text
+from .session_rows import searched_text
 
 COLUMNS: Final = (
     b"id, size_bytes, revision, state, workflow_type, current_phase, attempt_number, created_at, "
     b"updated_at, completed_at, total_budget, tokens_used"
 )
-_BY_CHANGE: Final = b" order by listed_at desc, updated_at desc, id desc limit %(rows)s"
+_BY_CHANGE: Final = b" order by listed_at desc, id desc"
+_BY_CHANGE_IF_ACTIVE: Final = b" order by listed_at desc, updated_at desc, id desc"
 _CONDITIONS: Final = {
     "workflow_type": b"workflow_type = %(workflow_type)s",
     "current_phase": b"current_phase = %(current_phase)s",
@@ -40,45 +41,59 @@ _CONDITIONS: Final = {
     b"listed_at > %(changed_since)s - interval '1 hour'",
     "goal": b"goal_words like %(goal)s",
 }
-_BEHIND: Final = (
+_BEHIND: Final = b"(listed_at, id) < (%(after_time)s::timestamptz, %(after_id)s)"
+_BEHIND_IF_ACTIVE: Final = (
     b"listed_at <= %(after_time)s and "
     b"(updated_at, id) < (%(after_time)s::timestamptz, %(after_id)s)"
 )
+_STATES: Final = {state.value: state for state in SessionState}
+_ENDED: Final = {state.value for state in SessionState if state.is_terminal}
 _IN_STATE: Final = {state: f"state = '{state.value}'".encode() for state in SessionState}
 
 
-def page_statement(wanted: SessionFilter, order: SessionOrder, *, first: bool) -> bytes:
+def page_statement(wanted: SessionFilter, order: SessionOrder, *, limit: int, first: bool) -> bytes:
     """Return the statement of a page.
 
     Args:
         wanted: What is filtered; of its values, only the state is part of the statement.
         order: The order of the page.
+        limit: The most rows, part of the statement, too: a plan for any number of them would be
+            so much worse that PostgreSQL would plan each page anew.
         first: Whether no page is before it.
     """
     given = frozenset(name for name in _CONDITIONS if getattr(wanted, name) is not None)
-    return _statement(wanted.state, given, order, first)
+    return _statement(wanted.state, given, order, limit, first)
 
 
 @lru_cache(maxsize=256)
 def _statement(
-    state: SessionState | None, given: frozenset[str], order: SessionOrder, first: bool
+    state: SessionState | None, given: frozenset[str], order: SessionOrder, limit: int, first: bool
 ) -> bytes:
     conditions = [condition for name, condition in _CONDITIONS.items() if name in given]
-    source = b" from agentforge.sessions"
+    source, rows = b" from agentforge.sessions", b" limit %d" % limit
     if "goal" in given:
         source += b" join agentforge.session_documents on session_id = id"
     if order is SessionOrder.ID:
         conditions += [] if state is None else [_IN_STATE[state]]
         conditions += [] if first else [b"id > %(after_id)s"]
-        return _select(source, conditions) + b" order by id limit %(rows)s"
-    conditions += [] if first else [_BEHIND]
+        return _select(source, conditions) + b" order by id" + rows
     if state is not None:
-        return _select(source, [_IN_STATE[state], *conditions]) + _BY_CHANGE
+        return _in_state(state, source, conditions, first) + rows
     # An index has its entries in the order of a page within each state: each gives its first ones.
-    parts = (_select(source, [one, *conditions]) + _BY_CHANGE for one in _IN_STATE.values())
+    parts = (_in_state(one, source, conditions, first) + rows for one in SessionState)
     every = b") union all (".join(parts)
-    last = b" every order by updated_at desc, id desc limit %(rows)s"
-    return b"select * from ((" + every + b"))" + last
+    last = b" every order by updated_at desc, id desc"
+    return b"select * from ((" + every + b"))" + last + rows
+
+
+def _in_state(
+    state: SessionState, source: bytes, conditions: Sequence[bytes], first: bool
+) -> bytes:
+    """Return the part of a page that is in one state; only of active ones the time is rounded."""
+    active = state is SessionState.ACTIVE
+    behind = [] if first else [_BEHIND_IF_ACTIVE if active else _BEHIND]
+    order = _BY_CHANGE_IF_ACTIVE if active else _BY_CHANGE
+    return _select(source, [_IN_STATE[state], *conditions, *behind]) + order
 
 
 def _select(source: bytes, conditions: Sequence[bytes]) -> bytes:
@@ -96,25 +111,24 @@ def read_page(
 ) -> SessionPage:
     """Read a page; see `SessionRepository.page`."""
     require_limit(limit)
-    values: dict[str, Any] = {"rows": limit + 1}
-    for name in _CONDITIONS:
-        values[name] = getattr(wanted, name)
+    values: dict[str, Any] = {name: getattr(wanted, name) for name in _CONDITIONS}
     if wanted.goal is not None:
         values["goal"] = like_pattern(searched_text(wanted.goal))
     if after is not None:
         values["after_time"], values["after_id"] = after.changed_at, after.session_id
-    statement = page_statement(wanted, order, first=after is None)
+    statement = page_statement(wanted, order, limit=limit + 1, first=after is None)
     # A plan for any text could not use the index of its trigrams.
     prepare = False if wanted.goal is not None else None
     with database.connection() as connection:
         rows = connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
-    found = [read_summary(row, database.name) for row in rows[:limit]]
-    last = found[-1] if len(rows) > limit else None
+    found = read_summaries(rows[:limit], database.name)
+    is_last = len(rows) <= limit
+    unreadable = tuple([one for one in found if isinstance(one, UnreadableSession)])
     return SessionPage(
-        sessions=tuple(one for one in found if isinstance(one, SessionSummary)),
-        after=None if last is None else _cursor(rows[limit - 1]),
-        more=0 if last is None else None,
-        unreadable=tuple(one for one in found if isinstance(one, UnreadableSession)),
+        sessions=tuple([one for one in found if isinstance(one, SessionSummary)]),
+        after=None if is_last else _cursor(rows[limit - 1]),
+        more=0 if is_last else None,
+        unreadable=unreadable,
     )
 
 
@@ -137,35 +151,38 @@ def filter_values(wanted: SessionFilter) -> dict[str, Any]:
     return values
 
 
-def read_summary(row: Sequence[Any], store: str) -> SessionSummary | UnreadableSession:
-    """Return what a listing shows of a session; `row` has the columns of `COLUMNS`."""
-    session_id, size, *rest = row
-    head = head_of(session_id, rest)
-    where = f"{store}/{session_id}"
-    if not _is_sound(head):
-        try:
-            session_of(head)
-        except InvalidSession as error:
-            fault = SessionCorrupted(path=where, faults=error.faults, session_id=session_id)
-            return UnreadableSession(session_id, Path(where), fault)
-    return SessionSummary(head, Path(where), size)
+def read_summaries(
+    rows: Sequence[Sequence[Any]], store: str
+) -> list[SessionSummary | UnreadableSession]:
+    """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
+    names = {name for row in rows for name in row[4:6]}
+    sound_names = {name for name in names if not name_fault("name", name, optional=True)}
+    found: list[SessionSummary | UnreadableSession] = []
+    for row in rows:
+        session_id, size, revision, state, workflow, phase, attempt = row[:7]
+        created, updated, ended, most, used = row[7:]
+        head = SessionHead._make((session_id, revision, _STATES[state], *row[4:]))
+        where = f"{store}/{session_id}"
+        # What no rule of the domain has anything against; else the domain has the words.
+        if (
+            created <= updated
+            and (ended is None or created <= ended)
+            and (ended is not None) is (state in _ENDED)
+            and attempt > 0 < most
+            and used >= 0
+            and workflow in sound_names
+            and phase in sound_names
+        ):
+            found.append(SessionSummary(head, where, size))
+        else:
+            found.append(_judged(head, where, size))
+    return found
 
 
-def _is_sound(head: SessionHead) -> bool:
-    """Return whether the rules of the domain have nothing against a head; else they have words."""
-    ended = head.completed_at
-    return (
-        (ended is not None) is head.state.is_terminal
-        and head.created_at <= head.updated_at
-        and (ended is None or head.created_at <= ended)
-        and head.attempt_number >= 1
-        and head.total_budget >= 1
-        and head.tokens_used >= 0
-        and _is_sound_name(head.workflow_type)
-        and _is_sound_name(head.current_phase)
-    )
-
-
-@lru_cache(maxsize=1024)
-def _is_sound_name(name: str | None) -> bool:
-    return not name_fault("name", name, optional=True)
+def _judged(head: SessionHead, where: str, size: int) -> SessionSummary | UnreadableSession:
+    try:
+        session_of(head)
+    except InvalidSession as error:
+        fault = SessionCorrupted(path=where, faults=error.faults, session_id=head.session_id)
+        return UnreadableSession(head.session_id, Path(where), fault)
+    return SessionSummary(head, where, size)

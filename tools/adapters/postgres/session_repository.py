@@ -43,7 +43,7 @@ from ...identifiers import is_session_id, names_no_session
 from ...prune.audit_log import actor
 from .database import Connection, Database
 from .session_lock import is_run
-from .session_pages import COLUMNS, filter_values, read_page, read_summary
+from .session_pages import COLUMNS, filter_values, read_page, read_summaries
 from .session_rows import (
     Document,
     NewRows,
@@ -527,8 +527,7 @@ class PostgresSessions:
         while True:
             with self._database.connection() as connection:
                 page = connection.execute(_PAGE, {**values, "after": after}).fetchall()
-            for row in page:
-                yield read_summary(row, self._database.name)
+            yield from read_summaries(page, self._database.name)
             if len(page) < _PAGE_ROWS:
                 return
             after = page[-1][0]

@@ -9,9 +9,9 @@ alter table agentforge.sessions add column listed_at timestamptz not null genera
     end) stored;
 
 create index sessions_by_workflow
-    on agentforge.sessions (state, workflow_type, listed_at desc);
+    on agentforge.sessions (state, workflow_type, listed_at desc, id desc);
 create index sessions_by_change
-    on agentforge.sessions (state, listed_at desc);
+    on agentforge.sessions (state, listed_at desc, id desc);
 
 -- What a goal is searched by: the text of the goal, each letter folded, as session_rows.py has it.
 -- With pg_trgm, which comes with PostgreSQL and which a role that may create in the database may
