@@ -116,6 +116,44 @@ def test_a_role_that_may_not_create_is_told_so(agentforge: CommandLine, stranger
     assert "Grant it the right" in refused.err
 
 
+GRANTS = """
+grant usage on schema agentforge to worker;
+grant select, insert, update, delete on all tables in schema agentforge to worker;
+grant usage on all sequences in schema agentforge to worker;
+grant execute on all functions in schema agentforge to worker;
+"""
+
+
+@pytest.fixture
+def worker(server: PostgresServer, fresh: Database) -> Iterator[str]:
+    """The address of a store for a role that has the rights that the guide names, and no more."""
+    server.run("create role worker login")
+    with fresh.connection() as connection:
+        connection.execute(GRANTS.encode())
+    parts = urlsplit(fresh.url)
+    yield urlunsplit(parts._replace(netloc=parts.netloc.replace("postgres", "worker")))
+    with fresh.connection() as connection:
+        connection.execute("drop owned by worker")
+    server.run("drop role worker")
+
+
+def test_a_role_that_reads_and_writes_leads_sessions(
+    agentforge: CommandLine, worker: str, workflow: Path
+) -> None:
+    """What needs a role that may create is the migration alone."""
+    on_store = OnStore(agentforge, worker)
+    assert on_store("store", "status").code == 0
+    assert on_store("run", workflow).code == 0
+    (one,) = on_store("list", "--json").document["sessions"]
+    for command in ("show", "report", "checkpoints"):
+        assert on_store(command, one["session_id"]).code == 0
+    on_store.run.later(days=100)
+    assert on_store("cleanup", "--yes").code == 0
+    assert on_store("list", "--json").document["sessions"] == []
+    planned = on_store("store", "migrate")
+    assert (planned.code, "has all the tables" in planned.out) == (0, True)
+
+
 def test_files_have_no_tables(agentforge: CommandLine, tmp_path: Path) -> None:
     for given in ((), ("--store", str(tmp_path))):
         refused = agentforge(*given, "store", "migrate")
