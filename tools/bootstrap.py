@@ -384,9 +384,12 @@ def open_shared_sessions(
         InvalidStoreAddress: It is no PostgreSQL store.
     """
     if not is_database(store):
+        from .adapters.postgres.address import without_password
         from .adapters.postgres.errors import InvalidStoreAddress
 
-        raise InvalidStoreAddress(store=store, reason="a fleet shares a PostgreSQL store")
+        raise InvalidStoreAddress(
+            store=without_password(store), reason="a fleet shares a PostgreSQL store"
+        )
     database = open_database(store, direct=direct)
     from .adapters.postgres.store import PostgresStore
 

@@ -13,10 +13,13 @@ import pytest
 from attrs import define
 
 from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.errors import InvalidStoreAddress
 from agentforge_sessions.adapters.postgres.schema import migrations
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.bootstrap import open_shared_sessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import SESSION_FILE
+from agentforge_sessions.stores import open_sessions
 from tests.support.clock import START
 from tests.support.postgres import PostgresServer
 from tests.support.sessions import session_id as an_id
@@ -367,6 +370,14 @@ def test_no_command_shows_a_password(
             ended = run(*command)
             assert SECRET not in ended.out, command
             assert SECRET not in ended.err, command
+
+
+def test_no_function_of_the_library_shows_a_password() -> None:
+    for url in (f"postgresql:/me:{SECRET}@h/x", f"mysql://me:{SECRET}@h/x", f"me:{SECRET}@h"):
+        for call in (open_shared_sessions, lambda store: open_sessions(store=store)):
+            with pytest.raises(InvalidStoreAddress) as refused:
+                call(url)
+            assert SECRET not in f"{refused.value} {refused.value.fields}"
 
 
 def test_a_faulty_address_is_the_command_lines_fault(agentforge: CommandLine) -> None:
