@@ -293,6 +293,8 @@ class SessionRunners:
     Args:
         store: The store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: What brings workspaces to other machines; see `open_snapshots`.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -300,10 +302,18 @@ class SessionRunners:
         InvalidConfiguration: The project's configuration can't be used.
     """
 
-    def __init__(self, store: str, base_path: Path | str | None = None) -> None:
+    def __init__(
+        self,
+        store: str,
+        base_path: Path | str | None = None,
+        *,
+        direct: str | None = None,
+        objects: str | None = None,
+    ) -> None:
         from .project.configuration import load_configuration
 
-        self._sessions = open_shared_sessions(store, base_path)
+        self._sessions = open_shared_sessions(store, base_path, direct=direct)
+        self._objects = objects
         self._jail = configured_jail(load_configuration())
         self._managers: dict[str, SessionManager] = {}
 
@@ -339,6 +349,7 @@ class SessionRunners:
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
                 store=self._sessions,
+                objects=self._objects,
                 isolation=isolation,
                 jail=self._jail,
                 channel=cast(
@@ -526,6 +537,8 @@ def run_worker(
     settings: FleetSettings,
     *,
     base_path: Path | str | None = None,
+    direct: str | None = None,
+    objects: str | None = None,
     address: tuple[str, int] | None = None,
     verbose: bool = False,
 ) -> None:
@@ -535,6 +548,8 @@ def run_worker(
         store: The PostgreSQL store.
         settings: What it does, and how long it waits.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: What brings workspaces to other machines; see `open_snapshots`.
         address: Where its health and metrics are served, or None.
         verbose: Whether all that its sessions log is logged, and not only warnings.
 
@@ -542,22 +557,20 @@ def run_worker(
         StoreError: The store can't be used as it is.
         FleetStopped: It could not reach the store for as long as the settings say.
     """
-    sessions = open_shared_sessions(store, base_path)
+    database = open_shared_sessions(store, base_path, direct=direct).database
     from .adapters.fleet.running import run_until_stopped
 
-    def prune() -> int:
-        found = sessions.delete_ended(days=DEFAULT_ENDED_HOURS / 24, dry_run=False, clock=utc_now)
-        return len(found)
-
     run_until_stopped(
-        sessions.database,
+        database,
         settings,
         greeting={
             "store": store,
+            "direct": direct,
             "base": None if base_path is None else str(base_path),
+            "objects": objects,
             "level": 10 if verbose else 30,
         },
-        prune=prune,
+        prune=lambda: len(prune_store(store, base_path).deleted_sessions),
         address=address,
     )
 
