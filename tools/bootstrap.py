@@ -484,14 +484,15 @@ class FleetView:
 
     Args:
         store: The PostgreSQL store.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
 
-    def __init__(self, store: str) -> None:
-        self._database = open_shared_sessions(store).database
+    def __init__(self, store: str, *, direct: str | None = None) -> None:
+        self._database = open_shared_sessions(store, direct=direct).database
 
     def __enter__(self) -> Self:
         return self
@@ -510,16 +511,19 @@ class FleetView:
 
         return workers(self._database)
 
-    def jobs(self, *, failed: bool = False, limit: int = 50) -> tuple[list[JobView], int]:
+    def jobs(
+        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
+    ) -> tuple[list[JobView], int]:
         """Return the first jobs, and how many there are.
 
         Args:
             failed: Whether only those that failed are wanted.
+            session_id: Whose, or None for all.
             limit: The most that are returned.
         """
         from .adapters.postgres.fleet_view import jobs
 
-        return jobs(self._database, failed=failed, limit=limit)
+        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
 
     def withdraw(self, session_id: str) -> bool:
         """Have the fleet work on a session no more; return whether a worker runs it, which stops.

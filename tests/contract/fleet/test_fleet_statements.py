@@ -306,3 +306,14 @@ def test_a_job_that_its_worker_runs_no_more_is_released_once(
         (session.session_id, "aborted"),
         (session.session_id, "todo"),
     ]
+
+
+def test_a_session_that_waits_for_a_worker_was_not_cut_off(
+    database: Database, tmp_path: Path
+) -> None:
+    session = submitted(database, tmp_path)
+    store = PostgresStore(database, tmp_path)
+    assert store.is_interrupted(session.session_id, session.state) is False
+    with queue(database) as connection:
+        connection.execute("delete from procrastinate_jobs")
+    assert store.is_interrupted(session.session_id, session.state) is True
