@@ -44,7 +44,7 @@ EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-examples test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-examples test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -117,6 +117,9 @@ test-agents: $(VENV)/.dev-ready  ## run the real agent programs against a script
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions
+
+scale-out-bench: $(VENV)/.dev-ready  ## measure sessions in PostgreSQL against its own statements
+	$(BIN)/python -m benchmarks.scale_out
 
 terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
 	$(BIN)/python -m benchmarks.terminal

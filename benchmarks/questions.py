@@ -134,7 +134,7 @@ def measure(
     quiet = {}
     fs = _Timing()
     sessions = QuestionSessions(base, config=_ROOM, fs=fs)
-    sessions.store.ensure_base()
+    sessions.prepare()
     context = multiprocessing.get_context("spawn")
     rng = random.Random(1)
     pipes: dict[str, Connection] = {}

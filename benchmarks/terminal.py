@@ -88,7 +88,7 @@ class Cost:
 def make_sessions(base: Path, count: int) -> QuestionSessions:
     """Have so many sessions wait."""
     sessions = QuestionSessions(base, config=QuestionsConfig(max_sessions=count + 10_000))
-    sessions.store.ensure_base()
+    sessions.prepare()
     for _ in range(count):
         sessions.create_session([_QUESTION])
     return sessions

@@ -22,9 +22,9 @@ from attrs import evolve, frozen
 from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
-from .clock import utc_now
+from .clock import Clock, utc_now
 from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import open_sessions
+from .stores import is_database, open_database, open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .harness.submission import Submission
     from .jail import JailPolicy
     from .project.configuration import Configuration
-    from .prune import PruneTarget
+    from .prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
@@ -53,7 +53,7 @@ DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 def build_manager(
     base_path: Path | str | None = None,
     *,
-    store: str | None = None,
+    store: LocalSessions | str | None = None,
     objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
@@ -61,14 +61,14 @@ def build_manager(
     snapshots: bool = True,
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
-    sessions: LocalSessions | None = None,
     channel: QuestionChannel | None = None,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
-        store: Where the sessions are, if not there; see `stores.open_sessions`.
+        store: Where the sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
         objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
@@ -76,14 +76,12 @@ def build_manager(
         snapshots: Whether each checkpoint keeps the workspace; without git, none does.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
         jail: What scripts in a jail may use and see; the jail's default if None.
-        sessions: The sessions, where they are open already.
         channel: How a person is asked; as the configuration says if None.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    if sessions is None:
-        sessions = open_sessions(base_path, store=store)
+    sessions = _opened(base_path, store)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
@@ -98,12 +96,18 @@ def build_manager(
         sessions,
         executor=executor,
         channel=channel
-        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
         snapshots=open_snapshots(sessions, objects) if snapshots else None,
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
+
+
+def _opened(base_path: Path | str | None, store: LocalSessions | str | None) -> LocalSessions:
+    if store is None or isinstance(store, str):
+        return open_sessions(base_path, store=store)
+    return store
 
 
 def open_snapshots(store: LocalSessions, objects: str | None = None) -> WorkspaceSnapshots:
@@ -251,30 +255,33 @@ class _Late:
         return getattr(self._make(), name)
 
 
-def _configured_channel(directory: Path | str | None) -> QuestionChannel:
+def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
     from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
     config = load_config()
-    sessions = open_questions(directory, config=config)
-    notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_questions(directory, store=store, config=config)
+    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
-def agents_channel(directory: Path | str | None = None) -> QuestionChannel:
+def agents_channel(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionChannel:
     """Return the channel of agents' questions, which notifies the person of each.
 
     Args:
-        directory: The question sessions' directory; the configured one if None.
+        directory: The question sessions' directory; see `open_questions`.
+        store: Where the agent sessions are; see `open_questions`.
 
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from .adapters.question_channel import QuestionSessionChannel, agents_questions
+    from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
-    sessions = agents_questions(None if directory is None else Path(directory))
-    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_agents_questions(directory, store=store)
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
@@ -286,6 +293,8 @@ class SessionRunners:
     Args:
         store: The store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: What brings workspaces to other machines; see `open_snapshots`.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -293,10 +302,18 @@ class SessionRunners:
         InvalidConfiguration: The project's configuration can't be used.
     """
 
-    def __init__(self, store: str, base_path: Path | str | None = None) -> None:
+    def __init__(
+        self,
+        store: str,
+        base_path: Path | str | None = None,
+        *,
+        direct: str | None = None,
+        objects: str | None = None,
+    ) -> None:
         from .project.configuration import load_configuration
 
-        self._sessions = open_shared_sessions(store, base_path)
+        self._sessions = open_shared_sessions(store, base_path, direct=direct)
+        self._objects = objects
         self._jail = configured_jail(load_configuration())
         self._managers: dict[str, SessionManager] = {}
 
@@ -331,43 +348,61 @@ class SessionRunners:
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
-                sessions=self._sessions,
+                store=self._sessions,
+                objects=self._objects,
                 isolation=isolation,
                 jail=self._jail,
-                channel=cast("QuestionChannel", _Late(agents_channel)),
+                channel=cast(
+                    "QuestionChannel", _Late(lambda: agents_channel(store=self._sessions))
+                ),
             )
         return self._managers[isolation]
 
 
-def open_shared_sessions(store: str, base_path: Path | str | None = None) -> PostgresStore:
+def open_shared_sessions(
+    store: str, base_path: Path | str | None = None, *, direct: str | None = None
+) -> PostgresStore:
     """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
-    from .stores import is_database, open_database
-
     if not is_database(store):
         from .adapters.postgres.errors import InvalidStoreAddress
 
         raise InvalidStoreAddress(store=store, reason="a fleet shares a PostgreSQL store")
-    database = open_database(store)
+    database = open_database(store, direct=direct)
     from .adapters.postgres.store import PostgresStore
 
     return PostgresStore(database, base_path)
 
 
 def open_submitting(
-    store: str, base_path: Path | str | None, submission: Submission
+    store: str,
+    base_path: Path | str | None,
+    submission: Submission,
+    *,
+    direct: str | None = None,
 ) -> LocalSessions:
     """Open the sessions of a store so that each save hands the session to the fleet.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        submission: How the fleet is to take them.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
-    database = open_shared_sessions(store).database
+    database = open_shared_sessions(store, direct=direct).database
     from .adapters.postgres.submissions import SubmittingStore
 
     return SubmittingStore(database, base_path, submission)
@@ -449,14 +484,15 @@ class FleetView:
 
     Args:
         store: The PostgreSQL store.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
 
-    def __init__(self, store: str) -> None:
-        self._database = open_shared_sessions(store).database
+    def __init__(self, store: str, *, direct: str | None = None) -> None:
+        self._database = open_shared_sessions(store, direct=direct).database
 
     def __enter__(self) -> Self:
         return self
@@ -475,16 +511,19 @@ class FleetView:
 
         return workers(self._database)
 
-    def jobs(self, *, failed: bool = False, limit: int = 50) -> tuple[list[JobView], int]:
+    def jobs(
+        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
+    ) -> tuple[list[JobView], int]:
         """Return the first jobs, and how many there are.
 
         Args:
             failed: Whether only those that failed are wanted.
+            session_id: Whose, or None for all.
             limit: The most that are returned.
         """
         from .adapters.postgres.fleet_view import jobs
 
-        return jobs(self._database, failed=failed, limit=limit)
+        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
 
     def withdraw(self, session_id: str) -> bool:
         """Have the fleet work on a session no more; return whether a worker runs it, which stops.
@@ -502,6 +541,8 @@ def run_worker(
     settings: FleetSettings,
     *,
     base_path: Path | str | None = None,
+    direct: str | None = None,
+    objects: str | None = None,
     address: tuple[str, int] | None = None,
     verbose: bool = False,
 ) -> None:
@@ -511,6 +552,8 @@ def run_worker(
         store: The PostgreSQL store.
         settings: What it does, and how long it waits.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: What brings workspaces to other machines; see `open_snapshots`.
         address: Where its health and metrics are served, or None.
         verbose: Whether all that its sessions log is logged, and not only warnings.
 
@@ -518,22 +561,20 @@ def run_worker(
         StoreError: The store can't be used as it is.
         FleetStopped: It could not reach the store for as long as the settings say.
     """
-    sessions = open_shared_sessions(store, base_path)
+    database = open_shared_sessions(store, base_path, direct=direct).database
     from .adapters.fleet.running import run_until_stopped
 
-    def prune() -> int:
-        found = sessions.delete_ended(days=DEFAULT_ENDED_HOURS / 24, dry_run=False, clock=utc_now)
-        return len(found)
-
     run_until_stopped(
-        sessions.database,
+        database,
         settings,
         greeting={
             "store": store,
+            "direct": direct,
             "base": None if base_path is None else str(base_path),
+            "objects": objects,
             "level": 10 if verbose else 30,
         },
-        prune=prune,
+        prune=lambda: len(prune_store(store, base_path).deleted_sessions),
         address=address,
     )
 
@@ -544,27 +585,72 @@ def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
 
 
 def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
+    directory: Path | str | None = None,
+    *,
+    store: LocalSessions | str | None = None,
+    config: Config | None = None,
+    **given: Any,
 ) -> QuestionSessions:
     """Open the question sessions so that those of ended agent sessions are withdrawn.
 
     Args:
-        directory: Their directory; the configured one if None.
+        directory: Their directory; if None, the store's where that is a database, else the
+            configured one.
+        store: Where the agent sessions are: opened, or an address for `stores.open_sessions`.
         config: The configuration; read if None.
         **given: More for `QuestionSessions`, as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The store is a database, and the packages for it are not installed.
     """
-    from .adapters.question_channel import end_of_session
-    from .questions import open_sessions
+    from .adapters.question_channel import SessionEnds
+    from .questions import open_sessions as questions_of_config
 
-    return open_sessions(directory, config=config, session_end=end_of_session, **given)
+    sessions = _keeping_questions(directory, store)
+    return questions_of_config(
+        directory,
+        config=config,
+        store=None if sessions is None else sessions.question_store(),
+        session_end=SessionEnds(sessions),
+        **given,
+    )
+
+
+def open_agents_questions(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionSessions:
+    """Open the question sessions with the limits of what an agent's answer may ask.
+
+    The arguments and what is raised are those of `open_questions`.
+    """
+    from .adapters.question_channel import agents_questions
+
+    sessions = _keeping_questions(directory, store)
+    return agents_questions(
+        directory,
+        store=None if sessions is None else sessions.question_store(),
+        sessions=sessions,
+    )
+
+
+def _keeping_questions(
+    directory: Path | str | None, store: LocalSessions | str | None
+) -> PostgresStore | None:
+    """Return the store that keeps the questions of its sessions; None where files have them."""
+    if directory is not None or store is None:
+        return None
+    if isinstance(store, str):
+        if not is_database(store):
+            return None
+        store = open_sessions(store=store)
+    return cast("PostgresStore", store) if hasattr(store, "question_store") else None
 
 
 def build_runner(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
     isolation: str = "sandbox",
@@ -574,6 +660,7 @@ def build_runner(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; as in `build_manager`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
@@ -582,13 +669,14 @@ def build_runner(
     Raises:
         ValueError: There is no such isolation.
     """
-    manager = build_manager(base_path, policy=policy, isolation=isolation, jail=jail)
+    manager = build_manager(base_path, store=store, policy=policy, isolation=isolation, jail=jail)
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
 def build_agent_runner(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
@@ -602,6 +690,7 @@ def build_agent_runner(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; as in `build_manager`.
         policy: Limits and environment of gates; the sandbox's default if None.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
@@ -626,14 +715,14 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        manager = _manager_of_agents(open_sessions(base_path), channel)
-    store = manager.store
+        manager = _manager_of_agents(_opened(base_path, store), channel)
+    sessions = manager.store
     return WorkflowRunner(
         manager,
         gates if gates is not None else SandboxGates(policy),
         commands=JailGates(jail),
         agents=make_agent,
-        editing_agents=lambda choice: build_editing_agent(store, choice, jail=jail),
+        editing_agents=lambda choice: build_editing_agent(sessions, choice, jail=jail),
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
@@ -677,16 +766,42 @@ class PruneKind:
         max_age_hours: The age at which they go when no rule is named, in hours; None where the
             configuration keeps them for ever, whatever rule is named.
         states: The states they may be in; none where the kind has no states.
+
+    Where a store has them as rows, there is no directory, no trash and no list of what was begun.
     """
 
-    target: PruneTarget
+    target: PruneSource
     max_age_hours: float | None
     states: frozenset[str] = frozenset()
+
+    @property
+    def directories(self) -> PruneTarget | None:
+        """The sessions, where they are directories; None where a store has them as rows."""
+        return cast("PruneTarget", self.target) if hasattr(self.target, "guards") else None
+
+    @property
+    def stored(self) -> StoredSessions | None:
+        """The sessions, where a store has them as rows; None where they are directories."""
+        return cast("StoredSessions", self.target) if self.directories is None else None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a directory; a store is always there."""
+        return self.stored is not None or os.path.lexists(self.target.root)
+
+    def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
+        """Prune the sessions; see `prune.prune` and `prune.prune_stored`."""
+        from .prune import prune, prune_stored
+
+        if self.directories is not None:
+            return prune(self.directories, policy, **more)
+        return prune_stored(cast("StoredSessions", self.target), policy, **more)
 
 
 def prune_kinds(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
     workspace_root: Path | str | None = None,
     questions_dir: Path | str | None = None,
 ) -> dict[str, PruneKind]:
@@ -694,6 +809,8 @@ def prune_kinds(
 
     Args:
         base_path: The agent sessions' directory; `.agentforge/sessions` if None.
+        store: Where the agent sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
         workspace_root: The sandbox sessions' directory; `workspace` if None.
         questions_dir: The question sessions' directory; the configured one if None.
 
@@ -701,15 +818,17 @@ def prune_kinds(
         questions.InvalidConfig: The configuration can't be used.
     """
     from .harness.prune_target import HarnessTarget
+    from .questions import DEFAULT_BASE_DIR
     from .questions.config import load_config
     from .questions.prune_target import QuestionTarget
     from .questions.session_status import SessionStatus
-    from .questions.store import DEFAULT_BASE_DIR
     from .sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
     from .sandbox.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
-    sessions = HarnessTarget(open_sessions(base_path).base_path)
+    found = _opened(base_path, store)
+    prunable = getattr(found, "prunable", None)  # a store that has them as rows
+    sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
     config = load_config()
     directory = questions_dir if questions_dir is not None else config.directory
     questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
@@ -727,3 +846,53 @@ def prune_kinds(
             states=frozenset(state.value for state in SessionStatus),
         ),
     }
+
+
+def prune_store(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    policy: RetentionPolicy | None = None,
+    archive: Path | None = None,
+    dry_run: bool = False,
+    clock: Clock = utc_now,
+) -> PruneResult:
+    """Remove old sessions from a database, once for all its machines, and what is here of them.
+
+    Safe to run on several machines at once. Run on each of them, it also deletes the directories
+    there of sessions that were removed elsewhere.
+
+    Args:
+        store: The database.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        policy: Which go; those that ended 30 days ago if None.
+        archive: Where to keep an archive of each before; none is kept if None.
+        dry_run: Only say what would go.
+        clock: The time.
+
+    Raises:
+        ArchiveUnavailable: The extra that compresses is not installed; nothing was removed.
+        StoreError: The store does not answer, or is no database; what was removed is in its log.
+    """
+    from .adapters.postgres.store import PostgresStore
+    from .harness.prune_target import CleanUpEvents
+    from .prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune_stored
+
+    sessions = PostgresStore(open_database(store), base_path)
+    try:
+        result = prune_stored(
+            sessions.prunable(),
+            policy or RetentionPolicy(max_age_hours=DEFAULT_ENDED_HOURS),
+            dry_run=dry_run,
+            disposal=Disposal(
+                archiver=None if archive is None else TarArchiver(directory=archive, clock=clock)
+            ),
+            observer=CleanUpEvents(),
+            outside=Outside(clock=clock),
+        )
+        if not dry_run:
+            sessions.clear_directories()
+            forget_deleted(sessions)
+    finally:
+        sessions.close()
+    return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 from attrs import define, field
 
@@ -45,7 +44,7 @@ class MemoryChannel:
         questions: object,
         *,
         call_id: str | None,
-        session: Path | None = None,
+        session: str | None = None,
     ) -> None:
         self.before_put(question_id)
         if question_id not in self.questions:

@@ -25,10 +25,13 @@ from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
     SessionCorrupted,
+    SessionCursor,
     SessionFilter,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
+    SessionOrder,
+    SessionPage,
     SessionState,
     SessionSummary,
     SessionTooLarge,
@@ -43,6 +46,7 @@ from agentforge_sessions.harness.session_layout import (
     WORKSPACE,
 )
 from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents, require_saved
+from agentforge_sessions.harness.session_page import page_of
 from agentforge_sessions.identifiers import completions, names_no_session
 
 WHERE: Final = "memory://sessions"
@@ -105,6 +109,9 @@ class MemorySessions:
 
     def where_is(self, session_id: str, name: str | None = None) -> str:
         return f"{WHERE}/{validate_session_id(session_id)}" + (f"/{name}" if name else "")
+
+    def reference(self, session_id: str) -> str:
+        return validate_session_id(session_id)
 
     def save(
         self,
@@ -274,9 +281,22 @@ class MemorySessions:
             except SessionCorrupted as error:
                 yield UnreadableSession(session_id, place, error)
                 continue
-            if session is not None and (wanted is None or wanted.fits(SessionHead.of(session))):
+            if session is not None and (
+                wanted is None
+                or (wanted.fits(SessionHead.of(session)) and wanted.fits_goal(session.goal))
+            ):
                 size = len(self.shelf.documents[session_id])
-                yield SessionSummary(SessionHead.of(session), place, size)
+                yield SessionSummary(SessionHead.of(session), str(place), size)
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
 
     def resolve(self, shortened: str) -> str:
         if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:

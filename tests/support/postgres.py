@@ -98,8 +98,13 @@ def _empty(url: str) -> bool:
 
 
 @contextmanager
-def postgres_server(run_id: str) -> Iterator[PostgresServer]:
-    """Start a server, or join the one that another process of this test run has started."""
+def postgres_server(run_id: str, *, durable: bool = False) -> Iterator[PostgresServer]:
+    """Start a server, or join the one that another process of this test run has started.
+
+    Args:
+        run_id: What all processes have in common that share it.
+        durable: Whether it waits for the disk, as in production.
+    """
     # Below the system's folder: the server's own user has to get there, and a socket's path is
     # short.
     place = Path(tempfile.gettempdir()) / f"agentforge-pg-{run_id[:12]}"
@@ -119,8 +124,9 @@ def postgres_server(run_id: str) -> Iterator[PostgresServer]:
             os.environ["XDG_RUNTIME_DIR"] = former
     with get_server(place / "data", cleanup_mode="delete") as server:
         running = PostgresServer(server.get_uri())
-        running.run("alter system set fsync = off")
-        running.run("select pg_reload_conf()")
+        if not durable:
+            running.run("alter system set fsync = off")
+            running.run("select pg_reload_conf()")
         yield running
     if not (place / "data").exists():
         shutil.rmtree(place, ignore_errors=True)

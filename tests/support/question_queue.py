@@ -74,7 +74,7 @@ def _set() -> threading.Event:
 class FakeQueue:
     """Question sessions in memory; each change rings."""
 
-    where: Path = Path("/questions")
+    where: str = "/questions"
     now: datetime = START
     refuses: Exception | None = None
     """What each answer and rejection is refused with."""
@@ -168,7 +168,7 @@ class FakeQueue:
 
     def _get(self, session_id: str) -> _Session:
         if session_id not in self.sessions:
-            raise SessionNotFound(session_id, path=self.where)
+            raise SessionNotFound(session_id, path=Path(self.where))
         return self.sessions[session_id]
 
     def _waiting(self, session_id: str, operation: str) -> _Session:

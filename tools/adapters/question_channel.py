@@ -7,9 +7,8 @@ channel. What may be asked is the question sessions' configuration.
 from __future__ import annotations
 
 import hashlib
-import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from ..harness import (
     QuestionAnswered,
     QuestionEnded,
     QuestionTimedOut,
-    SessionStore,
+    SessionManager,
+    SessionRepository,
 )
 from ..harness.history_events import QUESTION_ENDINGS
 from ..question import Question, QuestionError
@@ -32,6 +32,7 @@ from ..questions import (
     Asker,
     InvalidAnswers,
     Notify,
+    QuestionRepository,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,
@@ -75,7 +76,7 @@ class QuestionSessionChannel:
 
     @property
     def base_dir(self) -> Path:
-        """Where the question sessions are."""
+        """Where the question sessions are; see `QuestionSessions`."""
         return self.sessions.base_dir
 
     def id_for(self, key: str) -> str:
@@ -92,7 +93,7 @@ class QuestionSessionChannel:
         questions: Sequence[Question],
         *,
         call_id: str | None,
-        session: Path | None = None,
+        session: str | None = None,
     ) -> None:
         """Make the question session, if there is none of this id.
 
@@ -212,7 +213,12 @@ class QuestionSessionChannel:
         return True
 
 
-def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
+def agents_questions(
+    base_dir: Path | None = None,
+    *,
+    store: QuestionRepository | None = None,
+    sessions: SessionRepository | None = None,
+) -> QuestionSessions:
     """Make the service as it is configured, with the limits of what an agent's answer may ask.
 
     The configuration's own limits on questions and options hold for all others. An agent's answer
@@ -220,6 +226,8 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
 
     Args:
         base_dir: Where the question sessions are; as their configuration says if None.
+        store: What keeps them, if not files.
+        sessions: The agent sessions of that store.
 
     Raises:
         InvalidConfig: The configuration can't be used.
@@ -235,26 +243,54 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
             min_options=0,
             max_options=MAX_OPTIONS,
         ),
-        session_end=end_of_session,
+        store=store,
+        session_end=SessionEnds(sessions),
     )
 
 
-def end_of_session(directory: Path) -> str | None:
-    """Return why no one can go on with the agent session in a directory; None if somebody may.
+class SessionEnds:
+    """Judges by the ports of sessions whether somebody may go on with one that asked.
 
     One that is paused, or whose worker died, goes on with its next worker. What can't be read is
     not judged.
+
+    Args:
+        sessions: The store in which the sessions are that their ids alone name: that of the
+            questions. Without it those are not judged.
     """
-    try:
-        session = SessionStore(directory.parent).load(directory.name)
-    except (HarnessError, DurableError, OSError):
-        return None
-    if session is None:
-        is_deleted = directory.parent.is_dir() and not os.path.lexists(directory)
-        return f"session {directory.name} was deleted" if is_deleted else None
-    if session.state.is_terminal:
-        return f"session {session.session_id} was {session.state.value}"
-    return None
+
+    def __init__(self, sessions: SessionRepository | None = None) -> None:
+        self._sessions = sessions
+        self._judged: dict[str, tuple[Hashable, str | None]] = {}
+
+    def __call__(self, reference: str) -> str | None:
+        """Return why no one can go on with the session of a reference; None if somebody may."""
+        place = Path(reference)
+        try:
+            if place.is_absolute():
+                files = SessionManager(place.parent).store
+                is_there = files.base_path.is_dir()
+                return self._end(files, reference, place.name) if is_there else None
+            return (
+                None if self._sessions is None else self._end(self._sessions, reference, reference)
+            )
+        except (HarnessError, DurableError, OSError):
+            return None
+
+    def _end(self, sessions: SessionRepository, reference: str, session_id: str) -> str | None:
+        mark = sessions.change_mark(session_id)
+        known = self._judged.get(reference)
+        if known is not None and mark is not None and known[0] == mark:
+            return known[1]
+        session = sessions.load(session_id)
+        reason = None
+        if session is None:
+            reason = None if sessions.exists(session_id) else f"session {session_id} was deleted"
+        elif session.state.is_terminal:
+            reason = f"session {session.session_id} was {session.state.value}"
+        if mark is not None:
+            self._judged[reference] = (mark, reason)
+        return reason
 
 
 def _selected(answer: UserAnswer) -> tuple[str, ...]:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     )
     from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
+    from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
     from .session_store import SessionStore
 else:
@@ -97,6 +98,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
+            "session_page": "SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
             "session_store": "SessionStore",
         },
@@ -137,6 +139,7 @@ __all__ = [
     "SessionConflict",
     "SessionContext",
     "SessionCorrupted",
+    "SessionCursor",
     "SessionFenced",
     "SessionFilter",
     "SessionHistory",
@@ -144,6 +147,8 @@ __all__ = [
     "SessionInUse",
     "SessionManager",
     "SessionNotFound",
+    "SessionOrder",
+    "SessionPage",
     "SessionPlaces",
     "SessionRepository",
     "SessionState",

@@ -22,7 +22,7 @@ from .question_entries import (
 )
 from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
-from .session_ports import SessionPlaces
+from .session_ports import SessionRepository
 from .session_recording import SessionChanges
 
 
@@ -31,7 +31,7 @@ class PersonQuestions:
 
     Args:
         channel: Takes the questions.
-        places: Where the sessions' directories are.
+        sessions: Where the sessions are kept.
         changes: Saves the sessions.
         events: The log.
         clock: The time.
@@ -41,13 +41,13 @@ class PersonQuestions:
         self,
         channel: QuestionChannel,
         *,
-        places: SessionPlaces,
+        sessions: SessionRepository,
         changes: SessionChanges,
         events: SessionEvents,
         clock: Clock,
     ) -> None:
         self._channel = channel
-        self._places = places
+        self._sessions = sessions
         self._changes = changes
         self._events = events
         self._clock = clock
@@ -156,8 +156,8 @@ class PersonQuestions:
         questions: Sequence[Question],
     ) -> None:
         try:
-            place = self._places.session_directory(session.session_id)
-            self._channel.put(question_id, questions, call_id=session.session_id, session=place)
+            asking = self._sessions.reference(session.session_id)
+            self._channel.put(question_id, questions, call_id=session.session_id, session=asking)
         except Exception as error:
             event = QuestionNotAsked(question_id=question_id, key=key, problem=str(error))
             with self._changes.changing(session):

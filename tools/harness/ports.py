@@ -149,7 +149,7 @@ class QuestionChannel(Protocol):
         questions: Sequence[Question],
         *,
         call_id: str | None,
-        session: Path | None = None,
+        session: str | None = None,
     ) -> None:
         """Show the questions to a person; do nothing if they were put under this id already.
 
@@ -157,8 +157,8 @@ class QuestionChannel(Protocol):
             question_id: The id, from `id_for()`.
             questions: What to ask, in its order.
             call_id: Names the asker to the person, or None.
-            session: The directory of the session that asks, or None. The questions wait as long as
-                a worker may go on with it.
+            session: The session that asks, as `SessionRepository.reference` names it, or None. The
+                questions wait as long as a worker may go on with it.
         """
         ...
 

@@ -21,7 +21,7 @@ from ..prune import (
     Outside,
     PruneResult,
     PruneRootMissing,
-    PruneTarget,
+    PruneSource,
     RetentionPolicy,
     Skipped,
     SkipReason,
@@ -148,7 +148,7 @@ class CleanUpEvents:
     def __init__(self) -> None:
         self._log = get_logger("agentforge.session")
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A clean-up began."""
 
     def skipped(self, skipped: Skipped) -> None:

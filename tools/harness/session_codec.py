@@ -60,6 +60,7 @@ __all__ = [
     "SessionEncoder",
     "SessionHead",
     "SessionStamp",
+    "decode_goal",
     "decode_head",
     "decode_session",
     "decode_stamp",
@@ -475,6 +476,23 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
         history,
     )
     return session, text[first:second].encode(), text[third:fourth].encode()
+
+
+def decode_goal(data: bytes, *, path: Path) -> str | None:
+    """Read the goal of a session's file, and of one as we write it no more than that.
+
+    Raises: as `decode_session`.
+    """
+    text = data[: HEAD_BYTES + _GOAL_SPAN].decode("utf-8", "surrogateescape")
+    match = _head_in(text)
+    goal = None if match is None else _GOAL_RE.match(text, match.end())
+    if goal is None or not text.startswith("artifacts:", goal.end()):
+        return decode_session(data, path=path).goal
+    quoted, block = goal.groups()
+    try:
+        return decode_text(quoted) if block is None else decode_block(block, "  ")
+    except (NotOurs, ValueError):
+        return decode_session(data, path=path).goal
 
 
 def _decode_items(

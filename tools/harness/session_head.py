@@ -49,13 +49,18 @@ class SessionSummary(NamedTuple):
 
     Attributes:
         head: Its fields, less the artifacts and the history.
-        path: Its file.
-        size_bytes: The file's size.
+        where: Where it is kept: its file, or its address in a store.
+        size_bytes: Its size.
     """
 
     head: SessionHead
-    path: Path
+    where: str
     size_bytes: int
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return Path(self.where)
 
     @property
     def session_id(self) -> str:

@@ -62,6 +62,7 @@ from .session_domain import (
 from .session_events import SessionEvents
 from .session_head import SessionSummary, UnreadableSession
 from .session_layout import SESSION_FILE
+from .session_page import SessionCursor, SessionPage
 from .session_ports import LocalSessions, SessionFilter
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
@@ -137,7 +138,11 @@ class SessionManager:
             None
             if channel is None
             else PersonQuestions(
-                channel, places=self._store, changes=self._changes, events=self._events, clock=clock
+                channel,
+                sessions=self._store,
+                changes=self._changes,
+                events=self._events,
+                clock=clock,
             )
         )
 
@@ -935,8 +940,10 @@ class SessionManager:
         *,
         state: SessionState | str | None = None,
         workflow_type: str | None = None,
+        current_phase: str | None = None,
         older_than: timedelta | None = None,
         younger_than: timedelta | None = None,
+        goal: str | None = None,
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
     ) -> Iterator[SessionSummary]:
         """Go through the sessions that fit everything that is given, sorted by id.
@@ -944,21 +951,17 @@ class SessionManager:
         Args:
             state: Only those in this state, or of this name ("active", "paused", …).
             workflow_type: Only those of this workflow.
+            current_phase: Only those in this phase.
             older_than: Only those not changed for at least this long.
             younger_than: Only those changed within this time.
+            goal: Only those with this in their goal, capital or small; three characters or more.
             on_unreadable: Called with each session that can't be read; they are logged anyway.
 
         Raises:
-            InvalidSession: There is no such state.
+            InvalidSession: There is no such state, or a part of a goal is too short.
             ReadError: The base is there and can't be read.
         """
-        now = self._clock()
-        wanted = SessionFilter(
-            state=None if state is None else _as_state(state),
-            workflow_type=workflow_type,
-            changed_until=None if older_than is None else _before(now, older_than),
-            changed_since=None if younger_than is None else _before(now, younger_than),
-        )
+        wanted = self._filter(state, workflow_type, current_phase, older_than, younger_than, goal)
         for found in self.store.summaries(wanted):
             if isinstance(found, SessionSummary):
                 yield found
@@ -966,6 +969,61 @@ class SessionManager:
             self._events.unreadable(found)
             if on_unreadable is not None:
                 on_unreadable(found)
+
+    def _filter(
+        self,
+        state: SessionState | str | None,
+        workflow_type: str | None,
+        current_phase: str | None,
+        older_than: timedelta | None,
+        younger_than: timedelta | None,
+        goal: str | None,
+    ) -> SessionFilter:
+        now = self._clock()
+        return SessionFilter(
+            state=None if state is None else _as_state(state),
+            workflow_type=workflow_type,
+            current_phase=current_phase,
+            changed_until=None if older_than is None else _before(now, older_than),
+            changed_since=None if younger_than is None else _before(now, younger_than),
+            goal=goal,
+        )
+
+    def page(
+        self,
+        limit: int,
+        *,
+        after: SessionCursor | None = None,
+        state: SessionState | str | None = None,
+        workflow_type: str | None = None,
+        current_phase: str | None = None,
+        older_than: timedelta | None = None,
+        younger_than: timedelta | None = None,
+        goal: str | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, the last changed first.
+
+        A store that keeps them in this order reads no more than the page.
+
+        Args:
+            limit: The most sessions of the page, 1 to 10,000.
+            after: Where the page before it ended (its `after`); None for the first one.
+            state: As `find`; the other filters, too.
+            workflow_type: See there.
+            current_phase: See there.
+            older_than: See there.
+            younger_than: See there.
+            goal: See there.
+
+        Raises:
+            InvalidSession: There can't be such a page, or as `find`.
+            ReadError: The store refused.
+        """
+        wanted = self._filter(state, workflow_type, current_phase, older_than, younger_than, goal)
+        page = self.store.page(wanted, limit=limit, after=after)
+        for one in page.unreadable:
+            self._events.unreadable(one)
+        return page
 
     def list(self, **filters: Any) -> list[SessionSummary]:
         """Return the sessions that fit, newest first; the filters are those of `find()`."""

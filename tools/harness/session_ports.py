@@ -13,13 +13,17 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from attrs import frozen
 
 from ..clock import Clock
-from .session_domain import SessionContext, SessionState
+from .session_domain import InvalidSession, SessionContext, SessionState
 from .session_head import SessionHead, SessionSummary, UnreadableSession
+from .session_page import SessionCursor, SessionOrder, SessionPage
+
+LEAST_GOAL_CHARS: Final = 3
+"""The least characters of a goal that are searched for: no index finds fewer."""
 
 
 @frozen(kw_only=True)
@@ -32,6 +36,10 @@ class SessionFilter:
         current_phase: The phase that they are in.
         changed_until: The latest time at which they were changed last, aware.
         changed_since: The earliest time at which they were changed last, aware.
+        goal: A part of their goal, capital or small; at least three characters.
+
+    Raises:
+        InvalidSession: A part of a goal is too short.
     """
 
     state: SessionState | None = None
@@ -39,9 +47,16 @@ class SessionFilter:
     current_phase: str | None = None
     changed_until: datetime | None = None
     changed_since: datetime | None = None
+    goal: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.goal is not None and len(self.goal.strip()) < LEAST_GOAL_CHARS:
+            raise InvalidSession(
+                [f"goal: {self.goal!r} is too short to search for; give {LEAST_GOAL_CHARS} or more"]
+            )
 
     def fits(self, head: SessionHead) -> bool:
-        """Return whether a session is one of them."""
+        """Return whether a session is one of them, its goal aside, which no head has."""
         return (
             (self.state is None or head.state is self.state)
             and (self.workflow_type is None or head.workflow_type == self.workflow_type)
@@ -49,6 +64,12 @@ class SessionFilter:
             and (self.changed_until is None or head.updated_at <= self.changed_until)
             and (self.changed_since is None or head.updated_at >= self.changed_since)
         )
+
+    def fits_goal(self, goal: str | None) -> bool:
+        """Return whether a goal is one of theirs."""
+        if self.goal is None:
+            return True
+        return goal is not None and self.goal.casefold() in goal.casefold()
 
 
 @runtime_checkable
@@ -74,6 +95,17 @@ class SessionRepository(Protocol):
         Args:
             session_id: The session.
             name: An attachment of it, or a step (`steps/NAME`); the session itself if None.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def reference(self, session_id: str) -> str:
+        """Return what names a session to who may look for it without this repository.
+
+        The absolute path of its directory where it is in files, which any program on the machine
+        can open; its id where it is in a store that is known to all who ask.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -288,6 +320,31 @@ class SessionRepository(Protocol):
                 `UnreadableSession`, whatever is wanted.
 
         Raises:
+            ReadError: The store refused.
+        """
+        ...
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order.
+
+        Page after page has each session that was there all the time and was not changed meanwhile,
+        once. One that is changed meanwhile moves to the front of those that were changed last.
+
+        Args:
+            wanted: Only those that fit; all of them by default.
+            order: The order.
+            limit: The most sessions of the page, 1 or more.
+            after: Where the page before it ended; None for the first one.
+
+        Raises:
+            InvalidSession: There can't be so many sessions on a page.
             ReadError: The store refused.
         """
         ...

@@ -29,6 +29,7 @@ from .session_codec import (
     END_MARK,
     HEAD_BYTES,
     SessionEncoder,
+    decode_goal,
     decode_head,
     decode_session,
 )
@@ -44,6 +45,7 @@ from .session_layout import (
     WORKSPACE,
 )
 from .session_names import ATTACHMENT, INHERITED, resolved
+from .session_page import SessionCursor, SessionOrder, SessionPage, page_of
 
 if TYPE_CHECKING:
     from .session_ports import SessionFilter
@@ -113,6 +115,14 @@ class SessionReader:
         """
         directory, path = self._place(session_id)
         return str(path if name is None else directory / name)
+
+    def reference(self, session_id: str) -> str:
+        """Return the absolute path of a session's directory, or where it would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return str(self.session_directory(session_id).absolute())
 
     def session_path(self, session_id: str) -> Path:
         """Return where a session's file is, or would be.
@@ -433,10 +443,45 @@ class SessionReader:
         for name, linked in self._names():
             file = f"{base}/{name}/{SESSION_FILE}"
             found = self._careful_summary(name) if linked else self._summary(name, file)
-            if found is None:
-                continue
-            if wanted is None or isinstance(found, UnreadableSession) or wanted.fits(found.head):
+            if found is not None and (wanted is None or self._fits(found, wanted)):
                 yield found
+
+    def _fits(self, found: SessionSummary | UnreadableSession, wanted: SessionFilter) -> bool:
+        if isinstance(found, UnreadableSession):
+            return True
+        return wanted.fits(found.head) and (
+            wanted.goal is None or self._fits_goal(found.session_id, wanted)
+        )
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order; the head of each is read for it.
+
+        Args:
+            wanted: Only those that fit; all of them by default.
+            order: The order.
+            limit: The most sessions of the page, 1 or more.
+            after: Where the page before it ended; None for the first one.
+
+        Raises:
+            InvalidSession: There can't be so many sessions on a page.
+            ReadError: The base is there and can't be read.
+        """
+        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
+
+    def _fits_goal(self, name: str, wanted: SessionFilter) -> bool:
+        """Return whether a session's goal fits, which stands behind its head."""
+        try:
+            data = self._read(self.session_path(name))
+            return data is not None and wanted.fits_goal(decode_goal(data, path=Path(name)))
+        except (ReadError, SessionCorrupted):
+            return False  # it can't be read behind its head, and so has no goal to be found by
 
     def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:
         fs = self._fs
@@ -456,7 +501,7 @@ class SessionReader:
             close_reader(fs, fd)
         if head is None:
             return self._careful_summary(name)
-        return SessionSummary(head, Path(file), status.st_size)
+        return SessionSummary(head, file, status.st_size)
 
     def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
         """Read a session whole because its head is not as we write it."""
@@ -465,7 +510,8 @@ class SessionReader:
             session = self._load(path, session_id=name)
             if session is None:
                 return None
-            return SessionSummary(SessionHead.of(session), path, self._fs.stat(str(path)).st_size)
+            size = self._fs.stat(str(path)).st_size
+            return SessionSummary(SessionHead.of(session), str(path), size)
         except FileNotFoundError:
             return None
         except SessionCorrupted as error:

@@ -228,11 +228,13 @@ class StoreConfiguration:
 
     Attributes:
         url: `postgresql://…`, or None for files.
+        direct: The database server itself, where `url` is a connection pooler; None where it isn't.
         objects: Where the workspaces of a fleet are kept: `s3://…`, `gs://…`, `az://…`, `file://…`
             or None for nowhere but the workers' own disks.
     """
 
     url: str | None = None
+    direct: str | None = None
     objects: str | None = None
 
 
@@ -411,7 +413,9 @@ def _agents(table: TomlTable) -> AgentsConfiguration:
 
 
 def _store(table: TomlTable) -> StoreConfiguration:
-    found = StoreConfiguration(url=table.text("url"), objects=table.text("objects"))
+    found = StoreConfiguration(
+        url=table.text("url"), direct=table.text("direct"), objects=table.text("objects")
+    )
     table.done()
     return found
 

@@ -47,12 +47,17 @@ if TYPE_CHECKING:
         Dated,
         Disposal,
         PruneObserver,
+        PruneSource,
         PruneTarget,
         Record,
+        Removed,
         Silent,
+        Stored,
+        StoredSessions,
         Undatable,
     )
     from .private_directory import PRIVATE, prepare_root
+    from .stored_engine import prune_stored
     from .trash import TrashRecord, list_trash, list_unrecorded, restore_from_trash
 else:
     __getattr__ = on_first_use(
@@ -70,7 +75,9 @@ else:
             "private_directory": "PRIVATE prepare_root",
             "domain": "Candidate Decision Plan PruneResult Reason SkipReason Skipped Unmet "
             "human_bytes",
-            "ports": "Archiver Dated Disposal PruneObserver PruneTarget Record Silent Undatable",
+            "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Record Removed "
+            "Silent Stored StoredSessions Undatable",
+            "stored_engine": "prune_stored",
             "trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
             "archive_reader": "restore_archive",
         },
@@ -96,14 +103,18 @@ __all__ = [
     "PruneResult",
     "PruneRootMissing",
     "PruneRootUnusable",
+    "PruneSource",
     "PruneTarget",
     "Reason",
     "Record",
+    "Removed",
     "RetentionPolicy",
     "SessionInTheWay",
     "Silent",
     "SkipReason",
     "Skipped",
+    "Stored",
+    "StoredSessions",
     "TarArchiver",
     "TrashRecord",
     "Undatable",
@@ -117,6 +128,7 @@ __all__ = [
     "pinned",
     "prepare_root",
     "prune",
+    "prune_stored",
     "read_audit",
     "restore_archive",
     "restore_from_trash",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from attrs import field, frozen
 
 from ..durable import FileStatus, FileSystem, ReadError
-from .domain import Candidate, Decision, PruneResult, Skipped, SkipReason
+from .domain import Candidate, Decision, PruneResult, Reason, Skipped, SkipReason
 from .errors import InvalidPolicy
 from .policy import RetentionPolicy
 
@@ -121,6 +121,20 @@ def settled(dated: Dated, now_ns: int) -> Record | None:
     return record if record is not None and record.is_settled(now_ns) else None
 
 
+class PruneSource(Protocol):
+    """Where sessions of one kind are, as those who observe a prune know it."""
+
+    @property
+    def kind(self) -> str:
+        """What the sessions are called: "sandbox", "harness" or "questions"."""
+        ...
+
+    @property
+    def root(self) -> Path:
+        """The directory that they are in, or the store's address in its place."""
+        ...
+
+
 class PruneTarget(Protocol):
     """One kind of sessions: directories under one root, each named by its session's id.
 
@@ -178,7 +192,7 @@ class PruneObserver(Protocol):
     finished by the next one.
     """
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
         ...
 
@@ -206,7 +220,7 @@ class PruneObserver(Protocol):
 class Silent:
     """An observer that does nothing."""
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """Do nothing."""
 
     def skipped(self, skipped: Skipped) -> None:
@@ -223,6 +237,94 @@ class Silent:
 
     def completed(self, result: PruneResult) -> None:
         """Do nothing."""
+
+
+@frozen(kw_only=True)
+class Stored:
+    """What a store has, as far as a prune asked for it.
+
+    Attributes:
+        candidates: Sessions that can be dated.
+        skipped: Those that can't, or are dated in the future.
+        skipped_bytes: What those hold.
+    """
+
+    candidates: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...] = ()
+    skipped_bytes: int = 0
+
+
+@frozen(kw_only=True)
+class Removed:
+    """A session that was removed from a store.
+
+    Attributes:
+        archive: The archive that was written of it, or None.
+        left: What of it could not be deleted from this machine, and why; None where nothing was.
+    """
+
+    archive: str | None = None
+    left: str | None = None
+
+
+class StoredSessions(PruneSource, Protocol):
+    """Sessions of one kind that a store has as rows."""
+
+    def inspect(self, *, now: datetime, older_than: timedelta | None) -> Stored:
+        """Return the sessions that were last used, or ended, longer ago than this; all if None.
+
+        Each is dated, measured, and looked at for pins and for who works in it.
+
+        Raises:
+            AgentForgeError: The store does not answer.
+        """
+        ...
+
+    def remove(
+        self, candidate: Candidate, line: Mapping[str, object], *, archiver: Archiver | None
+    ) -> Removed | Reason:
+        """Delete a session with all that is stored of it, and keep a line about it.
+
+        In one transaction, under the session's lock: it is looked at again, archived if there is
+        an archiver, and deleted.
+
+        Args:
+            candidate: The session, as it was when it was decided.
+            line: What the audit log is to say.
+            archiver: Keeps a copy of it before.
+
+        Returns:
+            What was removed; or why the session was kept, with all of it.
+
+        Raises:
+            AgentForgeError: The store refused; the session was kept.
+            OSError: It could not be archived; the session was kept.
+        """
+        ...
+
+    def pinned(self) -> frozenset[str]:
+        """Return the ids that no prune removes.
+
+        Raises:
+            AgentForgeError: The store does not answer.
+        """
+        ...
+
+    def pin(self, session_id: str) -> bool:
+        """Keep a session from every prune; return whether it was not pinned before.
+
+        Raises:
+            AgentForgeError: The store does not answer, or it is no id.
+        """
+        ...
+
+    def unpin(self, session_id: str) -> bool:
+        """Let prunes remove a session again; return whether it was pinned.
+
+        Raises:
+            AgentForgeError: The store does not answer, or it is no id.
+        """
+        ...
 
 
 class Archiver(Protocol):

@@ -22,7 +22,7 @@ from .domain import (
 )
 from .hidden_names import session_of
 from .inspection import Inspection
-from .ports import PruneObserver, PruneTarget
+from .ports import PruneObserver, PruneSource
 
 
 class ObserverFailed(Exception):
@@ -65,7 +65,7 @@ class GuardedObserver:
 class RunRecord:
     """What became of each session of one prune."""
 
-    def __init__(self, target: PruneTarget, observer: PruneObserver, clock: Clock) -> None:
+    def __init__(self, target: PruneSource, observer: PruneObserver, clock: Clock) -> None:
         self.observer: Final = GuardedObserver(observer)
         self.archives: dict[str, str] = {}
         self._kind = target.kind
@@ -112,11 +112,16 @@ class RunRecord:
 
     def deleted(self, audit: AuditLog, candidate: Candidate, *, trashed: bool) -> None:
         """Note that a session was removed, or is in the trash."""
-        session_id = candidate.session_id
-        self._deleted.append(session_id)
+        self.log(audit, "trashed" if trashed else "removed", candidate.session_id)
+        self.removed(candidate, trashed=trashed)
+
+    def removed(self, candidate: Candidate, *, trashed: bool = False) -> None:
+        """Note the same of a session whose line is in its store's audit log already."""
+        self._deleted.append(candidate.session_id)
         self._bytes += candidate.size_bytes
-        self.log(audit, "trashed" if trashed else "removed", session_id)
-        self.observer.deleted(session_id, size_bytes=candidate.size_bytes, trashed=trashed)
+        self.observer.deleted(
+            candidate.session_id, size_bytes=candidate.size_bytes, trashed=trashed
+        )
 
     def finished(self, audit: AuditLog, session_id: str, hidden: str) -> None:
         """Note that a session that an earlier prune began with was removed."""

@@ -25,6 +25,8 @@ from .errors import (
     InvalidConfig,
     InvalidSessionId,
     NoAnswers,
+    QuestionStoreError,
+    QuestionsUnavailable,
     SessionEnded,
     SessionExists,
     SessionNotFound,
@@ -44,10 +46,11 @@ from .formatting import (
 )
 from .listing import UnreadableQuestion
 from .notify import Notifier, Notify
+from .repository import QuestionRepository
 from .rules import QuestionsConfig, check_questions, is_request_to_asker, validate_answers
 from .service import QuestionSessions
+from .session_files import DEFAULT_BASE_DIR
 from .session_status import SessionStatus
-from .store import DEFAULT_BASE_DIR
 from .wire import parse_answers, parse_questions
 
 __all__ = [
@@ -71,9 +74,12 @@ __all__ = [
     "Option",
     "Question",
     "QuestionError",
+    "QuestionRepository",
     "QuestionSession",
     "QuestionSessions",
+    "QuestionStoreError",
     "QuestionsConfig",
+    "QuestionsUnavailable",
     "SessionAnswers",
     "SessionBusy",
     "SessionCorrupted",

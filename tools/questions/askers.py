@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ..durable.process_owner import OsProcesses, Owner, Processes, judge_owner, owner_of
+from ..identifiers import is_session_id
 
-SessionEnd = Callable[[Path], str | None]
-"""Returns why no one can go on with the agent session in a directory; None if somebody may."""
+SessionEnd = Callable[[str], str | None]
+"""Returns why no one can go on with the agent session of a reference; None if somebody may."""
 
 ASKER_KILLED: Final = "the program that waited for the answer has ended"
 _SESSION_KEY: Final = "session"
+
+
+def _reference(session: Path | str | None) -> str | None:
+    return str(session.absolute()) if isinstance(session, Path) else session
 
 
 @frozen(kw_only=True)
@@ -28,21 +33,26 @@ class Asker:
 
     Attributes:
         process: The process that asked.
-        session: The directory of the agent session that it was asked for, or None. The question
-            of a session outlives the process: the next worker takes it up.
+        session: The agent session that it was asked for, or None: its directory, absolute, where
+            it is in files; its id where it is in the same store as the question. The question of
+            a session outlives the process: the next worker takes it up.
     """
 
     process: Owner
-    session: Path | None = None
+    session: str | None = field(default=None, converter=_reference)
 
     @classmethod
-    def current(cls, *, session: Path | None = None, processes: Processes | None = None) -> Asker:
+    def current(
+        cls, *, session: Path | str | None = None, processes: Processes | None = None
+    ) -> Asker:
         """Return this process, as it asks for itself or for an agent session."""
         known = processes if processes is not None else OsProcesses()
-        return cls(
-            process=Owner.current(known, ""),
-            session=None if session is None else session.absolute(),
-        )
+        return cls(process=Owner.current(known, ""), session=session)
+
+    @property
+    def session_name(self) -> str | None:
+        """The id of the agent session that it was asked for, or None."""
+        return None if self.session is None else PurePath(self.session).name
 
 
 def current_directory() -> str | None:
@@ -58,7 +68,7 @@ def asker_document(asker: Asker) -> dict[str, Any]:
     document = asker.process.document()
     del document["token"]
     if asker.session is not None:
-        document[_SESSION_KEY] = str(asker.session)
+        document[_SESSION_KEY] = asker.session
     return document
 
 
@@ -70,10 +80,13 @@ def parse_asker(found: object) -> Asker | None:
     session = found.get(_SESSION_KEY)
     if process is None or not (session is None or isinstance(session, str)):
         return None
-    path = Path(session) if session and "\0" not in session else None
-    if session is not None and (path is None or not path.is_absolute()):
+    if session is not None and not (is_session_id(session) or _is_place(session)):
         return None
-    return Asker(process=process, session=path)
+    return Asker(process=process, session=session)
+
+
+def _is_place(reference: str) -> bool:
+    return "\0" not in reference and PurePath(reference).is_absolute()
 
 
 def end_of(
@@ -81,8 +94,9 @@ def end_of(
 ) -> str | None:
     """Return why no one can receive the answer any more, or None if somebody may.
 
-    An asker on another machine or in another container is never judged. The question of an agent
-    session is judged by that session alone: a worker that was killed has a successor.
+    An asker on another machine or in another container is never judged, nor is a session in a
+    directory there. The question of an agent session is judged by that session alone: a worker that
+    was killed has a successor.
 
     Args:
         asker: Who asks, or None if it is not known.
@@ -95,6 +109,7 @@ def end_of(
         verdict = judge_owner(asker.process, processes=processes)
         return ASKER_KILLED if verdict.is_dead else None
     machine, _, namespace = processes.here
-    if (asker.process.machine, asker.process.namespace) != (machine, namespace):
+    here = (asker.process.machine, asker.process.namespace) == (machine, namespace)
+    if _is_place(asker.session) and not here:
         return None
     return session_end(asker.session) if session_end is not None else None

@@ -35,7 +35,7 @@ from ..project.toml_table import meant
 from .errors import InvalidConfig
 from .rules import QuestionsConfig
 from .service import QuestionSessions
-from .store import DEFAULT_BASE_DIR
+from .session_files import DEFAULT_BASE_DIR
 
 DEFAULT_CONFIG_PATH: Final = DEFAULT_PATH
 DIRECTORY_VARIABLE: Final = "AGENTFORGE_QUESTIONS"

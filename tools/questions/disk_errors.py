@@ -7,13 +7,14 @@ from pathlib import Path
 
 from ..errors import ErrorKind, listed
 from ..question import QuestionError
+from .errors import QuestionStoreError
 
 
 class SessionCorrupted(QuestionError):
     """A session's files are not what they should be.
 
     Attributes:
-        path: The session's directory or the file.
+        path: The session's directory or the file; None where it is not kept in files.
         faults: Everything that is wrong.
         abandoned: Whether the session was ended as abandoned because of it.
     """
@@ -21,13 +22,19 @@ class SessionCorrupted(QuestionError):
     kind = ErrorKind.INVALID_FILE
 
     def __init__(
-        self, session_id: str, *, path: Path, faults: Iterable[str], abandoned: bool = False
+        self,
+        session_id: str,
+        *,
+        path: Path | None = None,
+        faults: Iterable[str],
+        abandoned: bool = False,
     ) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
         became = "the session was abandoned" if abandoned else "they were left as they are"
+        place = "" if path is None else f"Look at them in {path.parent if path.suffix else path}, "
         super().__init__(
             f"the files of question session {session_id} can't be used: {listed(self.faults)}; "
-            f"{became}. Look at them in {path.parent if path.suffix else path}, and ask anew.",
+            f"{became}. {place + 'and ask' if place else 'Ask'} anew.",
             session_id=session_id,
         )
         self.path = path
@@ -70,7 +77,7 @@ class SessionBusy(QuestionError):
         self.timeout_s = timeout_s
 
 
-class AtomicWriteError(QuestionError):
+class AtomicWriteError(QuestionStoreError):
     """A write did not become durable.
 
     Attributes:
@@ -79,9 +86,6 @@ class AtomicWriteError(QuestionError):
         cause: What the system answered.
         visible: Whether the new content is what a reader sees in spite of the failure.
     """
-
-    kind = ErrorKind.STORAGE
-    retryable = True
 
     def __init__(
         self,
@@ -113,16 +117,13 @@ class AtomicWriteError(QuestionError):
         return _file_failed("write", self.session_id, self.path)
 
 
-class AtomicReadError(QuestionError):
+class AtomicReadError(QuestionStoreError):
     """The system would not read a file or the directory.
 
     Attributes:
         path: What could not be read.
         cause: What the system answered.
     """
-
-    kind = ErrorKind.STORAGE
-    retryable = True
 
     def __init__(
         self, *, path: Path, cause: BaseException | None, session_id: str | None = None

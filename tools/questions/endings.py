@@ -20,10 +20,9 @@ from .disk_errors import SessionCorrupted
 from .domain import QuestionSession, SessionAnswers, StatusRecord, UserAnswer, next_status
 from .errors import CallIdMismatch, InvalidAnswers, NoAnswers
 from .json_fields import to_millis
+from .repository import LockedSession, QuestionRepository
 from .rules import QuestionsConfig, submission_faults
-from .session_lock import ANSWERING, LockedSession
 from .session_status import SessionStatus
-from .store import QuestionStore
 
 MAX_REASON_CHARS: Final = 20_000
 
@@ -33,7 +32,7 @@ _log = get_logger("agentforge.questions")
 class SessionEndings:
     """Ends sessions; of several who try, one wins and the others get `SessionEnded`."""
 
-    def __init__(self, store: QuestionStore, config: QuestionsConfig, clock: Clock) -> None:
+    def __init__(self, store: QuestionRepository, config: QuestionsConfig, clock: Clock) -> None:
         """Take the store, the limits and the time."""
         self._store = store
         self._config = config
@@ -49,7 +48,7 @@ class SessionEndings:
     ) -> SessionAnswers:
         """See `QuestionSessions.save_session_answers`."""
         given = answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
-        with self._store.locked(session_id, files=ANSWERING) as locked:
+        with self._store.locked(session_id, answering=True) as locked:
             session = self._settled(locked, "answer")
             _check_call(answers, session)
             faults = submission_faults(given, session.questions, self._config)
@@ -69,7 +68,7 @@ class SessionEndings:
 
     def mark_read(self, session_id: str) -> SessionAnswers:
         """See `QuestionSessions.mark_answers_read`."""
-        with self._store.locked(session_id, files=ANSWERING) as locked:
+        with self._store.locked(session_id, answering=True) as locked:
             session = locked.read()
             if session.answers is None:
                 raise NoAnswers(session_id)

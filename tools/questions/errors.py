@@ -62,16 +62,29 @@ class SessionExists(QuestionError):
     """There is a question session of this id already; it was left as it is.
 
     Attributes:
-        path: Its directory.
+        where: Where the sessions are kept.
+        path: Its directory; None where it has none.
     """
 
-    def __init__(self, session_id: str, *, path: Path) -> None:
+    def __init__(self, session_id: str, *, where: str, path: Path | None = None) -> None:
         super().__init__(
-            f"question session {session_id} exists already in {path.parent}; nothing was changed. "
+            f"question session {session_id} exists already in {where}; nothing was changed. "
             "Wait for that one, or create one without an id of your own.",
             session_id=session_id,
         )
+        self.where = where
         self.path = path
+
+
+class QuestionStoreError(QuestionError):
+    """Where the question sessions are kept, a read or a write failed."""
+
+    kind = ErrorKind.STORAGE
+    retryable = True
+
+
+class QuestionsUnavailable(QuestionStoreError):
+    """The store of question sessions does not answer for now; who waits already waits on."""
 
 
 class AmbiguousSessionId(QuestionError):

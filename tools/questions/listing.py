@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Final
 
 from attrs import frozen
 
 from ..event_log import get_logger
 from ..question import QuestionError
-from .disk_errors import AtomicReadError, SessionCorrupted
-from .domain import QuestionSession, StatusRecord
-from .errors import SessionNotFound
+from .disk_errors import SessionCorrupted
+from .domain import QuestionSession
+from .errors import QuestionStoreError
+from .repository import QuestionRepository
 from .session_files import READ_PAUSES_S
-from .session_status import SessionStatus
-from .store import QuestionStore, Signature
 
 _SETTLES_S: Final = 0.1
 """How long ago a session must have changed so that what was read of it holds, in seconds."""
@@ -41,87 +40,74 @@ class UnreadableQuestion:
 class SessionListing:
     """The sessions of a store as they were read last. May be shared between threads."""
 
-    def __init__(self, store: QuestionStore, *, sleep: Callable[[float], None]) -> None:
+    def __init__(self, store: QuestionRepository, *, sleep: Callable[[float], None]) -> None:
         """Begin with nothing read."""
         self._store = store
         self._sleep = sleep
-        self._read: dict[str, tuple[Signature, QuestionSession | QuestionError]] = {}
-        self._ended: set[str] = set()
+        self._read: dict[str, tuple[Hashable, QuestionSession | QuestionError]] = {}
         self._logged: set[str] = set()
         self._mutex = threading.Lock()  # for what is kept; never held while the disk is read
 
-    def read_all(self, names: Sequence[str]) -> dict[str, QuestionSession | QuestionError]:
+    def read_all(
+        self, signatures: Mapping[str, Hashable]
+    ) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions; only these are kept.
 
         What is torn is read again after a pause, all of it together. One that can't be read is
         logged, once.
+
+        Args:
+            signatures: Which sessions, with what is known of their last changes.
         """
         found: dict[str, QuestionSession | QuestionError] = {}
-        left = list(names)
+        left = dict(signatures)
         for pause in (*READ_PAUSES_S, None):
-            torn = []
+            read = self._read_those(left)
             for name in left:
-                read = self._cached(name)
                 found.pop(name, None)
-                if read is not None:
-                    found[name] = read
-                if isinstance(read, SessionCorrupted) and name not in self._read:
-                    torn.append(name)
+            found.update(read)
+            with self._mutex:
+                torn = [
+                    name
+                    for name, one in read.items()
+                    if isinstance(one, SessionCorrupted) and name not in self._read
+                ]
             if not torn or pause is None:
                 break
-            left = torn
             self._sleep(pause)
-        for name, read in found.items():
-            if isinstance(read, QuestionError) and name not in self._logged:
+            signed = {name: self._store.signature(name) for name in torn}
+            left = {name: one for name, one in signed.items() if one is not None}
+            for name in signed.keys() - left.keys():
+                found.pop(name, None)
+        for name, one in found.items():
+            if isinstance(one, QuestionError) and name not in self._logged:
                 self._logged.add(name)
-                _log.warning("question.unreadable", session_id=name, error=str(read))
-        self._forget_all_but(set(names))
-        return found
+                _log.warning("question.unreadable", session_id=name, error=str(one))
+        self._forget_all_but(signatures.keys())
+        return {name: found[name] for name in signatures if name in found}
 
-    def waiting(self, name: str) -> StatusRecord | None:
-        """Return the status of a session that waits; None if it has ended or can't be read."""
+    def _read_those(
+        self, signatures: Mapping[str, Hashable]
+    ) -> dict[str, QuestionSession | QuestionError]:
+        """Read what changed since it was read last, and keep what will be seen to change."""
         with self._mutex:
-            if name in self._ended:
-                return None
-        try:
-            record = self._store.read_record(name)
-        except QuestionError:
-            return None
-        if record.status is SessionStatus.PENDING:
-            return record
-        with self._mutex:
-            self._ended.add(name)
-        return None
-
-    def _cached(self, name: str) -> QuestionSession | QuestionError | None:
-        signature = self._store.signature(name)
-        if signature is None:
-            return None
-        with self._mutex:
-            known = self._read.get(name)
-        if known is not None and known[0] == signature:
-            return known[1]
-        found: QuestionSession | QuestionError
-        settles_s = _SETTLES_S
-        try:
-            found = self._store.read(name, pauses=())
-        except SessionNotFound:
-            return None
-        except QuestionError as error:
-            found, settles_s = error, _TORN_FOR_S
-        keep = self._store.is_settled(signature, for_s=settles_s)
-        with self._mutex:
-            if keep and not isinstance(found, AtomicReadError):
-                self._read[name] = (signature, found)
-            else:
-                self._read.pop(name, None)
-        return found
+            known = {name: self._read[name] for name in signatures if name in self._read}
+        found = {name: one[1] for name, one in known.items() if one[0] == signatures[name]}
+        read = self._store.read_many([name for name in signatures if name not in found])
+        for name, one in read.items():
+            settles_s = _TORN_FOR_S if isinstance(one, QuestionError) else _SETTLES_S
+            keep = self._store.is_settled(signatures[name], for_s=settles_s)
+            with self._mutex:
+                if keep and not isinstance(one, QuestionStoreError):
+                    self._read[name] = (signatures[name], one)
+                else:
+                    self._read.pop(name, None)
+        return {**found, **read}
 
     def _forget_all_but(self, names: Collection[str]) -> None:
         with self._mutex:
             for name in [one for one in self._read if one not in names]:
                 del self._read[name]
-            self._ended.intersection_update(names)
             self._logged.intersection_update(names)
 
 

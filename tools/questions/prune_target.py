@@ -23,19 +23,18 @@ from ..prune import (
     prune,
 )
 from ..prune.ports import undatable
+from .documents import ANSWERS_FILE, STATUS_FILE
 from .domain import CleanupResult, is_session_id
 from .json_fields import WireError
-from .session_files import ANSWERS_FILE, MAX_FILE_BYTES, STATUS_FILE
+from .session_files import DEFAULT_BASE_DIR, MAX_FILE_BYTES, STAGING_GRACE_S, STAGING_PREFIX
 from .session_status import SessionStatus
-from .store import DEFAULT_BASE_DIR, STAGING_GRACE_S, STAGING_PREFIX
 from .wire import read_status
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from ..prune import Decision, PruneResult, PruneTarget, Skipped
+    from ..prune import Decision, PruneResult, PruneSource, Skipped
     from .rules import QuestionsConfig
-    from .store import QuestionStore
 
 KIND: Final = "questions"
 
@@ -121,7 +120,7 @@ class _CleanUpEvents:
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A clean-up began."""
 
     def skipped(self, skipped: Skipped) -> None:
@@ -147,18 +146,18 @@ class _CleanUpEvents:
         """A clean-up ended."""
 
 
-def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+def cleanup(base_dir: Path, config: QuestionsConfig, outside: Outside) -> CleanupResult:
     """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
 
     Args:
-        store: Where the sessions are.
+        base_dir: Where the sessions are.
         config: Says how old is old; with `retention_s` 0 no session is deleted.
         outside: Time, chance and the file system.
 
     Raises:
         prune.PruneError: The base can't be used, or another prune works on it.
     """
-    target = QuestionTarget(store.base_dir, waiting_too=True)
+    target = QuestionTarget(base_dir, waiting_too=True)
     hours = config.retention_s / 3600 if config.retention_s > 0 else None
     try:
         done = prune(

@@ -9,23 +9,25 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
 from ..clock import Clock, utc_now
-from ..durable import FileSystem
+from ..durable import FileSystem, OsFileSystem
+from ..durable.atomic_file import random_token
 from ..durable.process_owner import OsProcesses, Processes
 from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
 from ..prune import Outside
 from ..question import InvalidQuestions, Question, QuestionError, text_faults
 from .askers import Asker, SessionEnd, end_of
-from .change_feed import LOOK_S, follow_changes, follow_changes_async
-from .directory_watcher import Watcher, process_watcher
-from .disk_errors import AtomicReadError, SessionCorrupted
+from .change_feed import follow_changes, follow_changes_async
+from .directory_watcher import Watcher
+from .disk_errors import SessionCorrupted
 from .domain import (
     CleanupResult,
     QuestionSession,
@@ -41,6 +43,7 @@ from .endings import SessionEndings
 from .errors import (
     AmbiguousSessionId,
     InvalidSessionId,
+    QuestionStoreError,
     SessionEnded,
     SessionNotFound,
     TooManySessions,
@@ -48,11 +51,11 @@ from .errors import (
 from .formatting import SHORT_ID_CHARS
 from .json_fields import to_millis
 from .listing import SessionListing, UnreadableQuestion
-from .prune_target import cleanup
+from .repository import QuestionRepository, Room
 from .rules import QuestionsConfig, question_faults
+from .session_files import DEFAULT_BASE_DIR
 from .session_status import SessionStatus
 from .store import QuestionStore
-from .validation import find_issues
 from .waiting import Bell, Deadline, OnTimeout, ThreadBell, Wait
 
 _CALL_ID_CHARS: Final = 1_000
@@ -61,20 +64,29 @@ _log = get_logger("agentforge.questions")
 
 
 class QuestionSessions:
-    """Question sessions under one directory: the whole of this package's service.
+    """The question sessions of a directory or another store: the whole of this package's service.
 
-    Guarantees: when a method returns, what it did is on disk and survives a power failure; when it
+    Guarantees: when a method returns, what it did is stored and survives a power failure; when it
     raises, the session is as it was (an `AtomicWriteError` that is `visible` excepted). A session
     ends once: of several that answer, reject, abandon or time out, one wins and the others get
-    `SessionEnded`. Answers that are on disk are never lost.
+    `SessionEnded`. Answers that are stored are never lost. Where sessions are kept otherwise than
+    in files, what the store refuses is a `QuestionStoreError` instead of an `AtomicReadError` or
+    an `AtomicWriteError`, which are of that kind.
 
     Instances may be shared between threads and processes; nothing is held between two calls.
+
+    Attributes:
+        base_dir: The directory of the sessions; where another store keeps them, the one beside
+            which this machine has what belongs to them, as drafts.
+        config: Limits and times.
+        store: What keeps the sessions.
     """
 
     def __init__(
         self,
         base_dir: Path | str | None = None,
         *,
+        store: QuestionRepository | None = None,
         config: QuestionsConfig | None = None,
         fs: FileSystem | None = None,
         clock: Clock = utc_now,
@@ -95,6 +107,8 @@ class QuestionSessions:
         Args:
             base_dir: Where the sessions are; `.agentforge/questions` in the working directory by
                 default.
+            store: What keeps the sessions; files in `base_dir` if None. The arguments about files
+                are those of that directory.
             config: Limits and times; the defaults if None.
             fs: The file system.
             clock: The time, aware.
@@ -114,16 +128,29 @@ class QuestionSessions:
                 seconds.
         """
         self.config = config if config is not None else QuestionsConfig()
-        self.store = QuestionStore(
-            base_dir,
-            fs=fs,
-            token=token,
-            lock_timeout_s=lock_timeout_s,
-            lock_grace_s=lock_grace_s,
-            processes=processes,
+        self.base_dir = Path(base_dir) if base_dir is not None else DEFAULT_BASE_DIR
+        self._outside = Outside(
+            fs=fs if fs is not None else OsFileSystem(),
+            clock=clock,
+            token=token if token is not None else random_token,
             monotonic=monotonic,
             sleep=sleep,
-            wall=wall,
+        )
+        self.store: QuestionRepository = (
+            store
+            if store is not None
+            else QuestionStore(
+                self.base_dir,
+                fs=fs,
+                token=token,
+                lock_timeout_s=lock_timeout_s,
+                lock_grace_s=lock_grace_s,
+                processes=processes,
+                monotonic=monotonic,
+                sleep=sleep,
+                wall=wall,
+                watcher=watcher,
+            )
         )
         self._processes = processes if processes is not None else OsProcesses()
         self._session_end = session_end
@@ -132,14 +159,22 @@ class QuestionSessions:
         self._monotonic = monotonic
         self._sleep = sleep
         self._new_id = new_id
-        self._watcher = watcher if watcher is not None else process_watcher()
         self._endings = SessionEndings(self.store, self.config, clock)
         self._listing = SessionListing(self.store, sleep=sleep)
+        self._folder = self.base_dir if store is None else None
 
     @property
-    def base_dir(self) -> Path:
-        """Where the sessions are."""
-        return self.store.base_dir
+    def where(self) -> str:
+        """Where the sessions are, for messages and other programs."""
+        return self.store.where
+
+    def prepare(self) -> None:
+        """Make the place where sessions appear, so that it can be watched before anybody asks.
+
+        Raises:
+            QuestionStoreError: The store refused.
+        """
+        self.store.prepare()
 
     # --------------------------------------------------------------------------------- asking
 
@@ -191,7 +226,11 @@ class QuestionSessions:
             asker=asker,
         )
         record = StatusRecord.of_new(request)
-        self.store.publish(request, record, check=self._check_room)
+        try:
+            self.store.publish(request, record, room=self._room())
+        except TooManySessions:
+            self.pending()  # ends those whose asker has ended
+            self.store.publish(request, record, room=self._room())
         _log.info("question.asked", session_id=chosen, questions=len(asked), call_id=call_id)
         return QuestionSession(request=request, record=record)
 
@@ -213,19 +252,12 @@ class QuestionSessions:
             asker=asker,
         ).session_id
 
-    def _check_room(self) -> None:
-        names = self.store.names()
-        if len(names) < self.config.max_sessions:
-            return
-        if sum(1 for name in names if self._waits(name)) < self.config.max_sessions:
-            return
-        waiting = len(self.pending())  # without those whose asker has ended
-        if waiting >= self.config.max_sessions:
-            raise TooManySessions(waiting=waiting, max_sessions=self.config.max_sessions)
-
-    def _waits(self, name: str) -> bool:
-        record = self._listing.waiting(name)
-        return record is not None and not self._endings.is_overdue(record)
+    def _room(self) -> Room:
+        limit = self.config.session_timeout_s
+        return Room(
+            max_sessions=self.config.max_sessions,
+            asked_after=self._clock() - timedelta(seconds=limit) if limit > 0 else None,
+        )
 
     # ------------------------------------------------------------------------------ answering
 
@@ -342,7 +374,7 @@ class QuestionSessions:
             ValueError: `timeout_s` is negative or no number.
         """
         wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
-        return wait.run(self._watcher, self._bell())
+        return wait.run(self._bell())
 
     def wait_for_answers(
         self,
@@ -377,7 +409,7 @@ class QuestionSessions:
         wait = await in_thread(
             self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
         )
-        done = await wait.run_async(self._watcher, in_thread)
+        done = await wait.run_async(in_thread)
         return cast(SessionAnswers, done.answers)
 
     def _begin_wait(
@@ -400,7 +432,12 @@ class QuestionSessions:
         return Wait(
             session_id,
             expected_call_id,
-            Deadline.of(timeout_s, session_left_s=left, now=self._monotonic()),
+            Deadline.of(
+                timeout_s,
+                session_left_s=left,
+                now=self._monotonic(),
+                look_s=self.store.look_s,
+            ),
             on_timeout=on_timeout,
             store=self.store,
             monotonic=self._monotonic,
@@ -425,6 +462,13 @@ class QuestionSessions:
         if session.status is SessionStatus.PENDING and self._endings.is_overdue(session.record):
             return SessionStatus.TIMED_OUT
         return session.status
+
+    def change_mark(self) -> Hashable | None:
+        """Return what is another value once any waiting session has changed; None if not known.
+
+        It costs less than to list them.
+        """
+        return self.store.change_mark()
 
     def exists(self, session_id: str) -> bool:
         """Return whether there is a session of this id, readable or not."""
@@ -451,7 +495,9 @@ class QuestionSessions:
             AtomicReadError: The base is there and can't be read.
         """
         found = []
-        for name, read in self._listing.read_all(self.store.names()).items():
+        # Those that wait are looked at in any case: some of them may end by that.
+        wanted = None if status is None else {status, SessionStatus.PENDING}
+        for name, read in self._listing.read_all(self.store.signatures(wanted)).items():
             if isinstance(read, QuestionSession):
                 attended = self._attended(read)
                 if status is None or attended.status is status:
@@ -497,10 +543,10 @@ class QuestionSessions:
         Args:
             stop: Ends it when set, within 50 ms.
         """
-        return follow_changes(self.store, self._watcher, stop=stop)
+        return follow_changes(self.store, stop=stop)
 
     def changes_async(
-        self, *, at_least_every_s: float | None = None, look_s: float = LOOK_S
+        self, *, at_least_every_s: float | None = None, look_s: float | None = None
     ) -> AsyncGenerator[frozenset[str], None]:
         """Yield changes as `changes()` does, without blocking the event loop; may be cancelled.
 
@@ -508,11 +554,9 @@ class QuestionSessions:
             at_least_every_s: After how long without a change it yields an empty set, for a caller
                 that has something else to look at; None for never.
             look_s: How often everything is looked at although nothing is reported, in seconds: how
-                late a change is seen where the file system reports none.
+                late a change is seen where none is reported; the store's own interval if None.
         """
-        return follow_changes_async(
-            self.store, self._watcher, at_least_every_s=at_least_every_s, look_s=look_s
-        )
+        return follow_changes_async(self.store, at_least_every_s=at_least_every_s, look_s=look_s)
 
     def resolve_id(self, shortened: str) -> str:
         """Return the id that a shortened one means: that it is, begins, ends or is part of.
@@ -530,7 +574,7 @@ class QuestionSessions:
         known = {name.lower(): name for name in self.store.names()}
         found = [known[one] for one in completions(text, known)]
         if not found:
-            raise SessionNotFound(text, path=self.base_dir)
+            raise SessionNotFound(text, path=self._folder)
         if len(found) > 1:
             raise AmbiguousSessionId(text, found)
         return found[0]
@@ -553,7 +597,7 @@ class QuestionSessions:
         Raises:
             InvalidSessionId: It is no id.
         """
-        return find_issues(self.store, check_session_id(session_id))
+        return self.store.find_issues(check_session_id(session_id))
 
     def cleanup_expired_sessions(self) -> CleanupResult:
         """Delete the sessions that changed longer ago than `config.retention_s`.
@@ -567,16 +611,9 @@ class QuestionSessions:
         Raises:
             prune.PruneError: The base can't be used, or another prune works on it.
         """
-        with suppress(AtomicReadError):  # the clean-up says it
+        with suppress(QuestionStoreError):  # the clean-up says it
             self.list_sessions(SessionStatus.PENDING)
-        outside = Outside(
-            fs=self.store.fs,
-            clock=self._clock,
-            token=self.store.token,
-            monotonic=self._monotonic,
-            sleep=self._sleep,
-        )
-        return cleanup(self.store, self.config, outside)
+        return self.store.cleanup(self.config, self._outside)
 
 
 def _is_call_id(text: str) -> bool:

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.file_lock import has_name
 from ..question import QuestionError
-from . import wire
 from .disk_errors import AtomicReadError, SessionCorrupted
-from .domain import QuestionSession, SessionAnswers, SessionRequest, StatusRecord
+from .documents import (
+    ANSWERS_FILE,
+    REQUEST_FILE,
+    STATUS_FILE,
+    Unsettled,
+    may_have_answers,
+    read_document,
+    session_of,
+)
+from .domain import QuestionSession, SessionRequest, StatusRecord
 from .errors import SessionNotFound
-from .json_fields import WireError
-from .rules import answer_faults
-from .session_status import SessionStatus
 
-REQUEST_FILE: Final = "request.json"
-STATUS_FILE: Final = "status.json"
-ANSWERS_FILE: Final = "answers.json"
+DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
+STAGING_PREFIX: Final = ".new-"
+STAGING_GRACE_S: Final = 60.0
+"""How old a hidden new session must be, in seconds, to be looked at as left behind."""
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 """Largest file of a session that is written or read."""
 READ_PAUSES_S: Final = (0.08, 0.16, 0.32)
@@ -31,15 +37,6 @@ READ_PAUSES_S: Final = (0.08, 0.16, 0.32)
 so long may another program take that writes a file in place, bit by bit."""
 
 _Value = TypeVar("_Value")
-
-
-class _Unsettled(Exception):
-    """What was read is not whole, as while another program is writing it."""
-
-    def __init__(self, faults: list[str], path: Path) -> None:
-        super().__init__("; ".join(faults))
-        self.faults = faults
-        self.path = path
 
 
 class SessionFiles:
@@ -65,17 +62,17 @@ class SessionFiles:
 
     def record(self, fd: int, session_id: str) -> StatusRecord:
         """Read status.json of the session whose directory is open; see `session`."""
-        path = self._base_dir / session_id / STATUS_FILE
-        return self._retrying(
-            fd, session_id, lambda: self._part(fd, path, wire.read_status, session_id)
+        found: StatusRecord = self._retrying(
+            fd, session_id, lambda: self._part(fd, STATUS_FILE, session_id)
         )
+        return found
 
     def request(self, fd: int, session_id: str) -> SessionRequest:
         """Read request.json of the session whose directory is open; see `session`."""
-        path = self._base_dir / session_id / REQUEST_FILE
-        return self._retrying(
-            fd, session_id, lambda: self._part(fd, path, wire.read_request, session_id)
+        found: SessionRequest = self._retrying(
+            fd, session_id, lambda: self._part(fd, REQUEST_FILE, session_id)
         )
+        return found
 
     def _retrying(
         self,
@@ -87,7 +84,7 @@ class SessionFiles:
         for pause in (*pauses, None):
             try:
                 return read()
-            except _Unsettled as error:
+            except Unsettled as error:
                 if pause is None:
                     raise self._unusable(fd, session_id, error) from error
             except ReadError as error:
@@ -102,10 +99,11 @@ class SessionFiles:
             self._sleep(pause)
         raise AssertionError("unreachable")  # pragma: no cover
 
-    def _unusable(self, fd: int, session_id: str, error: _Unsettled) -> QuestionError:
-        if not self._is_there(fd, self._base_dir / session_id):
+    def _unusable(self, fd: int, session_id: str, error: Unsettled) -> QuestionError:
+        directory = self._base_dir / session_id
+        if not self._is_there(fd, directory):
             return SessionNotFound(session_id, path=self._base_dir)
-        return SessionCorrupted(session_id, path=error.path, faults=error.faults)
+        return SessionCorrupted(session_id, path=directory / error.name, faults=error.faults)
 
     def _is_there(self, fd: int, path: Path) -> bool:
         try:
@@ -115,43 +113,18 @@ class SessionFiles:
 
     def _read_once(self, fd: int, session_id: str) -> QuestionSession:
         """Read the files once: the status first, since answers are written before it says so."""
-        path = self._base_dir / session_id
-        record = self._part(fd, path / STATUS_FILE, wire.read_status, session_id)
-        request = self._part(fd, path / REQUEST_FILE, wire.read_request, session_id)
+        record: StatusRecord = self._part(fd, STATUS_FILE, session_id)
+        request: SessionRequest = self._part(fd, REQUEST_FILE, session_id)
         answers = None
-        if record.status in {SessionStatus.PENDING, SessionStatus.COMPLETED}:
-            answers = self._optional_part(fd, path / ANSWERS_FILE, wire.read_answers, session_id)
-        if record.status is SessionStatus.PENDING and _is_of_another_call(answers, record, request):
-            answers = None  # they answer nothing that was asked here
-        if answers is None:
-            if record.status is SessionStatus.COMPLETED:
-                raise _Unsettled(["answers.json: it is missing"], path / ANSWERS_FILE)
-        elif faults := answer_faults(answers.answers, request.questions):
-            raise _Unsettled([f"answers.json: {one}" for one in faults], path / ANSWERS_FILE)
-        return QuestionSession(request=request, record=record, answers=answers)
+        if may_have_answers(record):
+            data = self.read(fd, self._base_dir / session_id / ANSWERS_FILE)
+            if data is not None:
+                answers = read_document(ANSWERS_FILE, data, session_id)
+        return session_of(request, record, answers)
 
-    def _part(
-        self, fd: int, path: Path, read: Callable[[bytes], _Value], session_id: str
-    ) -> _Value:
-        found = self._optional_part(fd, path, read, session_id)
-        if found is None:
-            raise _Unsettled([f"{path.name}: it is missing"], path)
-        return found
-
-    def _optional_part(
-        self, fd: int, path: Path, read: Callable[[bytes], _Value], session_id: str
-    ) -> _Value | None:
-        data = self.read(fd, path)
-        if data is None:
-            return None
-        try:
-            found = read(data)
-        except WireError as error:
-            raise _Unsettled(list(error.faults), path) from error
-        owner = getattr(found, "session_id", session_id)
-        if owner != session_id:
-            raise _Unsettled([f"{path.name}.sessionId: it is {owner!r}"], path)
-        return found
+    def _part(self, fd: int, name: str, session_id: str) -> Any:
+        data = self.read(fd, self._base_dir / session_id / name)
+        return read_document(name, data, session_id)
 
     def read(self, fd: int, path: Path) -> bytes | None:
         """Read a file of a session whose directory is open; None if there is none.
@@ -162,10 +135,3 @@ class SessionFiles:
         return read_regular_file(
             self._fs, path.name, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=fd
         )
-
-
-def _is_of_another_call(
-    answers: SessionAnswers | None, record: StatusRecord, request: SessionRequest
-) -> bool:
-    asked = record.call_id or request.call_id
-    return answers is not None and None not in {asked, answers.call_id} and answers.call_id != asked

@@ -18,10 +18,11 @@ from ..durable.pid_lock import PidLock
 from ..event_log import get_logger
 from . import wire
 from .disk_errors import AtomicWriteError, SessionBusy
+from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, rewritten
 from .domain import QuestionSession, SessionAnswers, SessionRequest, StatusRecord
 from .errors import SessionNotFound
-from .json_fields import WireError, decode, encode
-from .session_files import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, SessionFiles
+from .json_fields import encode
+from .session_files import SessionFiles
 
 LOCK_FILE: Final = "status.json.lock"
 ANSWERS_LOCK_FILE: Final = "answers.json.lock"
@@ -44,8 +45,8 @@ def _report(session_id: str, event: str, /, **fields: str) -> None:
     _log.warning(f"question.{event}", session_id=session_id, **fields)
 
 
-class LockedSession:
-    """A session whose lock is held: what can be read and written of it.
+class LockedFiles:
+    """A session whose lock is held, in files. A `repository.LockedSession`.
 
     Attributes:
         session_id: The session.
@@ -78,7 +79,7 @@ class LockedSession:
         Raises:
             AtomicWriteError: It was not made.
         """
-        self._write(ANSWERS_FILE, wire.answers_document(answers))
+        self._write(ANSWERS_FILE, encode(wire.answers_document(answers)))
 
     def write_read_at(self, answers: SessionAnswers) -> None:
         """Note in answers.json when the answers were fetched; all else in it stays.
@@ -90,13 +91,10 @@ class LockedSession:
 
     def _rewrite(self, name: str, document: dict[str, Any], *, only: str | None = None) -> None:
         """Replace a file; what it holds that is not in `document` stays, in its order."""
-        path = self._path / name
-        kept: dict[str, Any] = {}
-        with suppress(WireError, ReadError):
-            data = self._files.read(self._fd, path)
-            kept = {} if data is None else decode(data, name)
-        changed = {only: document[only]} if only is not None and kept else document
-        self._write(name, {**kept, **changed})
+        kept = None
+        with suppress(ReadError):
+            kept = self._files.read(self._fd, self._path / name)
+        self._write(name, rewritten(kept, document, name, only=only))
 
     def write_record(self, record: StatusRecord) -> None:
         """Replace status.json; what other programs keep in it stays.
@@ -114,11 +112,11 @@ class LockedSession:
         """
         return self._files.request(self._fd, self.session_id)
 
-    def _write(self, name: str, document: dict[str, Any]) -> None:
+    def _write(self, name: str, content: bytes) -> None:
         """Replace a file: verified, atomically, durably."""
         path = self._path / name
         try:
-            replace_file(self._fs, self._fd, name, [encode(document)], path=path, verify=True)
+            replace_file(self._fs, self._fd, name, [content], path=path, verify=True)
         except WriteError as error:
             raise write_error(error, session_id=self.session_id) from error
 
@@ -130,7 +128,7 @@ def lock_session(
     files: SessionFiles,
     path: Path,
     names: Sequence[str],
-) -> Iterator[LockedSession]:
+) -> Iterator[LockedFiles]:
     """Hold the right to change the session whose directory is `path`.
 
     Args:
@@ -160,7 +158,7 @@ def lock_session(
             path=path, operation="lock", cause=error, session_id=session_id
         ) from error
     try:
-        yield LockedSession(fs, files, session_id, path, held.fd)
+        yield LockedFiles(fs, files, session_id, path, held.fd)
     finally:
         held.release()
 

@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ..durable import (
     DirectoryLock,
@@ -41,44 +42,41 @@ from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.pid_lock import PidLock
 from ..durable.process_owner import Processes
 from ..event_log import get_logger
-from ..prune import prepare_root
-from . import wire
+from ..prune import Outside, prepare_root
+from ..question import QuestionError
+from .directory_feed import DirectoryFollower, Signature
+from .directory_watcher import Watcher, process_watcher
 from .disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted
-from .domain import QuestionSession, SessionRequest, StatusRecord, check_session_id, is_session_id
-from .errors import SessionExists, SessionNotFound
-from .json_fields import encode
-from .session_files import ANSWERS_FILE, READ_PAUSES_S, REQUEST_FILE, STATUS_FILE, SessionFiles
-from .session_lock import LOCK_FILE, LockedSession, lock_session, write_error
+from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, Documents
+from .domain import (
+    CleanupResult,
+    QuestionSession,
+    SessionRequest,
+    StatusRecord,
+    ValidationReport,
+    check_session_id,
+    is_session_id,
+)
+from .errors import SessionExists, SessionNotFound, TooManySessions
+from .prune_target import cleanup
+from .repository import OnChange, Room
+from .rules import QuestionsConfig
+from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, SessionFiles
+from .session_lock import ANSWERING, LOCK_FILE, LockedFiles, lock_session, write_error
 from .session_status import SessionStatus
-
-DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
-STAGING_PREFIX: Final = ".new-"
-STAGING_GRACE_S: Final = 60.0
-"""How old a hidden new session must be, in seconds, to be looked at as left behind."""
+from .validation import find_issues, missing_session
+from .waiting import POLL_S
 
 _BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+_SETTLED_NS: Final = 100_000_000
+"""What changed less than this ago may change again under the same time: the kernel's clock for
+files moves in steps of up to 10 ms (HZ=100)."""
+
 _log = get_logger("agentforge.questions")
 
 
-@frozen
-class Signature:
-    """By what a session's directory is seen to have changed, without reading it.
-
-    Attributes:
-        inode: The directory.
-        changed_ns: When a name in it, or status.json, changed last, in nanoseconds since the
-            epoch.
-        status: The inode, the size and the time of status.json, which another program may write in
-            place; None if there is none.
-    """
-
-    inode: int
-    changed_ns: int
-    status: tuple[int, int, int] | None = None
-
-
 class QuestionStore:
-    """Keeps question sessions under one directory. May be shared between threads.
+    """Keeps question sessions under one directory. A `repository.QuestionRepository`.
 
     Guarantees: what was written survives the death of the process and a power failure when the
     call returns; when it raises, the file is as it was. A reader sees a whole session or none. No
@@ -97,6 +95,7 @@ class QuestionStore:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         wall: Callable[[], float] = time.time,
+        watcher: Watcher | None = None,
     ) -> None:
         """Name the place; nothing is read or made yet.
 
@@ -110,6 +109,7 @@ class QuestionStore:
             monotonic: The clock that waits are read from.
             sleep: How to pause.
             wall: The file system's clock, in seconds since the epoch.
+            watcher: Reports changes; one for the whole process by default.
         """
         self.base_dir = Path(base_dir) if base_dir is not None else DEFAULT_BASE_DIR
         self.fs: FileSystem = fs if fs is not None else OsFileSystem()
@@ -128,6 +128,24 @@ class QuestionStore:
         self._monotonic = monotonic
         self._sleep = sleep
         self.wall = wall
+        self._watcher = watcher if watcher is not None else process_watcher()
+        self._ended: set[str] = set()
+        self._mutex = threading.Lock()  # for what is kept; never held while the disk is read
+
+    @property
+    def where(self) -> str:
+        """The directory, for messages and other programs."""
+        return str(self.base_dir)
+
+    @property
+    def look_s(self) -> float:
+        """How often a wait looks for itself, in seconds."""
+        return POLL_S
+
+    @property
+    def looks_block(self) -> bool:
+        """Whether an event loop can't do without the time that a look takes: it can."""
+        return False
 
     def path(self, session_id: str) -> Path:
         """Return where a session is, or would be.
@@ -137,7 +155,7 @@ class QuestionStore:
         """
         return self.base_dir / check_session_id(session_id)
 
-    def ensure_base(self) -> None:
+    def prepare(self) -> None:
         """Make the base directory, mode 0700, if it is missing.
 
         Raises:
@@ -183,6 +201,15 @@ class QuestionStore:
             max(directory.st_mtime_ns, status.st_mtime_ns),
             (status.st_ino, status.st_size, status.st_mtime_ns),
         )
+
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[Signature | None, QuestionSession | None]:
+        """Read a session, unless its signature is the one that was seen."""
+        signature = self.signature(session_id)
+        if signature is not None and signature == seen:
+            return signature, None
+        return signature, self.read(session_id)
 
     def is_settled(self, signature: Signature, *, for_s: float = 0.1) -> bool:
         """Return whether a later change would be seen: the clock of file times ticks every few ms.
@@ -242,16 +269,40 @@ class QuestionStore:
         finally:
             close_reader(self.fs, fd)
 
+    def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
+        """Read sessions once, without a pause; see `QuestionRepository`."""
+        found: dict[str, QuestionSession | QuestionError] = {}
+        for session_id in session_ids:
+            try:
+                found[session_id] = self.read(session_id, pauses=())
+            except SessionNotFound:
+                continue
+            except QuestionError as error:
+                found[session_id] = error
+        return found
+
+    def find_issues(self, session_id: str) -> ValidationReport:
+        """Return everything that is wrong with a session's files."""
+        path = self.path(session_id)
+        try:
+            fd = self.fs.open(str(path), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return missing_session(session_id)
+        except OSError as error:
+            issue = f"Session directory can't be opened: {error.strerror}"
+            return ValidationReport(session_id=session_id, issues=[issue])
+        try:
+            return find_issues(session_id, lambda name: self.files.read(fd, path / name))
+        finally:
+            close_reader(self.fs, fd)
+
     @contextmanager
-    def locked(
-        self, session_id: str, *, files: Sequence[str] = (LOCK_FILE,)
-    ) -> Iterator[LockedSession]:
-        """Hold the right to change a session.
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedFiles]:
+        """Hold the right to change a session; what is written is on disk at once.
 
         Args:
             session_id: The session.
-            files: The lock files that keep other programs away; `session_lock.ANSWERING` for who
-                writes answers.
+            answering: Whether answers will be written, which takes one lock file more.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -259,7 +310,8 @@ class QuestionStore:
             SessionBusy: Others held it for too long.
             AtomicWriteError: It can't be locked.
         """
-        with lock_session(self._lock, self.fs, self.files, self.path(session_id), files) as locked:
+        names = ANSWERING if answering else (LOCK_FILE,)
+        with lock_session(self._lock, self.fs, self.files, self.path(session_id), names) as locked:
             yield locked
 
     @contextmanager
@@ -293,21 +345,20 @@ class QuestionStore:
             unlock(self.fs, lock.fd)  # a child forked meanwhile has a copy of it
             lock.release()
 
-    def publish(
-        self, request: SessionRequest, record: StatusRecord, *, check: Callable[[], None]
-    ) -> None:
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
         """Make a session appear, whole.
 
         Args:
             request: What is asked.
             record: Its first status.
-            check: Called under the base's lock, just before it appears; may refuse by raising.
+            room: How many may wait; looked at under the base's lock, just before it appears.
 
         Raises:
             SessionExists: There is one of this id.
+            TooManySessions: As many wait as may.
             AtomicWriteError: It could not be made; nothing is there.
         """
-        self.ensure_base()
+        self.prepare()
         session_id = request.session_id
         target = self.path(session_id)
         staging = f"{STAGING_PREFIX}{self.token()}"
@@ -318,20 +369,20 @@ class QuestionStore:
                 opened.callback(close_reader, self.fs, base_fd)
                 new = NewDirectory(self.fs, base_fd, staging)
                 opened.enter_context(new).lock()
-                for name, document in (
-                    (REQUEST_FILE, wire.request_document(request)),
-                    (STATUS_FILE, wire.status_document(record)),
+                documents = Documents.of_new(request, record)
+                for name, content in (
+                    (REQUEST_FILE, documents.request),
+                    (STATUS_FILE, documents.status),
                 ):
                     new.step = f"write of {name}"
                     path = self.base_dir / staging / name
-                    content = encode(document)
                     replace_file(self.fs, new.fd, name, [content], path=path, verify=True)
                 with self.base_locked() as locked_fd:
-                    check()
+                    self._check_room(room)
                     new.step = "rename"
                     with suppress(FileNotFoundError):
                         self.fs.stat(session_id, dir_fd=locked_fd)
-                        raise SessionExists(session_id, path=target)
+                        raise SessionExists(session_id, where=self.where, path=target)
                     new.appear(session_id, parent_fd=locked_fd)
         except WriteError as error:
             raise write_error(error, session_id=session_id) from error
@@ -344,3 +395,65 @@ class QuestionStore:
                 session_id=session_id,
             ) from error
         prepare_root(self.base_dir)
+
+    def _check_room(self, room: Room) -> None:
+        names = self.names()
+        with self._mutex:
+            self._ended.intersection_update(names)
+        if len(names) < room.max_sessions:
+            return
+        waiting = sum(1 for name in names if self._waits(name, room))
+        if waiting >= room.max_sessions:
+            raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
+
+    def _waits(self, name: str, room: Room) -> bool:
+        with self._mutex:
+            if name in self._ended:
+                return False
+        try:
+            record = self.read_record(name)
+        except QuestionError:
+            return False
+        if record.status is not SessionStatus.PENDING:
+            with self._mutex:
+                self._ended.add(name)
+        return room.counts(record)
+
+    # ------------------------------------------------------------------------------ all sessions
+
+    def signatures(
+        self,
+        statuses: Collection[SessionStatus] | None = None,  # noqa: ARG002 (files must be read)
+    ) -> dict[str, Signature]:
+        """Return the signatures of all sessions; see `QuestionRepository`."""
+        found = {name: self.signature(name) for name in self.names()}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def change_mark(self) -> tuple[tuple[str, int, int], ...] | None:
+        """Return what is another value once any session has changed; see `QuestionRepository`.
+
+        It costs one `stat` for each session.
+        """
+        marks = []
+        newest = 0
+        try:
+            with os.scandir(self.base_dir) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    marks.append((entry.name, status.st_ino, status.st_mtime_ns))
+                    newest = max(newest, status.st_mtime_ns)
+        except OSError:  # something went while we looked, or there is nothing
+            return None
+        return tuple(sorted(marks)) if self.wall() * 1e9 - newest > _SETTLED_NS else None
+
+    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+        """Delete what is older than it is kept, by the prune engine; see `QuestionRepository`."""
+        return cleanup(self.base_dir, config, outside)
+
+    def watching(self, session_id: str, on_change: OnChange) -> AbstractContextManager[None]:
+        """Have changes of a session reported; see `QuestionRepository`."""
+        return self._watcher.watching(self.path(session_id), on_change)
+
+    def following(self, on_change: OnChange, *, look_s: float) -> DirectoryFollower:
+        """See the changes of all sessions; see `QuestionRepository`."""
+        return DirectoryFollower(self, self._watcher, on_change, look_s)

@@ -2,73 +2,59 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final
 
 from ..durable import ReadError
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from . import wire
+from .documents import ANSWERS_FILE, READERS, REQUEST_FILE, STATUS_FILE
 from .domain import SessionAnswers, SessionRequest, StatusRecord, ValidationReport
 from .json_fields import WireError
 from .rules import answer_faults, unnumbered_faults
-from .session_files import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE
 from .session_status import SessionStatus
-from .store import QuestionStore
-
-_READERS: Final[dict[str, Any]] = {
-    REQUEST_FILE: wire.read_request,
-    STATUS_FILE: wire.read_status,
-    ANSWERS_FILE: wire.read_answers,
-}
-
 
 _UNREADABLE: Final = "Could not read session status or request"
 
 
-def find_issues(store: QuestionStore, session_id: str) -> ValidationReport:
+def find_issues(session_id: str, read: Callable[[str], bytes | None]) -> ValidationReport:
     """Return everything that is wrong with a session.
 
-    The issues are those that the format names, in its words: the directory, the two required
-    files, their ids and the number of questions. What the answers hold makes no session invalid;
-    it is remarked.
+    The issues are those that the format names, in its words: the two required files, their ids and
+    the number of questions. What the answers hold makes no session invalid; it is remarked.
+
+    Args:
+        session_id: The session, which is there.
+        read: Reads a document by its name; None if it is missing.
     """
-    path = store.path(session_id)
-    try:
-        fd = store.fs.open(str(path), DIRECTORY_FLAGS)
-    except FileNotFoundError:
-        return ValidationReport(session_id=session_id, issues=["Session directory does not exist"])
-    except OSError as error:
-        return ValidationReport(
-            session_id=session_id, issues=[f"Session directory can't be opened: {error.strerror}"]
-        )
-    try:
-        files = _Files(store, fd, path)
-        return ValidationReport(
-            session_id=session_id,
-            issues=_issues(files, session_id),
-            remarks=[*files.remarks, *_remarks(files, session_id)],
-        )
-    finally:
-        close_reader(store.fs, fd)
+    files = _Files(read)
+    return ValidationReport(
+        session_id=session_id,
+        issues=_issues(files, session_id),
+        remarks=[*files.remarks, *_remarks(files, session_id)],
+    )
+
+
+def missing_session(session_id: str) -> ValidationReport:
+    """Return what is wrong with a session that is not there."""
+    return ValidationReport(session_id=session_id, issues=["Session directory does not exist"])
 
 
 class _Files:
     """What can be read of a session's files, and why the rest can't."""
 
-    def __init__(self, store: QuestionStore, fd: int, path: Path) -> None:
+    def __init__(self, read: Callable[[str], bytes | None]) -> None:
         self.missing: set[str] = set()
         self.remarks: list[str] = []
-        found = {name: self._read(store, fd, path / name) for name in _READERS}
+        found = {name: self._read(read, name) for name in READERS}
         self.request: SessionRequest | None = found[REQUEST_FILE]
         self.record: StatusRecord | None = found[STATUS_FILE]
         self.answers: SessionAnswers | None = found[ANSWERS_FILE]
 
-    def _read(self, store: QuestionStore, fd: int, path: Path) -> Any:
+    def _read(self, read: Callable[[str], bytes | None], name: str) -> Any:
         try:
-            data = store.files.read(fd, path)
+            data = read(name)
             if data is not None:
-                return _READERS[path.name](data)
-            self.missing.add(path.name)
+                return READERS[name](data)
+            self.missing.add(name)
         except WireError as error:
             self.remarks += error.faults
         except ReadError as error:

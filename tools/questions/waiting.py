@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
 
 from attrs import define
 
+from ..event_log import get_logger
 from ..question import QuestionError
-from .directory_watcher import Watcher
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
-from .errors import AnswersTimeout, CallIdMismatch, SessionEnded, SessionRejected
+from .errors import (
+    AnswersTimeout,
+    CallIdMismatch,
+    QuestionsUnavailable,
+    SessionEnded,
+    SessionRejected,
+)
+from .repository import QuestionRepository
 from .session_status import SessionStatus
-from .store import QuestionStore, Signature
 
 POLL_S: Final = 0.2
-"""How often a wait looks for itself, whatever the file system reports, in seconds."""
+"""How often a wait looks for itself at files, whatever the system reports, in seconds."""
 
+AWAY_S: Final = 1.0
+"""How soon a store that did not answer is asked again, in seconds."""
 _REASON_CHARS: Final = 2_000
+
+_log = get_logger("agentforge.questions")
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call in a thread of its own."""
@@ -139,11 +149,13 @@ class Deadline:
         began: When it began.
         own: When the caller's time is over, or None.
         session: When the session's time is over, or None.
+        look_s: How often the wait looks for itself, in seconds.
     """
 
     began: float
     own: float | None
     session: float | None
+    look_s: float = POLL_S
 
     @classmethod
     def of(
@@ -152,18 +164,20 @@ class Deadline:
         *,
         session_left_s: float | None,
         now: float,
+        look_s: float = POLL_S,
     ) -> Deadline:
         """Begin a wait at `now`."""
         return cls(
             now,
             None if timeout_s is None else now + timeout_s,
             None if session_left_s is None else now + session_left_s,
+            look_s,
         )
 
     def pause(self, now: float) -> float:
         """Return how long to wait at the most, in seconds; 0 if the time is over."""
         ends = [end for end in (self.own, self.session) if end is not None]
-        return max(0.0, min([POLL_S, *(end - now for end in ends)]))
+        return max(0.0, min([self.look_s, *(end - now for end in ends)]))
 
     def waited(self, now: float) -> float:
         """Return how long this wait took, in seconds."""
@@ -188,7 +202,7 @@ class Wait:
         deadline: Deadline,
         *,
         on_timeout: OnTimeout,
-        store: QuestionStore,
+        store: QuestionRepository,
         monotonic: Callable[[], float],
         end: Callable[[str, str, str | None], object],
     ) -> None:
@@ -210,36 +224,55 @@ class Wait:
         self._store = store
         self._monotonic = monotonic
         self._end_session = end
-        self._seen: Signature | None = None
+        self._seen: Hashable | None = None
+        self._is_away: bool | None = None
 
-    def run(self, watcher: Watcher, bell: Bell) -> QuestionSession:
+    def run(self, bell: Bell) -> QuestionSession:
         """Block until the session is completed; return it with its answers."""
-        with watcher.watching(self._store.path(self._session_id), bell.ring):
+        with self._store.watching(self._session_id, bell.ring):
             while True:
                 bell.clear()
-                found = self.look()
+                found = self._look_patiently()
                 if found is not None:
                     return found
-                pause = self._deadline.pause(self._monotonic())
+                pause = self._pause()
                 if self._deadline.is_over(self._monotonic()):
                     return self.end()
                 bell.wait(pause)
 
-    async def run_async(self, watcher: Watcher, in_thread: InThread) -> QuestionSession:
+    async def run_async(self, in_thread: InThread) -> QuestionSession:
         """Wait as `run` does, without blocking the event loop."""
         bell = LoopBell()
-        with watcher.watching(self._store.path(self._session_id), bell.ring):
+        with self._store.watching(self._session_id, bell.ring):
             while True:
                 bell.clear()
-                if self.has_changed():
-                    found: QuestionSession | None = await in_thread(self.look)
+                if self._store.looks_block or self.has_changed():
+                    found: QuestionSession | None = await in_thread(self._look_patiently)
                     if found is not None:
                         return found
-                pause = self._deadline.pause(self._monotonic())
+                pause = self._pause()
                 if self._deadline.is_over(self._monotonic()):
                     ended: QuestionSession = await in_thread(self.end)
                     return ended
                 await bell.wait(pause)
+
+    def _pause(self) -> float:
+        pause = self._deadline.pause(self._monotonic())
+        return min(pause, AWAY_S) if self._is_away else pause
+
+    def _look_patiently(self) -> QuestionSession | None:
+        """Look as `look()` does; a store that answered once may be away for a while."""
+        try:
+            found = self.look()
+        except QuestionsUnavailable as error:
+            if self._is_away is None:
+                raise  # it never answered
+            if not self._is_away:
+                _log.warning("question.store_away", session_id=self._session_id, error=str(error))
+            self._is_away = True
+            return None
+        self._is_away = False
+        return found
 
     def has_changed(self) -> bool:
         """Return whether the session may have changed since the last look."""
@@ -248,11 +281,12 @@ class Wait:
 
     def look(self) -> QuestionSession | None:
         """Return the session with its answers, None while it waits; or raise how it ended."""
-        signature = self._store.signature(self._session_id)
-        if signature is not None and signature == self._seen:
-            return None
+        signature = None
         try:
-            found = outcome(self._store.read(self._session_id), self._expected)
+            signature, read = self._store.read_changed(self._session_id, self._seen)
+            if read is None:
+                return None
+            found = outcome(read, self._expected)
         except SessionCorrupted as error:
             if (given_up := self._give_up(error)) is not None:
                 raise given_up from error

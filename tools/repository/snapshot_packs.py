@@ -8,7 +8,7 @@ is where the other repository's history ends (`shallow`, as git calls it).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
@@ -61,10 +61,9 @@ def write_pack(
         GitFailed: Objects are missing.
     """
     lines = [] if boundary is None else [f"--shallow {boundary}"]
-    lines += [*wanted, *(f"^{one}" for one in known)]
     locked.git(
         *("pack-objects", "--revs", "--stdout", "--quiet"),
-        stdin="".join(f"{line}\n" for line in lines).encode(),
+        stdin="".join(f"{line}\n" for line in [*lines, *_beyond(wanted, known)]).encode(),
         output_fd=target.fileno(),
     )
 
@@ -134,11 +133,22 @@ def require_whole(
     Raises:
         GitFailed: Some are missing.
     """
-    lines = [*wanted, *(f"^{one}" for one in known)]
     locked.git(
         *("rev-list", "--objects", "--quiet", "--stdin"),
-        stdin="".join(f"{line}\n" for line in lines).encode(),
+        stdin="".join(f"{line}\n" for line in _beyond(wanted, known)).encode(),
     )
+
+
+def _beyond(wanted: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """Name commits to git without what others have.
+
+    The trees of those are named, too: git leaves out of itself only what the parents of the commits
+    have, and snapshots are no parents of each other.
+    """
+    yield from wanted
+    for one in known:
+        yield f"^{one}"
+        yield f"^{one}^{{tree}}"
 
 
 def end_history(locked: LockedRepository, commits: Collection[str]) -> None:

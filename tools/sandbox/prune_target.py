@@ -30,7 +30,7 @@ from ..prune import (
     Outside,
     PruneResult,
     PruneRootUnusable,
-    PruneTarget,
+    PruneSource,
     RetentionPolicy,
     Skipped,
     SkipReason,
@@ -103,7 +103,7 @@ class PruneEvents:
         self._log = log.settled()
         self._logs_info = self._log.logs_info  # ten thousand events that are not logged take time
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
         self._log.info(
             "session.prune.started",

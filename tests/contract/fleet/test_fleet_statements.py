@@ -243,14 +243,15 @@ def test_failures_are_counted_in_a_row_and_by_phase(database: Database, tmp_path
     assert jobs(database)[0][0].attempts == 0
 
 
-def test_a_deleted_sessions_submission_goes_with_it(database: Database, tmp_path: Path) -> None:
+def test_a_deleted_sessions_submission_and_its_job_go_with_it(
+    database: Database, tmp_path: Path
+) -> None:
     session = submitted(database, tmp_path)
     PostgresStore(database, tmp_path).delete(session.session_id)
     assert ask(database, "wake", session.session_id) is None
     with pytest.raises(NotSubmitted):
         withdraw(database, session.session_id)
-    (shown,), _ = jobs(database)
-    assert shown.session_state is None
+    assert jobs(database) == ([], 0)
 
 
 def test_who_waits_for_a_lock_is_told_when_it_is_released(
@@ -289,3 +290,30 @@ def test_jobs_are_listed_in_the_order_in_which_they_matter(
     assert jobs(database, failed=True) == ([], 0)
     (one,), _ = jobs(database, session_id=low.session_id)
     assert one.session_id == low.session_id
+
+
+def test_a_job_that_its_worker_runs_no_more_is_released_once(
+    database: Database, tmp_path: Path
+) -> None:
+    session = submitted(database, tmp_path)
+    job = take(database)
+    row = database.one("select worker_id from agentforge.procrastinate_jobs")
+    assert row is not None
+    assert ask(database, "release", job, row[0] + 1) is False  # another worker's
+    assert ask(database, "release", job, row[0]) is True
+    assert ask(database, "release", job, row[0]) is False
+    assert [(row[0], row[3]) for row in all_jobs(database)] == [
+        (session.session_id, "aborted"),
+        (session.session_id, "todo"),
+    ]
+
+
+def test_a_session_that_waits_for_a_worker_was_not_cut_off(
+    database: Database, tmp_path: Path
+) -> None:
+    session = submitted(database, tmp_path)
+    store = PostgresStore(database, tmp_path)
+    assert store.is_interrupted(session.session_id, session.state) is False
+    with queue(database) as connection:
+        connection.execute("delete from procrastinate_jobs")
+    assert store.is_interrupted(session.session_id, session.state) is True

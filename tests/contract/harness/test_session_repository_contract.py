@@ -128,6 +128,18 @@ def kept(request: pytest.FixtureRequest, base: Path) -> Kept:
     return Kept(make(), make, spoil, as_text=False)
 
 
+def test_a_reference_names_a_session_to_who_has_not_this_repository(kept: Kept) -> None:
+    kept.put(S)
+    reference = Path(kept.sessions.reference(S))
+    assert reference.name == S
+    assert reference.is_absolute() or str(reference) == S
+    if reference.is_absolute():
+        assert SessionManager(reference.parent).store.exists(reference.name)
+    assert kept.again().reference(S) == str(reference)
+    with pytest.raises(InvalidSessionId):
+        kept.sessions.reference("../x")
+
+
 @contextmanager
 def running(kept: Kept, session_id: str = S) -> Iterator[None]:
     """Hold a session as a runner in another process does."""

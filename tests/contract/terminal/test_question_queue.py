@@ -245,10 +245,10 @@ def test_one_bad_directory_hides_no_session_and_is_named(tmp_path: Path) -> None
 
 
 def test_a_listing_is_read_again_only_when_something_may_have_changed(tmp_path: Path) -> None:
-    sessions = QuestionSessions(tmp_path / "questions")
+    later = time.time() + 1
+    sessions = QuestionSessions(tmp_path / "questions", wall=lambda: later)
     which = sessions.create_session([STORAGE])
-    later_ns = time.time_ns() + 10**9
-    queue = StoredQuestions(sessions, now_ns=lambda: later_ns)
+    queue = StoredQuestions(sessions)
     first = queue.listing()
     assert queue.listing() is first
     sessions.reject_session(which)
@@ -261,10 +261,12 @@ def test_a_question_whose_asker_was_killed_leaves_the_queue_though_no_file_chang
 ) -> None:
     now = START
     machine = Machine()
-    sessions = QuestionSessions(tmp_path / "questions", processes=machine)
+    sessions = QuestionSessions(
+        tmp_path / "questions", processes=machine, wall=lambda: time.time() + 1
+    )
     which = sessions.create_session([STORAGE], asker=Asker.current(processes=machine))
     kept = sessions.create_session([CHECKS])
-    queue = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    queue = StoredQuestions(sessions, clock=lambda: now)
     first = queue.listing()
     machine.lives = False
     now += way * timedelta(seconds=LOOK_AGAIN_S - 1)
@@ -280,9 +282,9 @@ def test_a_listing_that_was_read_again_for_nothing_holds_for_the_same_time_again
     tmp_path: Path,
 ) -> None:
     now = START
-    sessions = QuestionSessions(tmp_path / "questions")
+    sessions = QuestionSessions(tmp_path / "questions", wall=lambda: time.time() + 1)
     sessions.create_session([STORAGE], asker=Asker.current())
-    queue = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    queue = StoredQuestions(sessions, clock=lambda: now)
     first = queue.listing()
     now += timedelta(seconds=LOOK_AGAIN_S)
     again = queue.listing()
@@ -293,15 +295,20 @@ def test_a_listing_that_was_read_again_for_nothing_holds_for_the_same_time_again
 
 def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
     """Two changes may carry one time; a listing of just now is never taken for the next one's."""
-    sessions = QuestionSessions(tmp_path / "questions")
+    stamp = 0
+
+    def wall() -> float:
+        return stamp / 1e9
+
+    sessions = QuestionSessions(tmp_path / "questions", wall=wall)
     which = sessions.create_session([STORAGE])
     directory = tmp_path / "questions" / which
     stamp = directory.stat().st_mtime_ns
-    queue = StoredQuestions(sessions, now_ns=lambda: stamp + 1)
+    queue = StoredQuestions(sessions)
     assert len(queue.listing().waiting) == 1
     sessions.reject_session(which)
     os.utime(directory, ns=(stamp, stamp))
-    fresh = StoredQuestions(QuestionSessions(tmp_path / "questions"), now_ns=lambda: stamp + 1)
+    fresh = StoredQuestions(QuestionSessions(tmp_path / "questions", wall=wall))
     assert fresh.listing().waiting == ()
     assert queue._seen is None, "nothing is kept that a change could hide behind"
 
@@ -309,9 +316,11 @@ def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
 def test_a_session_whose_time_is_over_leaves_the_queue_and_says_so(tmp_path: Path) -> None:
     now = START
     config = QuestionsConfig(session_timeout_s=60)
-    sessions = QuestionSessions(tmp_path / "questions", config=config, clock=lambda: now)
+    sessions = QuestionSessions(
+        tmp_path / "questions", config=config, clock=lambda: now, wall=lambda: time.time() + 1
+    )
     which = sessions.create_session([STORAGE])
-    queue = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    queue = StoredQuestions(sessions, clock=lambda: now)
     assert len(queue.listing().waiting) == 1
     assert queue.ending(which) is None
     now = START + timedelta(seconds=61)

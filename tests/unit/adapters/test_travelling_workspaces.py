@@ -104,7 +104,8 @@ def test_what_is_known_at_both_ends_is_sent_once(fleet: Fleet) -> None:
     store = FaultyStore(fleet.objects)  # type: ignore[arg-type]
     fleet.objects = store
     a, b = fleet.machine("a"), fleet.machine("b")
-    session_id = begun(a, one="1\n")
+    large = os.urandom(50_000).hex()
+    session_id = begun(a, one="1\n", large=large)
     a.manager.checkpoint_session()  # nothing changed
     assert [operation for operation, _ in store.calls] == ["put"]
     for machine, text in ((b, "2\n"), (a, "3\n"), (b, "4\n")):
@@ -114,7 +115,9 @@ def test_what_is_known_at_both_ends_is_sent_once(fleet: Fleet) -> None:
     gets = [key for operation, key in store.calls if operation == "get"]
     assert len(gets) == 3  # one for each move
     assert len(set(gets)) == 3
-    assert len(list(store.list())) == 4
+    sizes = sorted(one.size for one in store.list())
+    assert len(sizes) == 4
+    assert sizes[2] < 1000 < 50_000 < sizes[3]
 
 
 def test_a_stale_folder_and_half_a_folder_become_what_the_checkpoint_says(fleet: Fleet) -> None:

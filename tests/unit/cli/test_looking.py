@@ -48,7 +48,7 @@ def test_list_shows_the_last_changed_first(agentforge: CommandLine) -> None:
 def test_list_in_json_has_every_field_of_the_head(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
     ended = agentforge("list", "--json")
-    assert set(ended.document) == {"base", "sessions", "unreadable"}
+    assert set(ended.document) == {"base", "sessions", "unreadable", "next"}
     assert ended.document["base"] == str(agentforge.base)
     (one,) = ended.document["sessions"]
     assert one["session_id"] == session_id
@@ -582,7 +582,36 @@ def test_list_shows_the_first_of_many_and_says_how_many_more_fit(agentforge: Com
         agentforge.later(minutes=1)
     ended = agentforge("list", "--limit", "2")
     assert [line.split()[0] for line in ended.out.splitlines()[1:]] == [ids[2], ids[1]]
-    assert ended.err == "1 more fit; --limit shows the first 2\n"
+    said, _, rest = ended.err.partition(" --after ")
+    assert said == "1 more fit; --limit 2"
+    cursor, _, rest = rest.partition(" ")
+    assert rest == "lists the next\n"
+    first = agentforge("list", "--limit", "2", "--json").document
+    assert first["next"] == cursor
+    following = agentforge("list", "--limit", "2", "--after", cursor, "--json").document
+    assert [one["session_id"] for one in following["sessions"]] == [ids[0]]
+    assert following["next"] is None
+
+
+def test_list_finds_sessions_by_phase_and_by_a_part_of_the_goal(agentforge: CommandLine) -> None:
+    parser = agentforge.new(goal="Make the Parser\nfaster")
+    other = agentforge.new(goal="Write the docs")
+    found = agentforge("list", "--goal", "PARSER\nfast", "--json").document["sessions"]
+    assert [one["session_id"] for one in found] == [parser]
+    found = agentforge("list", "--goal", "the", "--limit", "1", "--json").document["sessions"]
+    assert [one["session_id"] for one in found] == [other]
+    assert agentforge("list", "--phase", "no such").out.startswith("No session fits")
+
+
+def test_list_refuses_a_goal_too_short_and_what_is_no_cursor(agentforge: CommandLine) -> None:
+    for words, said in (
+        (["--goal", "ab"], "too short to search for"),
+        (["--limit", "1", "--after", "x"], "not where a page ended"),
+        (["--after", "x"], "it needs --limit"),
+    ):
+        ended = agentforge("list", *words)
+        assert ended.code == 2
+        assert said in ended.err
 
 
 def test_the_former_name_of_the_logs_limit_is_understood(agentforge: CommandLine) -> None:

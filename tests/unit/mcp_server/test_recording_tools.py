@@ -145,6 +145,23 @@ async def test_a_listing_shows_what_each_session_is_for(store: SessionStore) -> 
     assert f"{named}: An interval scheduler (active; phase red, attempt 1;" in text_of(result)
 
 
+async def test_a_listing_goes_on_where_a_former_one_ended(store: SessionStore) -> None:
+    ids = {new(store, goal=f"The Parser, part {number}") for number in range(3)}
+    new(store, goal="another")
+    async with client_of(store) as client:
+        said = {"goal": "parser", "limit": 2}
+        result = await client.call_tool("session_list", said)
+        first = values_of(result)
+        assert first["total"] == 3
+        assert f"(1 more; give a larger limit, a state or after={first['next']})" in text_of(result)
+        rest = values_of(await client.call_tool("session_list", {**said, "after": first["next"]}))
+        assert (rest["total"], rest["next"]) == (1, None)
+        refused = await client.call_tool("session_list", {"after": "nowhere"})
+    assert {one["session_id"] for one in (*first["sessions"], *rest["sessions"])} == ids
+    assert refused.is_error
+    assert "not where a page ended" in text_of(refused)
+
+
 async def test_a_session_that_is_broken_behind_its_head_is_listed_as_unreadable(
     store: SessionStore,
 ) -> None:

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.adapters.question_channel import (
     QuestionSessionChannel,
-    end_of_session,
+    SessionEnds,
 )
 from agentforge_sessions.bootstrap import open_questions
 from agentforge_sessions.harness import SessionManager, SessionStore
@@ -30,6 +30,7 @@ from agentforge_sessions.questions import (
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
 from tests.support.channels import COLOUR
 from tests.support.clock import FakeClock
+from tests.support.memory_sessions import MemorySessions
 from tests.support.questions import QUESTIONS, build
 
 
@@ -279,10 +280,38 @@ def test_a_session_that_can_not_be_read_is_not_judged(manager: SessionManager, b
     assert session is not None
     path = manager.store.session_path(session.session_id)
     path.write_text("{")
-    assert end_of_session(path.parent) is None
+    assert SessionEnds()(str(path.parent)) is None
     assert [one.session_id for one in open_questions(base).pending()] == [question_id]
 
 
 @pytest.mark.parametrize("name", ["missing/session_x", "nothing"])
 def test_a_place_that_is_not_here_is_not_judged(tmp_path: Path, name: str) -> None:
-    assert end_of_session(tmp_path / "none" / name) is None
+    assert SessionEnds()(str(tmp_path / "none" / name)) is None
+
+
+def test_a_session_that_its_id_names_is_judged_by_the_store_of_the_questions(
+    tmp_path: Path,
+) -> None:
+    store = MemorySessions(tmp_path / "sessions")
+    manager = SessionManager(store)
+    session_id = manager.create("tdflow", "red").session_id
+    judge = SessionEnds(store)
+    assert store.reference(session_id) == session_id
+    assert judge(session_id) is None
+    assert judge(session_id) is None
+    manager.abort("no more")
+    assert judge(session_id) == f"session {session_id} was aborted"
+    store.delete(session_id)
+    assert judge(session_id) == f"session {session_id} was deleted"
+    assert SessionEnds()(session_id) is None, "which store it is in isn't known"
+
+
+@pytest.mark.parametrize("here", ELSEWHERE)
+def test_a_session_that_its_id_names_is_judged_from_every_machine(
+    here: tuple[str, str, str],
+) -> None:
+    asker = Asker.current(processes=THEN, session="session_20260301_093000_00000001")
+    assert asker.session_name == asker.session
+    assert parse_asker(json.loads(json.dumps(asker_document(asker)))) == asker
+    now = Machine(None, here)
+    assert end_of(asker, processes=now, session_end=lambda _: "ended") == "ended"

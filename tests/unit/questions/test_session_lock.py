@@ -30,7 +30,7 @@ def test_a_session_is_locked_by_one_file_and_by_two_while_it_is_answered(directo
     store = store_of(directory)
     with store.locked(MISSING):
         assert os.listdir(directory) == [LOCK_FILE]
-    with store.locked(MISSING, files=ANSWERING):
+    with store.locked(MISSING, answering=True):
         assert sorted(os.listdir(directory)) == sorted(ANSWERING)
     assert os.listdir(directory) == []
 

@@ -17,7 +17,9 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.questions import (
     AnswersTimeout,
+    QuestionSession,
     QuestionSessions,
+    QuestionsUnavailable,
     SessionAnswers,
     SessionCorrupted,
     SessionEnded,
@@ -31,11 +33,11 @@ from agentforge_sessions.questions.directory_watcher import (
     FileWatcher,
     InotifyWatcher,
     NoWatcher,
-    process_watcher,
 )
 from agentforge_sessions.questions.inotify import is_available
 from agentforge_sessions.questions.waiting import Deadline, ThreadBell
 from tests.support.clock import FakeClock
+from tests.support.memory_questions import MemoryQuestions
 from tests.support.promptness import soonest
 from tests.support.questions import (
     ANSWERS,
@@ -494,9 +496,8 @@ def test_changes_are_found_by_looking_where_nobody_tells(base: Path) -> None:
 
 @pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 def test_changes_are_reported_by_the_watcher_of_the_waits_without_a_look(base: Path) -> None:
-    sessions = QuestionSessions(base)
-    watcher = InotifyWatcher()
-    found = follow_changes(sessions.store, watcher, look_s=1000.0)
+    sessions = QuestionSessions(base, watcher=InotifyWatcher())
+    found = follow_changes(sessions.store, look_s=1000.0)
     assert next(found) == frozenset()
     session_id = sessions.create_session(QUESTIONS)
 
@@ -532,7 +533,7 @@ def test_nothing_is_watched_any_more_once_nobody_follows(base: Path) -> None:
 @pytest.mark.anyio
 async def test_async_changes_are_reported_without_a_look(base: Path) -> None:
     sessions = QuestionSessions(base)
-    found = follow_changes_async(sessions.store, process_watcher(), look_s=1000.0)
+    found = follow_changes_async(sessions.store, look_s=1000.0)
     assert await anext(found) == frozenset()
     session_id = sessions.create_session(QUESTIONS)
     while session_id not in await anext(found):
@@ -566,3 +567,46 @@ async def test_async_changes_may_be_cancelled(base: Path) -> None:
             assert session_id in changed
             scope.deadline = anyio.current_time() + 0.05
     assert scope.cancelled_caught
+
+
+class _Away(MemoryQuestions):
+    """A store whose server is away for some of its reads."""
+
+    away = False
+    refused = 0
+
+    def read(self, session_id: str) -> QuestionSession:
+        if self.away:
+            self.refused += 1
+            raise QuestionsUnavailable("it does not answer", session_id=session_id)
+        return super().read(session_id)
+
+
+def test_a_wait_outlives_a_store_that_is_away_for_a_while() -> None:
+    store = _Away()
+    sessions = QuestionSessions(store=store)
+    session_id = sessions.create_session(QUESTIONS)
+    looks = 0
+
+    class Bell(ThreadBell):
+        def wait(self, timeout_s: float) -> bool:
+            nonlocal looks
+            looks += 1
+            store.away = looks < 3
+            if looks == 1:
+                sessions.save_session_answers(session_id, ANSWERS)
+            assert looks < 10
+            return super().wait(0)
+
+    waiting = QuestionSessions(store=store, bell=Bell)
+    assert waiting.wait_for_answers(session_id).answers == ANSWERS
+    assert store.refused == 2
+
+
+def test_a_store_that_never_answered_ends_the_wait() -> None:
+    store = _Away()
+    sessions = QuestionSessions(store=store)
+    session_id = sessions.create_session(QUESTIONS)
+    store.away = True
+    with pytest.raises(QuestionsUnavailable):
+        sessions.wait_for_answers(session_id)

@@ -93,7 +93,7 @@ def test_options_that_mean_nothing_are_refused(
 def test_a_session_that_is_not_there_is_told_before_anything_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    QuestionSessions(tmp_path).store.ensure_base()
+    QuestionSessions(tmp_path).prepare()
     assert run(["questions", "abcd", "--questions", str(tmp_path)]) == 3
     assert "Session not found: abcd" in capsys.readouterr().err
 

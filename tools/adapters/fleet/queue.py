@@ -27,6 +27,11 @@ _WAKE: Final = "select agentforge.wake(%(session)s, now() + %(after)s::interval)
 _WAKE_NOW: Final = "select agentforge.wake(%(session)s) job"
 _COUNT: Final = "select agentforge.count_failure(%(session)s, %(reason)s) failures"
 _RECOVER: Final = "select job, session, worker, successor from agentforge.recover(%(limit)s)"
+_TAKEN: Final = """
+select id from agentforge.procrastinate_jobs
+where worker_id = %(worker)s and status = 'doing' and task_name = 'agentforge.run_session'
+"""
+_RELEASE: Final = "select agentforge.release(%(job)s, %(worker)s) released"
 _SWEEP: Final = "select session from agentforge.sweep()"
 _HEARTBEAT: Final = """
 update agentforge.procrastinate_workers set last_heartbeat = now()
@@ -123,6 +128,15 @@ class FleetQueue:
     async def recover(self) -> list[Mapping[str, Any]]:
         """Hand the sessions of workers that are silent to others; return what was done."""
         return await self._all(_RECOVER, limit=self._limit)
+
+    async def taken(self, worker: int) -> set[int]:
+        """Return the jobs that a worker runs, as the queue has it."""
+        return {int(row["id"]) for row in await self._all(_TAKEN, worker=worker)}
+
+    async def release(self, job: int, worker: int) -> bool:
+        """End a job that its worker runs no more, and enqueue its session; False: it was ended."""
+        row = await self._one(_RELEASE, job=job, worker=worker)
+        return bool(row["released"])
 
     async def sweep(self) -> list[str]:
         """Enqueue the sessions that lost their job; return them."""

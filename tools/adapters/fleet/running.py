@@ -48,7 +48,7 @@ def run_until_stopped(
     require_migrated(database)
     _hear_the_queue()
     try:
-        asyncio.run(_run(database.url, settings, greeting, prune, address))
+        asyncio.run(_run(database.direct, settings, greeting, prune, address))
     finally:
         database.close()
 

@@ -25,6 +25,7 @@ from procrastinate.worker import Worker
 from ...event_log import get_logger
 from .children import Children
 from .errors import FleetStopped, words_of
+from .lost_jobs import LostJobs
 from .maintenance import maintenance_app
 from .metrics import FleetMetrics
 from .queue import RUN_SESSION, FleetQueue, connected, new_app
@@ -156,7 +157,8 @@ class FleetWorker:
         """Work by one open connector; return when stopped, raise when the store is lost."""
         settings = self._settings
         queue = FleetQueue(connector, settings)
-        work = self._worker_of_jobs(connector, queue)
+        jobs = self._jobs(queue)
+        work = self._worker_of_jobs(connector, jobs)
         care = Worker(
             app=maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
             name="maintenance",
@@ -174,7 +176,7 @@ class FleetWorker:
         working = asyncio.create_task(_run(work), name="work")
         caring = asyncio.create_task(_run(care), name="maintenance")
         stopped = asyncio.create_task(self._stopping.wait(), name="stopped")
-        beating = asyncio.create_task(self._watch(queue, work, care), name="heartbeats")
+        beating = asyncio.create_task(self._watch(queue, work, care, jobs), name="heartbeats")
         try:
             await asyncio.wait(
                 {working, caring, stopped, beating}, return_when=asyncio.FIRST_COMPLETED
@@ -194,17 +196,19 @@ class FleetWorker:
                 one.cancel()
             await asyncio.gather(stopped, beating, return_exceptions=True)
 
-    def _worker_of_jobs(self, connector: PsycopgConnector, queue: FleetQueue) -> Worker:
-        settings = self._settings
-        jobs = SessionJobs(
+    def _jobs(self, queue: FleetQueue) -> SessionJobs:
+        return SessionJobs(
             self._children,
             queue,
-            settings,
+            self._settings,
             self._metrics,
             random=self._random,
             at_once=lambda: self._at_once,
             monotonic=self._monotonic,
         )
+
+    def _worker_of_jobs(self, connector: PsycopgConnector, jobs: SessionJobs) -> Worker:
+        settings = self._settings
         app = new_app(connector)
 
         @app.task(name=RUN_SESSION, pass_context=True)
@@ -224,12 +228,15 @@ class FleetWorker:
             stalled_worker_timeout=settings.limit_s,
         )
 
-    async def _watch(self, queue: FleetQueue, work: Worker, care: Worker) -> None:
+    async def _watch(
+        self, queue: FleetQueue, work: Worker, care: Worker, jobs: SessionJobs
+    ) -> None:
         """See that the heartbeats are written, and write them where procrastinate does not.
 
         It writes none once it takes no more jobs, though its jobs go on.
         """
         described: int | None = None
+        lost = LostJobs(queue, self._settings.limit_s)
         while True:
             ids = _registered(work, care)
             if work.worker_id is not None and described != work.worker_id:
@@ -242,6 +249,8 @@ class FleetWorker:
                 elif ids == _registered(work, care) and not self._stopping.is_set():
                     _log.warning("fleet.worker.silent", worker=described)
                     raise FleetStopped(reason="others took it for dead")
+            if work.worker_id is not None:
+                await lost.release(work.worker_id, jobs.running, self._monotonic())
             await asyncio.sleep(self._settings.heartbeat_s if ids else 0.02)
 
     def _about(self) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -24,9 +25,11 @@ from psycopg.adapt import AdaptersMap, Loader
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from .address import require_address, without_password
 from .errors import (
     InvalidStoreAddress,
     StoreError,
+    StoreForbidden,
     StoreFull,
     StorePooled,
     StoreRefused,
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
 
     from psycopg.abc import Buffer
 
-SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_CONNECTIONS: Final = 4
 CONNECT_SECONDS: Final = 10.0
 
@@ -46,6 +48,10 @@ _RESTED_SECONDS: Final = 2.0
 """A connection that was not used for so long is looked at before it is given out."""
 _GONE: Final = ("08", "53", "57P")
 """PostgreSQL's codes: a connection's end, too few resources, an operator's intervention."""
+_FORBIDDEN: Final = "42501"
+"""The code of a missing right."""
+_REFUSAL: Final = re.compile(r"FATAL: +(.*(?:authentication|password|does not exist|denied|hba).*)")
+"""Why a server refused a connection for good; it says so without a code."""
 _FULL: Final = ("53100", "53400", "54")
 """Disk full, a configured limit, a program limit."""
 
@@ -76,19 +82,6 @@ class _OwnTypes:
 _TYPES: Final = _OwnTypes()
 
 
-def without_password(url: str) -> str:
-    """Return a store's address as it may stand in messages, logs and records."""
-    try:
-        parts = urlsplit(url)
-        user = f"{parts.username}@" if parts.username else ""
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return f"{url.partition(':')[0]}://…"
-    # The query may hold a password, too; of it, where the server's socket is, is worth showing.
-    host = parts.hostname or parse_qs(parts.query).get("host", [""])[0]
-    return urlunsplit((parts.scheme, f"{user}{quote(host, safe='')}{port}", parts.path, "", ""))
-
-
 def is_pooled(connection: Connection) -> bool:
     """Return whether a pooler stands between this side and the server.
 
@@ -97,6 +90,37 @@ def is_pooled(connection: Connection) -> bool:
     """
     row = connection.execute("select pg_backend_pid()").fetchone()
     return row is not None and row[0] != connection.info.backend_pid
+
+
+class _Lease:
+    """A pooled connection for a block; what the block raises comes out as an error of the store.
+
+    A class, and not a generator over the pool's own: every save goes through it, and each of the
+    three context managers that it stands for took as long as the encoding of the save.
+    """
+
+    __slots__ = ("_connection", "_database", "_pool")
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __enter__(self) -> Connection:
+        try:
+            self._pool, self._connection = self._database._lease()
+        except psycopg.Error as error:
+            raise self._database._in_own_words(error) from error
+        return self._connection
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # The pool rolls back what a block left open, and replaces a connection that has ended.
+        self._pool.putconn(self._connection)
+        if isinstance(error, psycopg.Error):
+            raise self._database._in_own_words(error) from error
 
 
 class Database:
@@ -136,6 +160,7 @@ class Database:
         self.direct = url if direct is None else direct
         self.name = without_password(url)
         for address in (url, self.direct):
+            require_address(address)
             try:
                 psycopg.conninfo.conninfo_to_dict(address)
             except psycopg.ProgrammingError as error:
@@ -200,12 +225,14 @@ class Database:
         with self.connection() as connection, connection.transaction():
             yield connection
 
-    @contextlib.contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> AbstractContextManager[Connection]:
         """Give a connection on which each statement is a transaction of its own.
 
         Raises: as `transaction`.
         """
+        return _Lease(self)
+
+    def _lease(self) -> tuple[ConnectionPool[Connection], Connection]:
         pool = self._opened()
         if self._ready is not None:
             ready, self._ready = self._ready, None
@@ -214,13 +241,7 @@ class Database:
             except BaseException:
                 self._ready = ready
                 raise
-        try:
-            with self.errors(), pool.connection() as connection:
-                yield connection
-        except StoreUnavailable:
-            # What ended one has mostly ended all: each is looked at before it is used again.
-            self._seen.clear()
-            raise
+        return pool, pool.getconn()
 
     def connect(self) -> Connection:
         """Open a connection of its own to the server itself, in autocommit; the caller closes it.
@@ -254,12 +275,22 @@ class Database:
         """Raise what the server and the network say as errors of the store."""
         try:
             yield
-        except PoolTimeout as error:
-            raise StoreUnavailable(store=self.name, reason=self._why_none(error)) from error
-        except PoolClosed as error:
-            raise StoreUnavailable(store=self.name, reason=str(error)) from error
         except psycopg.Error as error:
-            raise self._own_error(error) from error
+            raise self._in_own_words(error) from error
+
+    def _in_own_words(self, error: psycopg.Error) -> StoreError | psycopg.Error:
+        if isinstance(error, PoolTimeout):
+            found: StoreError | psycopg.Error = StoreUnavailable(
+                store=self.name, reason=self._why_none(error)
+            )
+        elif isinstance(error, PoolClosed):
+            found = StoreUnavailable(store=self.name, reason=str(error))
+        else:
+            found = self._own_error(error)
+        if isinstance(found, StoreUnavailable):
+            # What ended one has mostly ended all: each is looked at before it is used again.
+            self._seen.clear()
+        return found
 
     def _why_none(self, timeout: PoolTimeout) -> str:
         """Return why there is no connection: the pool itself says only that time is up."""
@@ -271,14 +302,21 @@ class Database:
 
     def _own_error(self, error: psycopg.Error) -> StoreError | psycopg.Error:
         code = error.sqlstate
-        reason = (error.diag.message_primary or str(error)).strip() or type(error).__name__
-        if code is not None and code.startswith(_FULL):
-            return StoreFull(store=self.name, sqlstate=code, reason=reason)
-        if isinstance(error, psycopg.OperationalError) and (code is None or code.startswith(_GONE)):
-            return StoreUnavailable(store=self.name, reason=reason)
-        if isinstance(error, psycopg.ProgrammingError) and code is None:
+        reason = " ".join((error.diag.message_primary or str(error)).split())
+        reason = reason or type(error).__name__
+        if code is None and isinstance(error, psycopg.ProgrammingError):
             return error
-        return StoreRefused(store=self.name, sqlstate=code, reason=reason)
+        kind: type[StoreRefused] = StoreRefused
+        if isinstance(error, psycopg.OperationalError) and (code or "08").startswith(_GONE):
+            refusal = _REFUSAL.search(reason)
+            if refusal is None and not (code or "").startswith(_FULL):
+                return StoreUnavailable(store=self.name, reason=reason)
+            kind, reason = StoreForbidden, reason if refusal is None else refusal[1]
+        if code == _FORBIDDEN:
+            kind = StoreForbidden
+        elif code is not None and code.startswith(_FULL):
+            kind = StoreFull
+        return kind(store=self.name, sqlstate=code, reason=reason)
 
     def one(self, statement: LiteralString, values: Any = ()) -> TupleRow | None:
         """Run one statement in a transaction of its own, and return its first row."""

@@ -8,27 +8,26 @@ not grow with the history, and two writers of one session never overwrite each o
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
-import attrs
-
 from ...durable import WriteError
 from ...harness.errors import (
     SessionConflict,
-    SessionCorrupted,
     SessionFenced,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
     SessionTooLarge,
 )
-from ...harness.session_codec import encode_session, session_of
+from ...harness.session_codec import encode_session
 from ...harness.session_domain import (
     InvalidSession,
     InvalidSessionId,
@@ -36,12 +35,15 @@ from ...harness.session_domain import (
     SessionState,
 )
 from ...harness.session_head import SessionSummary, UnreadableSession
-from ...harness.session_layout import MAX_FILE_BYTES, STEPS
+from ...harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
 from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, resolved
+from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
 from ...harness.session_ports import SessionFilter
 from ...identifiers import is_session_id, names_no_session
+from ...prune.audit_log import actor
 from .database import Connection, Database
 from .session_lock import is_run
+from .session_pages import COLUMNS, filter_values, read_page, read_summaries
 from .session_rows import (
     Document,
     NewRows,
@@ -91,23 +93,28 @@ _HEAD: Final = b"""
         current_phase = %(current_phase)s, attempt_number = %(attempt_number)s,
         updated_at = %(updated_at)s, completed_at = %(completed_at)s,
         total_budget = %(total_budget)s, tokens_used = %(tokens_used)s,
-        n_artifacts = %(stored_artifacts)s + cardinality(%(artifacts)s::text[]),
-        n_history = %(stored_history)s + cardinality(%(history)s::text[]),
-        size_bytes = %(size_bytes)s
+        n_artifacts = %(n_artifacts)s, n_history = %(n_history)s, size_bytes = %(size_bytes)s
     where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
         and (%(claim)s::bigint is null or claims = %(claim)s)
         and state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
     returning id
 """
-_ADDED: Final = b"""
+_ARTIFACTS: Final = b"""
 artifacts as (
     insert into agentforge.session_artifacts (session_id, number, entry)
     select head.id, %(stored_artifacts)s + new.number, new.entry
-    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
+    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number))
+"""
+_HISTORY: Final = b"""
 history as (
     insert into agentforge.session_history (session_id, number, entry)
     select head.id, %(stored_history)s + new.number, new.entry
     from head, unnest(%(history)s::text[]) with ordinality new (entry, number))
+"""
+_ENTRY: Final = b"""
+history as (
+    insert into agentforge.session_history (session_id, number, entry)
+    select head.id, %(n_history)s, %(entry)s from head)
 """
 _DOCUMENT: Final = b"""
 document as (
@@ -116,15 +123,36 @@ document as (
         newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s
     from head where session_id = head.id)
 """
-_SAVE: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"select id"
-_SAVE_ALL: Final = b"with head as (" + _HEAD + b")," + _ADDED + b"," + _DOCUMENT + b"select id"
 _SAVED: Final = b"with head as (select %(id)s::text as id) select id"
 _THIS: Final = b"with head as (select %(id)s as id),"
 _REPLACE_ALL: Final = (
     b"delete from agentforge.session_artifacts where session_id = %(id)s",
     b"delete from agentforge.session_history where session_id = %(id)s",
-    _THIS + _DOCUMENT + b"," + _ADDED + b"select id from head",
+    _THIS + _DOCUMENT + b"," + _ARTIFACTS + b"," + _HISTORY + b"select id from head",
 )
+
+
+def save_statement(new: NewRows, *, document: bool) -> bytes:
+    """Return the statement of a save up to `from head`, before which more may follow from it.
+
+    What the save does not change is not in it, and costs nothing.
+
+    Args:
+        new: The rows that it adds.
+        document: Whether it changes what is beside the head and the lists.
+    """
+    return _save_statement(bool(new.artifacts), min(len(new.history), 2), document)
+
+
+@cache
+def _save_statement(artifacts: bool, entries: int, document: bool) -> bytes:
+    parts = [b"head as (" + _HEAD + b")"]
+    parts += [_ARTIFACTS] if artifacts else []
+    parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
+    parts += [_DOCUMENT] if document else []
+    return b"with " + b",".join(parts) + b" select id"
+
+
 _LOAD: Final = b"""
 select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
     completed_at, total_budget, tokens_used,
@@ -145,18 +173,21 @@ on conflict (session_id, name) do update set content = excluded.content
 returning name
 """
 _PAGE_ROWS: Final = 500
-_PAGE: Final = b"""
-select id, size_bytes, revision, state, workflow_type, current_phase, attempt_number,
-    created_at, updated_at, completed_at, total_budget, tokens_used
-from agentforge.sessions
+_PAGE: Final = (
+    b"select "
+    + COLUMNS
+    + b""" from agentforge.sessions
 where id > %(after)s and (updated_at < created_at -- which nothing of ours writes
     or (%(state)s::text is null or state = %(state)s)
     and (%(workflow_type)s::text is null or workflow_type = %(workflow_type)s)
     and (%(current_phase)s::text is null or current_phase = %(current_phase)s)
     and (%(changed_until)s::timestamptz is null or updated_at <= %(changed_until)s)
-    and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s))
+    and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s)
+    and (%(goal)s::text is null or exists (select 1 from agentforge.session_documents
+        where session_id = id and goal_words like %(goal)s)))
 order by id limit 500
 """
+)
 
 
 class PostgresSessions:
@@ -242,16 +273,17 @@ class PostgresSessions:
         if stored is None or new is None:
             return self._replace_all(session)
         self._bounded(session, new)
-        document = Document.of(session)
         values = {**self._head(session, stored.state), **new.values()}
-        statement = _SAVE
-        if document != stored.document:
-            statement = _SAVE_ALL
+        source = Document.source_of(session)
+        document = stored.document if source == stored.source else Document.of(session)
+        changed = document != stored.document
+        if changed:
             values.update(document.values())
+        statement = save_statement(new, document=changed)
         with self._database.connection() as connection:
             if self._saved(connection, statement, values) is None:
                 return self._refuse(connection, session)
-        stored.state, stored.document = session.state, document
+        stored.state, stored.document, stored.source = session.state, document, source
         self._remember(session.session_id, stored)
         return True
 
@@ -356,7 +388,8 @@ class PostgresSessions:
                         expected=expected_revision or 0,
                         actual=found[0],
                     )
-                connection.execute("delete from agentforge.sessions where id = %s", (session_id,))
+                line = {"event": "removed", "reasons": ["asked for"], "by": actor()}
+                remove_session(connection, session_id, line)
         self.forget(session_id)
         if found is None and not missing_ok:
             raise SessionNotFound(session_id, path=self.where)
@@ -489,25 +522,28 @@ class PostgresSessions:
         self, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
         """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
-        values = attrs.asdict(wanted or SessionFilter(), recurse=False)
-        values["state"] = None if values["state"] is None else values["state"].value
+        values = filter_values(wanted or SessionFilter())
         after = ""
         while True:
             with self._database.connection() as connection:
                 page = connection.execute(_PAGE, {**values, "after": after}).fetchall()
-            for session_id, size, *row in page:
-                where = self.where_is(session_id)
-                head = head_of(session_id, row)
-                try:
-                    session_of(head)
-                except InvalidSession as error:
-                    fault = SessionCorrupted(path=where, faults=error.faults, session_id=session_id)
-                    yield UnreadableSession(session_id, Path(where), fault)
-                else:
-                    yield SessionSummary(head, Path(where), size)
+            yield from read_summaries(page, self._database.name)
             if len(page) < _PAGE_ROWS:
                 return
             after = page[-1][0]
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order; see `SessionRepository`."""
+        return read_page(
+            self._database, wanted or SessionFilter(), order=order, limit=limit, after=after
+        )
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""
@@ -531,6 +567,10 @@ class PostgresSessions:
         """Return where a session is kept, or would be; see `SessionRepository`."""
         place = f"{self._database.name}/{checked_id(session_id)}"
         return place if name is None else f"{place}/{name}"
+
+    def reference(self, session_id: str) -> str:
+        """Return the session's id: who looks for it knows the store; see `SessionRepository`."""
+        return checked_id(session_id)
 
     def close(self) -> None:
         """Close the connections to the database; see `SessionRepository`."""
@@ -567,6 +607,14 @@ class PostgresSessions:
         """Return what is remembered, which is then whoever's asked for it until it is again."""
         with self._mutex:
             return self._stored.pop(session_id, None)
+
+
+def remove_session(connection: Connection, session_id: str, line: Mapping[str, object]) -> None:
+    """Delete a session that the caller has locked, with a line in the store's audit log."""
+    about = {"kind": KIND, "session_id": session_id, **line}
+    connection.execute(
+        "select agentforge.remove_session(%s, %s::jsonb)", (session_id, json.dumps(about))
+    )
 
 
 def _step(name: str) -> str:

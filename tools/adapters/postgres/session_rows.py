@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from attrs import define, frozen
 
@@ -42,7 +42,7 @@ class Document:
 
     Attributes:
         goal: As the YAML form says it.
-        goal_words: As text to search in, without what PostgreSQL can't hold; None without a goal.
+        goal_words: What it is searched by (`searched_text`); None without a goal.
         schema_minor: The form's minor version, where a newer program wrote it.
         newer_fields: The session's fields that a newer program wrote, as YAML.
         newer_budget_fields: The same of its budget.
@@ -60,7 +60,17 @@ class Document:
         goal = session.goal
         return cls(
             encode_text(goal, indent=2),
-            None if goal is None else goal.replace("\0", " "),
+            None if goal is None else searched_text(goal),
+            session.schema_minor,
+            session.newer_fields,
+            session.token_budget.newer_fields,
+        )
+
+    @staticmethod
+    def source_of(session: SessionContext) -> tuple[object, ...]:
+        """Return all that it is made of; where that is equal, so are the documents."""
+        return (
+            session.goal,
             session.schema_minor,
             session.newer_fields,
             session.token_budget.newer_fields,
@@ -77,8 +87,7 @@ class Document:
         }
 
 
-@frozen
-class NewRows:
+class NewRows(NamedTuple):
     """The rows that a save adds to a session's lists.
 
     Attributes:
@@ -105,18 +114,28 @@ class NewRows:
         """Write the rows of some artifacts and entries, behind so many and their size."""
         made = [encode_artifact(one) for one in artifacts]
         happened = [encode_entry(one) for one in history]
-        size = sum(len(row.encode()) for rows in (made, happened) for row in rows)
-        return cls(made, happened, stored[0], stored[1], stored[2] + size)
+        size = stored[2]
+        for row in (*made, *happened):
+            size += len(row.encode())
+        return cls(made, happened, stored[0], stored[1], size)
 
     def values(self) -> dict[str, object]:
         """Return the parameters of a statement that adds them."""
         return {
             "artifacts": self.artifacts,
             "history": self.history,
+            "entry": self.history[0] if self.history else None,  # the only one, in most saves
+            "n_artifacts": self.stored_artifacts + len(self.artifacts),
+            "n_history": self.stored_history + len(self.history),
             "stored_artifacts": self.stored_artifacts,
             "stored_history": self.stored_history,
             "size_bytes": self.size_bytes,
         }
+
+
+def searched_text(text: str) -> str:
+    """Return a text as goals are searched by: letters folded, nothing PostgreSQL can't hold."""
+    return text.casefold().replace("\0", " ")
 
 
 @define
@@ -126,6 +145,7 @@ class StoredLists:
     Attributes:
         state: Its state.
         document: What its document's row says.
+        source: What that was made of.
         artifacts: Its artifacts, as they are stored.
         history: Its history, as it is stored.
         size_bytes: What the rows of both take.
@@ -133,6 +153,7 @@ class StoredLists:
 
     state: SessionState
     document: Document
+    source: tuple[object, ...]
     artifacts: list[SessionArtifact]
     history: list[SessionHistory]
     size_bytes: int
@@ -143,6 +164,7 @@ class StoredLists:
         return cls(
             session.state,
             Document.of(session),
+            Document.source_of(session),
             session.artifacts.copy(),
             session.history.copy(),
             size_bytes,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from ...clock import Clock
 from ...durable import (
     DirectoryLock,
+    DurableError,
     FileSystem,
     LockTimeout,
     OsFileSystem,
@@ -17,14 +19,32 @@ from ...durable import (
     make_durable_directory,
 )
 from ...durable.atomic_file import random_token
-from ...harness.errors import SessionConflict, SessionInUse
+from ...harness.errors import SessionInUse
+from ...harness.prune_target import CleanUpEvents
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_idleness import held_idle
-from ...harness.session_layout import DEFAULT_BASE_PATH, MAX_FILE_BYTES, RUN_LOCKS, WORKSPACE
+from ...harness.session_layout import (
+    DEFAULT_BASE_PATH,
+    GUARDS,
+    MAX_FILE_BYTES,
+    RUN_LOCKS,
+    SESSION_FILE,
+    WORKSPACE,
+)
+from ...identifiers import is_session_id
+from ...prune import Outside, RetentionPolicy, prune_stored
 from .database import Database
 from .packs import PostgresPacks
-from .session_lock import PostgresRunLock, has_run, is_run
+from .questions import PostgresQuestions
+from .session_lock import PostgresRunLock, has_job, has_run, is_run
+from .session_prune import PostgresPrune
 from .session_repository import PostgresSessions, checked_id
+
+_DELETED_ELSEWHERE: Final = (
+    "select name from unnest(%s::text[]) name where exists "
+    "(select 1 from agentforge.removals where session_id = name) and not exists "
+    "(select 1 from agentforge.sessions where id = name) order by name"
+)
 
 
 class PostgresStore(PostgresSessions):
@@ -80,10 +100,18 @@ class PostgresStore(PostgresSessions):
             session_id, expected_revision=expected_revision, missing_ok=missing_ok
         )
         if deleted:
-            self._remove_directory(session_id)
+            self._discard(session_id)
         return deleted
 
-    def _remove_directory(self, session_id: str) -> None:
+    def _discard(self, session_id: str) -> None:
+        """Delete a directory on this machine; one that holds a session's file is another's."""
+        path = self._base_path / session_id
+        try:
+            self._fs.stat(os.fspath(path / SESSION_FILE))
+        except FileNotFoundError:
+            pass
+        else:
+            return
         try:
             with DirectoryLock(self._fs, self._base_path, timeout_s=10.0, follow=True) as base:
                 self._fs.stat(session_id, dir_fd=base.fd)
@@ -93,34 +121,82 @@ class PostgresStore(PostgresSessions):
         except FileNotFoundError:
             return
 
+    def clear_directory(self, session_id: str) -> None:
+        """Delete the directory on this machine of a session that was deleted.
+
+        Raises:
+            SessionInUse: Something is at work in it.
+            WriteError: The system refused; it is all there.
+            RemovalError: Some of it could not be deleted.
+        """
+        path = self.session_directory(session_id)
+        if path.is_dir() and not path.is_symlink():
+            with held_idle(self._fs, path, session_id, GUARDS):
+                self._discard(session_id)
+
+    def clear_directories(self) -> list[str]:
+        """Delete the directories here of sessions that were deleted on other machines.
+
+        A directory goes only if the store's audit log says that its session was removed. What
+        something is at work in, or what resists, is left for the next time.
+
+        Returns:
+            The ids of the sessions whose directories are no longer there.
+        """
+        try:
+            names = [name for name in os.listdir(self._base_path) if is_session_id(name)]
+        except FileNotFoundError:
+            return []
+        cleared = []
+        with self._database.connection() as connection:
+            rows = connection.execute(_DELETED_ELSEWHERE, (names,)).fetchall()
+        for (session_id,) in rows:
+            with suppress(SessionInUse, DurableError):
+                self.clear_directory(session_id)
+                if not (self._base_path / session_id).exists():
+                    cleared.append(session_id)
+        return cleared
+
+    def prunable(self) -> PostgresPrune:
+        """Return the sessions as those that `prune.prune_stored` removes."""
+        return PostgresPrune(
+            self,
+            self._database,
+            fs=self._fs,
+            workspace_path=self.workspace_path,
+            clear_directory=self.clear_directory,
+        )
+
     def is_interrupted(self, session_id: str, state: SessionState) -> bool:
         """Return whether a run was cut off; see `SessionRepository`."""
         checked_id(session_id)
         if state is not SessionState.ACTIVE:
             return False
         with self._database.connection() as connection:
-            return has_run(connection, session_id) and not is_run(connection, session_id)
+            return (
+                has_run(connection, session_id)
+                and not is_run(connection, session_id)
+                and not has_job(connection, session_id)
+            )
 
     def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
         """Delete the sessions that ended more than `days` ago; see `SessionRepository`."""
-        last = clock() - timedelta(days=days)
-        with self._database.connection() as connection:
-            rows = connection.execute(
-                "select id, revision from agentforge.sessions where state in ('completed', "
-                "'aborted') and completed_at < %s and updated_at >= created_at "
-                "order by completed_at, id",
-                (last,),
-            ).fetchall()
-        deleted = []
-        for session_id, revision in rows:
-            with suppress(SessionInUse, SessionConflict):
-                if dry_run or self.delete(session_id, expected_revision=revision):
-                    deleted.append(session_id)
-        return deleted
+        result = prune_stored(
+            self.prunable(),
+            RetentionPolicy(max_age_hours=days * 24),
+            dry_run=dry_run,
+            observer=CleanUpEvents(),
+            outside=Outside(fs=self._fs, clock=clock),
+        )
+        return result.deleted_sessions
 
     def pack_index(self) -> PostgresPacks:
         """Return the index of the packs of workspaces. It makes this a `KeepsPacks`."""
         return PostgresPacks(self._database)
+
+    def question_store(self) -> PostgresQuestions:
+        """Return what keeps the questions of these sessions: the same database."""
+        return PostgresQuestions(self._database)
 
     # ---------------------------------------------------------------------------------- the places
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...errors import AgentForgeError
+from .context import DIRECT_VARIABLE
 from .directory_checks import (
     check_base,
     check_durability,
@@ -33,13 +34,18 @@ _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
 def examine(
-    store: LocalSessions, *, now: datetime, objects: str | None = None
+    store: LocalSessions,
+    *,
+    now: datetime,
+    database: str | None = None,
+    objects: str | None = None,
 ) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
     Args:
         store: The sessions to check.
         now: The time now.
+        database: The address of the database that they are in; None if they are in files.
         objects: The object store of the workspaces, or None.
     """
     base = store.base_path
@@ -48,6 +54,7 @@ def examine(
         ("dependencies", check_dependencies),
         ("libyaml", check_libyaml),
         ("configuration", check_configuration),
+        ("store", lambda: check_store(store, database)),
         ("base", lambda: check_base(base)),
         ("durability", lambda: check_durability(base)),
         ("lock", lambda: check_lock(base)),
@@ -150,6 +157,37 @@ def check_configuration() -> Finding:
     if found.path is None:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
     return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
+
+
+def check_store(store: SessionRepository, database: str | None) -> Finding:
+    """Check that the store of the sessions is there, and that this program can work with it.
+
+    Args:
+        store: The sessions.
+        database: The address of the database that they are in; None if they are in files.
+    """
+    name = "store"
+    if database is None:
+        return ok(name, f"files in {store.where}")
+    from ...stores import store_status
+
+    try:
+        found = store_status(database)
+    except AgentForgeError as error:
+        return fail(name, str(error), "Mend this, or name another store.")
+    at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
+    if not found.is_usable:
+        newer = found.found > found.needed
+        advice = "Install the release that migrated it." if newer else "agentforge store migrate"
+        return fail(name, at, advice)
+    if found.pooled and not os.environ.get(DIRECT_VARIABLE):
+        return warn(
+            name,
+            f"{at}, behind a connection pooler",
+            f"Name the server itself in {DIRECT_VARIABLE}, or as `direct` in [store]: without it "
+            "nothing can be run.",
+        )
+    return ok(name, at)
 
 
 def check_objects(url: str) -> Finding:
@@ -263,8 +301,9 @@ def check_leftovers(base: Path, *, now: datetime) -> Finding:
     left = []
     for one in prune_kinds(base).values():
         with suppress(PruneRootMissing):
-            found = left_half_done(one.target, now=now)
-            left += [os.path.join(one.target.root, name) for name in found]
+            if one.directories is not None:
+                found = left_half_done(one.directories, now=now)
+                left += [os.path.join(one.directories.root, name) for name in found]
     if left:
         return warn(
             "leftovers",

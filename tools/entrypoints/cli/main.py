@@ -15,14 +15,8 @@ import typer
 from ...data_folder import find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
-from .context import (
-    BASE_VARIABLE,
-    OBJECTS_VARIABLE,
-    STORE_VARIABLE,
-    Cli,
-    Outside,
-    default_base,
-)
+from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
+from .default_sessions import default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
@@ -51,6 +45,7 @@ _MODULES: Final = {
     "act": "pause abort complete budget",
     "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
+    "store": "store",
     "prune.group": "prune",
     "ask": "ask",
     "answer": "answer reject",
@@ -119,6 +114,8 @@ def _global_options(
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")
+    if store == "":
+        raise typer.BadParameter("the address is empty", param_hint="--store")
     outside = context.obj if isinstance(context.obj, Outside) else Outside()
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
@@ -133,7 +130,9 @@ def _global_options(
         base_given=bool(base),
         configured=configured,
         store_url=store or (None if usable is None else usable.store.url),
+        store_given=bool(store),
     )
+    context.call_on_close(context.obj.opened.close)
     if version:
         _show_version(output)
         raise typer.Exit

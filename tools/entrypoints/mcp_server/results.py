@@ -138,7 +138,17 @@ class SessionListResult(BaseModel):
     """The sessions, the last changed first."""
 
     sessions: list[ListedSession]
-    total: Annotated[int, Field(description="How many fit; more than listed when limited.")]
+    total: Annotated[
+        int | None,
+        Field(
+            description="How many fit, from `after` on; more than listed when limited, null where "
+            "they are not counted."
+        ),
+    ]
+    next: Annotated[
+        str | None,
+        Field(description="Give it as `after` to go on; null at the end."),
+    ]
     unreadable: list[UnreadableResult]
 
 

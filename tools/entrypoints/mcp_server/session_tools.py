@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from typing import Annotated, Final, Literal, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from attrs import frozen
 from mcp_types import CallToolResult
@@ -19,10 +19,9 @@ from ...harness import (
     Clock,
     PhaseExecutor,
     SessionContext,
+    SessionCursor,
     SessionManager,
     SessionNotFound,
-    SessionState,
-    UnreadableSession,
 )
 from ...harness.briefing import DEFAULT_MAX_TOKENS
 from ...harness.session_domain import (
@@ -234,26 +233,32 @@ class SessionTools:
         limit: Annotated[
             int, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
         ] = 20,
+        goal: Annotated[
+            str | None,
+            Field(min_length=3, description="Only sessions with this in their goal."),
+        ] = None,
+        after: Annotated[
+            str | None, Field(description="Where a former list ended: its `next`.")
+        ] = None,
     ) -> results.ListAnswer:
         """List the sessions with their goals, the last changed first, to find one to go on with.
 
         Sessions whose files can't be read are listed apart, and left as they are.
         """
-        wanted = SessionState(state) if state is not None else None
-        listed = await self.workers.quick(lambda: self._listed(wanted, limit))
+        cursor = None if after is None else SessionCursor.parse(after)
+        filters = {"state": state, "goal": goal, "after": cursor}
+        listed = await self.workers.quick(lambda: self._listed(limit, filters))
         lines = [one.line() for one in listed.sessions]
-        more = listed.total - limit
-        if more > 0:
-            lines.append(f"({more} more; give a larger limit or a state)")
+        if listed.next is not None:
+            more = "more" if listed.total is None else f"{listed.total - limit} more"
+            lines.append(f"({more}; give a larger limit, a state or after={listed.next})")
         lines += [f"{one.session_id}: can't be read: {one.problem}" for one in listed.unreadable]
         return answer(listed, "\n".join(lines) or "There are no such sessions.")
 
-    def _listed(self, state: SessionState | None, limit: int) -> results.SessionListResult:
-        unreadable: list[UnreadableSession] = []
-        manager = SessionManager(self.store, clock=self.clock)
-        found = manager.list(state=state, on_unreadable=unreadable.append)
-        listed, problems = [], [(one.session_id, str(one.error)) for one in unreadable]
-        for one in found[:limit]:
+    def _listed(self, limit: int, filters: Mapping[str, Any]) -> results.SessionListResult:
+        page = SessionManager(self.store, clock=self.clock).page(limit, **filters)
+        listed, problems = [], [(one.session_id, str(one.error)) for one in page.unreadable]
+        for one in page.sessions:
             # its goal stands behind the head, which is all that a listing reads
             loaded = attempt(self.store.load, one.session_id)
             if isinstance(loaded, Failure):
@@ -262,7 +267,8 @@ class SessionTools:
                 listed.append(results.ListedSession.of(one, loaded.value.goal))
         return results.SessionListResult(
             sessions=listed,
-            total=len(found),
+            total=None if page.more is None else len(page.sessions) + page.more,
+            next=None if page.after is None else str(page.after),
             unreadable=[
                 results.UnreadableResult(session_id=name, problem=results.cut(problem, 500)[0])
                 for name, problem in problems[:limit]

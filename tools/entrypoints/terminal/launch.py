@@ -65,7 +65,7 @@ def run_terminal(
         ExtraMissing: Textual is not installed.
         NoTerminal: Standard input or output is no terminal that can be drawn in.
         TerminalFailed: The application has a fault; drafts are kept.
-        WriteError: The directory of the sessions can't be made.
+        QuestionStoreError: The place of the sessions can't be made, or does not answer.
     """
     if DRIVER_VARIABLE not in os.environ and not _at_terminal():
         raise NoTerminal
@@ -78,7 +78,7 @@ def run_terminal(
 
     queue = StoredQuestions(sessions)
     queue.prepare()
-    where = drafts_directory(queue.where)
+    where = drafts_directory(sessions.base_dir)
     app = QuestionsApp(queue, DraftStore(where), first=first, bell=bell, theme=theme)
     try:
         app.run()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Hashable, Sequence
 from contextlib import aclosing
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final, Protocol
 
 from attrs import frozen
 
 from ...clock import Clock, utc_now
-from ...durable import FileSystem, OsFileSystem, make_durable_directory
 from ...event_log import get_logger
 from ...questions import (
     Asker,
@@ -34,12 +30,6 @@ POLL_S: Final = 1.0
 LOOK_AGAIN_S: Final = 60.0
 """After how long all is looked at again though no file changed, in seconds: whether an asker still
 lives stands in no file."""
-
-_SETTLED_NS: Final = 100_000_000
-"""What changed less than this ago may change again under the same time: the kernel's clock for
-files moves in steps of up to 10 ms (HZ=100)."""
-
-_Marks = dict[str, tuple[int, int]]
 
 
 @frozen(kw_only=True)
@@ -98,8 +88,8 @@ class QuestionQueue(Protocol):
     """
 
     @property
-    def where(self) -> Path:
-        """The directory the sessions are in."""
+    def where(self) -> str:
+        """Where the sessions are."""
 
     def listing(self) -> Listing:
         """Return the queue as it is now; one bad session never hides the others."""
@@ -121,75 +111,58 @@ class QuestionQueue(Protocol):
 
 
 class StoredQuestions:
-    """The question sessions of a directory."""
+    """The question sessions of a directory or another store."""
 
     def __init__(
         self,
         sessions: QuestionSessions,
         *,
-        fs: FileSystem | None = None,
         clock: Clock = utc_now,
-        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look at sessions.
 
         Args:
             sessions: The sessions.
-            fs: The file system; the real one by default.
             clock: The time now, aware.
-            now_ns: The time by the clock that stamps files, in nanoseconds since 1970.
         """
         self._sessions = sessions
-        self._fs = fs or OsFileSystem()
         self._clock = clock
-        self._now_ns = now_ns
-        self._seen: tuple[_Marks, datetime, Listing] | None = None
+        self._seen: tuple[Hashable, datetime, Listing] | None = None
 
     @property
-    def where(self) -> Path:
-        """The directory the sessions are in."""
-        return self._sessions.base_dir
+    def where(self) -> str:
+        """Where the sessions are."""
+        return self._sessions.where
 
     def prepare(self) -> None:
-        """Make the directory, so that it can be watched before anybody asks.
+        """Make the place where sessions appear, so that it can be watched before anybody asks.
 
         Raises:
-            WriteError: It can't be made.
+            QuestionStoreError: It can't be made.
         """
-        make_durable_directory(self._fs, self.where)
+        self._sessions.prepare()
 
     def listing(self) -> Listing:
         """Return the queue as it is now; one bad session never hides the others.
 
         What did not change since the last listing is not read again; if nothing did for less than
-        `LOOK_AGAIN_S`, the last listing itself is returned, for the price of one `stat` for each
-        session.
+        `LOOK_AGAIN_S`, the last listing itself is returned, for the price of a change mark.
         """
-        marks, now = self._marks(), self._clock()
+        mark, now = self._mark(), self._clock()
         if self._seen is not None:
             seen, at, listing = self._seen
-            if marks == seen and abs(now - at) < timedelta(seconds=LOOK_AGAIN_S):
+            if mark == seen and abs(now - at) < timedelta(seconds=LOOK_AGAIN_S):
                 return listing
         listing = self._read_listing()
-        sure = marks is not None and not listing.unreadable
-        self._seen = (marks, now, listing) if marks is not None and sure else None
+        sure = mark is not None and not listing.unreadable
+        self._seen = (mark, now, listing) if sure else None
         return listing
 
-    def _marks(self) -> _Marks | None:
+    def _mark(self) -> Hashable | None:
         """Return by what a change of any session is seen; None if one might not be."""
         if self._sessions.config.session_timeout_s:
             return None  # a session may end by the passing of time alone
-        marks = {}
-        newest = 0
-        try:
-            with os.scandir(self.where) as entries:
-                for entry in entries:
-                    status = entry.stat(follow_symlinks=False)
-                    marks[entry.name] = (status.st_ino, status.st_mtime_ns)
-                    newest = max(newest, status.st_mtime_ns)
-        except OSError:  # something went while we looked, or there is nothing
-            return None
-        return marks if self._now_ns() - newest > _SETTLED_NS else None
+        return self._sessions.change_mark()
 
     def _read_listing(self) -> Listing:
         unreadable: list[UnreadableQuestion] = []
@@ -251,6 +224,6 @@ class StoredQuestions:
                     async for _ in changes:
                         yield
             except (OSError, QuestionError) as error:  # the directory can't be read or made
-                _log.debug("terminal.watch_lost", path=str(self.where), fault=str(error))
+                _log.debug("terminal.watch_lost", path=self.where, fault=str(error))
             await anyio.sleep(POLL_S)
             yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -41,12 +40,12 @@ class QueueScreen(Screen[None]):
         Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
-    def __init__(self, host: Host, *, where: Path) -> None:
+    def __init__(self, host: Host, *, where: str) -> None:
         """Show an empty queue.
 
         Args:
             host: The application.
-            where: The directory the sessions are in.
+            where: Where the sessions are.
         """
         super().__init__()
         self._host = host
@@ -93,7 +92,7 @@ class QueueScreen(Screen[None]):
             nothing.update(Content(_NOTHING))
         if waiting and self.focused is not self.view:
             self.view.focus()
-        head = f"Questions · {len(listing.waiting):,} waiting · {one_line(str(self._where))}"
+        head = f"Questions · {len(listing.waiting):,} waiting · {one_line(self._where)}"
         self.query_one("#head", Static).update(Content(head))
         columns = heading_text(max(self.size.width - 2, 1), limited=self.view.limited)
         self.query_one("#columns", Static).update(Content(columns))

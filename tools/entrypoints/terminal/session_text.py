@@ -23,9 +23,9 @@ def asker_name(asker: Asker) -> str:
     `agentforge show` and its like take the end of an id for the whole. A directory that is not
     named as one of an agent session gives no id.
     """
-    if asker.session is None:
+    name = asker.session_name
+    if name is None:
         return f"process {asker.process.pid}"
-    name = asker.session.name
     return f"agent session {name.split('_', 2)[2]}" if is_session_id(name) else "an agent session"
 
 

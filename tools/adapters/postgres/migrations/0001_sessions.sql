@@ -19,9 +19,6 @@ create table agentforge.sessions (
     size_bytes bigint not null -- of the entries of both lists
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02);
 
--- A page of a list: by state, or by state and workflow, in the order of their beginning.
-create index sessions_by_state on agentforge.sessions (state, workflow_type, id desc);
-
 -- What seldom or never changes, written only when it does: in the words of the YAML form, which can
 -- say every text there is, beside a plain text to search in.
 create table agentforge.session_documents (

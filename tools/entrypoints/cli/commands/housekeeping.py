@@ -54,18 +54,16 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _days(older_than, days)
-    from ....bootstrap import forget_deleted
-    from ....harness.prune_target import HarnessTarget
+    from ....bootstrap import forget_deleted, prune_kinds
+    from ....harness.session_layout import KIND
     from ....prune import Outside, PruneResult, RetentionPolicy
-    from ....prune import prune as run
 
     cli = cli_of(context, json=as_json)
-    store = cli.store()
-    target = HarnessTarget(store.base_path)
+    sessions = prune_kinds(store=cli.store())[KIND]
     policy = RetentionPolicy(max_age_hours=days * 24)
     outside = Outside(clock=cli.outside.clock)
-    there = store.base_path.is_dir()
-    found = run(target, policy, dry_run=True, outside=outside) if there else PruneResult()
+    there = sessions.stored is not None or sessions.target.root.is_dir()
+    found = sessions.prune(policy, dry_run=True, outside=outside) if there else PruneResult()
     old = [one for one in found.decisions if one.remove]
     if not cli.output.json:
         _show_old(cli, old)
@@ -76,8 +74,8 @@ def cleanup(
             operation=f"deleting {counted(len(old))}",
             yes=yes,
         )
-        done = run(target, policy, only=old, outside=outside)
-        forget_deleted(store)
+        done = sessions.prune(policy, only=old, outside=outside)
+        forget_deleted(cli.store())
     removed = {*done.deleted_sessions, *done.unfinished_sessions}
     kept = [name for one in old if (name := one.candidate.session_id) not in removed]
     if dry_run:
@@ -198,7 +196,10 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     from ..findings import Status
 
     cli = cli_of(context, json=as_json)
-    findings = list(examine(cli.store(), now=cli.outside.clock(), objects=cli.objects_url))
+    database = cli.store_url if cli.in_database else None
+    findings = list(
+        examine(cli.store(), now=cli.outside.clock(), database=database, objects=cli.objects_url)
+    )
     failed = any(one.status is Status.FAIL for one in findings)
     if cli.output.json:
         cli.output.document(

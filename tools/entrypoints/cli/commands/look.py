@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ....harness import (
         SessionContext,
         SessionManager,
+        SessionPage,
         UnreadableSession,
     )
     from ....harness.session_ports import SessionRepository
@@ -54,7 +55,16 @@ def list_sessions(
     workflow: Annotated[
         str | None, option("--workflow TYPE", "Only those of this workflow type.")
     ] = None,
+    phase: Annotated[str | None, option("--phase NAME", "Only those in this phase.")] = None,
+    goal: Annotated[
+        str | None,
+        option("--goal TEXT", "Only those with this in their goal; at least three characters."),
+    ] = None,
     limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
+    after: Annotated[
+        str | None,
+        option("--after CURSOR", "With --limit: go on where a former list ended, which says it."),
+    ] = None,
     older_than: Annotated[
         timedelta | None,
         option(
@@ -77,20 +87,20 @@ def list_sessions(
 
     A session that can't be read is listed with the reason; it hides none of the others.
     """
-    from ....harness import SessionState
-
+    if after is not None and limit is None:
+        raise typer.BadParameter("it needs --limit", param_hint="--after")
     cli = cli_of(context, json=as_json)
     manager = cli.manager()
-    unreadable: list[UnreadableSession] = []
-    found = manager.list(
-        state=None if state is None else SessionState(state.value),
-        workflow_type=workflow,
-        older_than=older_than,
-        younger_than=younger_than,
-        on_unreadable=unreadable.append,
-    )
-    fitting = len(found)
-    found = found[:limit]
+    filters: dict[str, Any] = {
+        "state": None if state is None else state.value,
+        "workflow_type": workflow,
+        "current_phase": phase,
+        "goal": goal,
+        "older_than": older_than,
+        "younger_than": younger_than,
+    }
+    page = _page(manager, limit, after, filters)
+    found, unreadable = page.sessions, page.unreadable
     interrupted = {
         one.session_id
         for one in found
@@ -107,6 +117,7 @@ def list_sessions(
                     for one in found
                 ],
                 "unreadable": [unreadable_document(one) for one in unreadable],
+                "next": None if page.after is None else str(page.after),
             }
         )
         return
@@ -115,12 +126,27 @@ def list_sessions(
     if found:
         now = cli.outside.clock()
         cli.output.show(render.session_table(found, now=now, interrupted=interrupted))
-        if len(found) < fitting:
-            cli.output.remark(f"{fitting - len(found)} more fit; --limit shows the first {limit}")
+        if page.after is not None:
+            count = "more" if page.more is None else f"{page.more} more"
+            cli.output.remark(f"{count} fit; --limit {limit} --after {page.after} lists the next")
     elif not unreadable:
-        which = "fits" if any((state, workflow, older_than, younger_than)) else "is there"
+        which = "fits" if any(one is not None for one in (*filters.values(), after)) else "is there"
         cli.output.line(f"No session {which} in {manager.store.where}.")
     cli.output.show(*render.unreadable_lines(unreadable))
+
+
+def _page(
+    manager: SessionManager, limit: int | None, after: str | None, filters: Mapping[str, Any]
+) -> SessionPage:
+    """Return the sessions to be listed, all of them without a limit."""
+    from ....harness import SessionCursor, SessionPage
+
+    if limit is not None:
+        cursor = None if after is None else SessionCursor.parse(after)
+        return manager.page(limit, after=cursor, **filters)
+    unreadable: list[UnreadableSession] = []
+    found = manager.list(on_unreadable=unreadable.append, **filters)
+    return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
 def show(
@@ -138,7 +164,32 @@ def show(
     elif cli.output.json:
         cli.output.document(_document(manager, session))
     else:
-        cli.output.show(*_view(cli, manager, session))
+        cli.output.show(*_view(cli, manager, session), *_in_fleet(cli, session.session_id))
+
+
+def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
+    """Return where a session's job stands, if the workers of a store have one."""
+    from ....stores import is_database
+
+    if cli.store_url is None or not is_database(cli.store_url):
+        return []
+    from ....bootstrap import FleetView
+    from ..render import field, words
+    from ..text import duration_text
+
+    with FleetView(cli.store_url) as fleet:
+        found, _ = fleet.jobs(session_id=session_id, limit=1)
+    if not found:
+        return []
+    job = found[0]
+    parts = [f"{job.state} for {duration_text(job.age_s)} in queue {job.queue}"]
+    if job.worker is not None:
+        parts.append(f"on {job.worker}")
+    if job.scheduled_at is not None and job.state == "scheduled":
+        parts.append(f"not before {job.scheduled_at:%Y-%m-%d %H:%M:%S}Z")
+    if job.attempts:
+        parts.append(f"after {job.attempts} that did not get on: {job.reason or ''}".rstrip(": "))
+    return [field("job", words(", ".join(parts)))]
 
 
 def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from ...options import QUESTIONS_OPTION, InvalidDuration, option, parse_duration
 
 if TYPE_CHECKING:
     from .....bootstrap import PruneKind
-    from .....prune import Outside
+    from .....prune import Outside, PruneTarget
 
 ALL: Final = "all"
 ROOT_OPTION: Final = "--workspace-root"
@@ -84,12 +83,12 @@ def select_kinds(
 
     named = {"sandbox": workspace_root, "questions": questions}
     require_text({ROOT_OPTION: workspace_root, QUESTIONS_OPTION: questions})
-    kinds = prune_kinds(cli.base, workspace_root=workspace_root, questions_dir=questions)
+    kinds = prune_kinds(store=cli.store(), workspace_root=workspace_root, questions_dir=questions)
     if wanted == ALL:
         return {
             name: one
             for name, one in kinds.items()
-            if with_missing or named.get(name) is not None or os.path.lexists(one.target.root)
+            if with_missing or named.get(name) is not None or one.is_there
         }
     if wanted not in kinds:
         known = ", ".join([*kinds, ALL])
@@ -97,9 +96,25 @@ def select_kinds(
     return {wanted: kinds[wanted]}
 
 
+def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
+    """Return the kinds whose sessions are directories: a database has no trash.
+
+    Raises:
+        typer.BadParameter: None of them are.
+    """
+    found = [one.directories for one in kinds.values() if one.directories is not None]
+    if kinds and not found:
+        raise typer.BadParameter(
+            "these sessions are in a database, which has no trash; an archive brings them back: "
+            "restore it into a folder, and copy it from there (agentforge store copy)",
+            param_hint="--kind",
+        )
+    return found
+
+
 def missing_kinds(cli: Cli, kinds: Mapping[str, PruneKind]) -> dict[str, Path]:
     """Return the default directory of each kind that `kinds` leaves out."""
     from .....bootstrap import prune_kinds
 
-    known = prune_kinds(cli.base)
+    known = prune_kinds(store=cli.store())
     return {name: one.target.root for name, one in known.items() if name not in kinds}

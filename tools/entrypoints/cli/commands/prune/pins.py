@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from ...context import cli_of
+from ...context import Cli, cli_of
 from ...errors import AmbiguousTrash, NoSessionToPin
 from ...options import AsJson, QuestionsDirectory, argument
 from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
 
 if TYPE_CHECKING:
     from .....bootstrap import PruneKind
+    from .....prune import PruneTarget
 
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
@@ -33,18 +34,16 @@ def _change(
     questions: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
-    from .....prune import pin, pinned, unpin
-
     cli = cli_of(context, json=as_json)
     require_text({"ID": session})
     kinds = select_kinds(cli, kind, workspace_root, questions)
-    names = {name: _names(one) for name, one in kinds.items()}
+    names = {name: _names(cli, one, session) for name, one in kinds.items()}
     keep = context.info_name == "pin"
     if not keep:  # a pin outlives its session
         for name, one in kinds.items():
-            names[name] |= pinned(one.target.root, outside=outside_of(cli))
+            names[name] |= _pinned(cli, one)
     one, session_id = _place(kinds, session, names)
-    changed = (pin if keep else unpin)(one.target, session_id, outside=outside_of(cli))
+    changed = _set(cli, one, session_id, keep=keep)
     was = "" if changed else " already"
     cli.output.outcome(
         {"session_id": session_id, "pinned": keep, "changed": changed},
@@ -52,13 +51,37 @@ def _change(
     )
 
 
-def _names(kind: PruneKind) -> frozenset[str]:
+def _set(cli: Cli, kind: PruneKind, session_id: str, *, keep: bool) -> bool:
+    from .....prune import pin, unpin
+
+    if kind.stored is not None:
+        return (kind.stored.pin if keep else kind.stored.unpin)(session_id)
+    target = cast("PruneTarget", kind.directories)
+    return (pin if keep else unpin)(target, session_id, outside=outside_of(cli))
+
+
+def _pinned(cli: Cli, kind: PruneKind) -> frozenset[str]:
+    from .....prune import pinned
+
+    if kind.stored is not None:
+        return kind.stored.pinned()
+    return pinned(kind.target.root, outside=outside_of(cli))
+
+
+def _names(cli: Cli, kind: PruneKind, wanted: str) -> frozenset[str]:
+    from .....harness import SessionNotFound
     from .....prune import PruneRootMissing
 
+    directories = kind.directories
+    if directories is None:
+        try:
+            return frozenset({cli.store().resolve(wanted)})
+        except SessionNotFound:
+            return frozenset()
     try:
-        return frozenset(os.listdir(kind.target.root))
+        return frozenset(filter(directories.owns, os.listdir(directories.root)))
     except FileNotFoundError:
-        raise PruneRootMissing(kind.target.root) from None
+        raise PruneRootMissing(directories.root) from None
 
 
 def _place(
@@ -69,7 +92,7 @@ def _place(
         (kinds[kind], name)
         for kind, there in names.items()
         for name in sorted(there)
-        if kinds[kind].target.owns(name) and wanted in name
+        if wanted in name
     ]
     exact = [place for place in places if place[1] == wanted] or places
     if not exact:

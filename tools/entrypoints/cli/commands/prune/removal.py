@@ -103,7 +103,6 @@ def _look(
 ) -> list[Work]:
     """Plan the prune of each root; a refused root does not stop the others."""
     from .....prune import PruneError
-    from .....prune import prune as run
     from .....sandbox.prune_target import prune_events
     from .view import Work
 
@@ -111,8 +110,7 @@ def _look(
     freed: Counter[int] = Counter()  # by device: what those before it are to free
     for work in works:
         try:
-            work.found = run(
-                work.kind.target,
+            work.found = work.kind.prune(
                 work.policy,
                 dry_run=True,
                 disposal=disposal,
@@ -124,7 +122,7 @@ def _look(
                 raise
             work.failed = error
             continue
-        if disposal.grace is None and work.removals:
+        if disposal.grace is None and work.removals and work.kind.directories is not None:
             with suppress(OSError):  # removed meanwhile, as the run will report
                 device = os.stat(work.kind.target.root).st_dev
                 freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
@@ -142,7 +140,6 @@ def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
 
 def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
     from .....prune import PruneError
-    from .....prune import prune as run
     from .....sandbox.prune_target import prune_events
     from . import view
 
@@ -152,8 +149,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
                 if work.found is None:
                     continue
                 try:
-                    work.done = run(
-                        work.kind.target,
+                    work.done = work.kind.prune(
                         work.policy,
                         only=work.removals,
                         disposal=disposal,
@@ -164,18 +160,17 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
                     if len(works) == 1:
                         raise
                     work.failed = error
-                _forget_deleted(work)
+                _forget_deleted(cli, work)
     except KeyboardInterrupt:
         raise Interrupted(_interrupted(works)) from None
 
 
-def _forget_deleted(work: Work) -> None:
+def _forget_deleted(cli: Cli, work: Work) -> None:
     """Let go of what people's repositories kept for agent sessions that went."""
     if work.name == "harness" and work.done is not None:
         from .....bootstrap import forget_deleted
-        from .....stores import open_sessions
 
-        forget_deleted(open_sessions(work.kind.target.root))
+        forget_deleted(cli.store())
 
 
 def _interrupted(works: Sequence[Work]) -> str:
@@ -183,6 +178,7 @@ def _interrupted(works: Sequence[Work]) -> str:
     planned = [
         os.path.join(work.kind.target.root, one.candidate.session_id)
         for work in works
+        if work.kind.directories is not None
         for one in work.removals
     ]
     out = sum(not os.path.lexists(path) for path in planned)

@@ -33,13 +33,12 @@ def repair(
     A session is dated by its files. Metadata that can't be read is left as it is.
     """
     from .....prune import RetentionPolicy
-    from .....prune import prune as run
     from .....sandbox import repair_session_metadata
 
     cli = cli_of(context, json=as_json)
     sandboxes = select_kinds(cli, "sandbox", workspace_root, None)["sandbox"]
     root = sandboxes.target.root
-    found = run(sandboxes.target, RetentionPolicy(), dry_run=True, outside=outside_of(cli))
+    found = sandboxes.prune(RetentionPolicy(), dry_run=True, outside=outside_of(cli))
     broken = [
         one.session_id
         for one in found.skipped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,14 +18,14 @@ from .options import (
     ROOT_OPTION,
     Kind,
     WorkspaceRoot,
+    directories_of,
     outside_of,
     require_text,
     select_kinds,
 )
 
 if TYPE_CHECKING:
-    from .....bootstrap import PruneKind
-    from .....prune import TrashRecord
+    from .....prune import PruneTarget, TrashRecord
 
 
 def add_to(group: typer.Typer) -> None:
@@ -34,13 +34,11 @@ def add_to(group: typer.Typer) -> None:
     group.command("restore")(restore)
 
 
-def _trash_of(kinds: Mapping[str, PruneKind], cli: Cli) -> list[tuple[PruneKind, TrashRecord]]:
+def _trash_of(targets: Sequence[PruneTarget], cli: Cli) -> list[tuple[PruneTarget, TrashRecord]]:
     from .....prune import list_trash
 
     return [
-        (one, record)
-        for one in kinds.values()
-        for record in list_trash(one.target.root, outside=outside_of(cli))
+        (one, record) for one in targets for record in list_trash(one.root, outside=outside_of(cli))
     ]
 
 
@@ -55,12 +53,12 @@ def show_trash(
     from .....prune import list_unrecorded
 
     cli = cli_of(context, json=as_json)
-    kinds = select_kinds(cli, kind, workspace_root, questions)
-    found = _trash_of(kinds, cli)
+    targets = directories_of(select_kinds(cli, kind, workspace_root, questions))
+    found = _trash_of(targets, cli)
     lost = [
         session_id
-        for one in kinds.values()
-        for session_id in list_unrecorded(one.target.root, outside=outside_of(cli))
+        for one in targets
+        for session_id in list_unrecorded(one.root, outside=outside_of(cli))
     ]
     if cli.output.json:
         cli.output.document(
@@ -126,21 +124,21 @@ def restore(
     require_text({"ID": session})
     archived = session.endswith(SUFFIX)
     kinds = select_kinds(cli, kind, workspace_root, questions, with_missing=archived)
+    targets = directories_of(kinds)
     if archived:
         path = Path(session)
-        fitting = [one for name, one in kinds.items() if path.name.startswith(f"{name}-")]
-        chosen = fitting or list(kinds.values())
-        back = restore_archive(path, chosen[0].target, outside=outside_of(cli))
+        fitting = [one for one in targets if path.name.startswith(f"{one.kind}-")]
+        back = restore_archive(path, (fitting or targets)[0], outside=outside_of(cli))
     else:
-        found = [(one, rec) for one, rec in _trash_of(kinds, cli) if session in rec.session_id]
+        found = [(one, rec) for one, rec in _trash_of(targets, cli) if session in rec.session_id]
         exact = [pair for pair in found if pair[1].session_id == session] or found
         ids = sorted({record.session_id for _, record in exact})
         if len(ids) > 1:
             raise AmbiguousTrash(session, ids)
         if ids:
-            back = restore_from_trash(exact[0][0].target, ids[0], outside=outside_of(cli))
+            back = restore_from_trash(exact[0][0], ids[0], outside=outside_of(cli))
         else:
-            back = _restore_unlisted(cli, kinds, session)
+            back = _restore_unlisted(cli, targets, session)
     if cli.output.json:
         cli.output.document({"session_id": back.name, "path": back})
     else:
@@ -152,17 +150,17 @@ def restore(
         )
 
 
-def _restore_unlisted(cli: Cli, kinds: Mapping[str, PruneKind], session_id: str) -> Path:
+def _restore_unlisted(cli: Cli, targets: Sequence[PruneTarget], session_id: str) -> Path:
     """Restore a session whose record in the trash is lost, by its whole id."""
     from .....prune import PRIVATE, NotInTrash, restore_from_trash
     from .....prune.private_directory import TRASH
 
-    for one in kinds.values():
-        if not (one.target.root / PRIVATE / TRASH).is_dir():
+    for one in targets:
+        if not (one.root / PRIVATE / TRASH).is_dir():
             continue
         try:
-            return restore_from_trash(one.target, session_id, outside=outside_of(cli))
+            return restore_from_trash(one, session_id, outside=outside_of(cli))
         except NotInTrash:
             continue
-    roots = " and ".join(os.fspath(one.target.root) for one in kinds.values())
+    roots = " and ".join(os.fspath(one.root) for one in targets)
     raise NotInTrash(session_id, Path(roots or "."))

@@ -1,0 +1,206 @@
+"""Pages of sessions: one suite for every implementation of `SessionRepository`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import pytest
+
+from agentforge_sessions.harness import (
+    InvalidSession,
+    SessionContext,
+    SessionCursor,
+    SessionFilter,
+    SessionManager,
+    SessionOrder,
+    SessionPage,
+    SessionState,
+)
+from tests.contract.harness.test_session_repository_contract import Kept, kept
+from tests.support.clock import START, FakeClock
+from tests.support.sessions import session_id as an_id
+
+__all__ = ["kept"]
+
+WORKFLOWS: Final = ("tdflow", "spec", None)
+PHASES: Final = ("red", "green")
+STATES: Final = tuple(SessionState)
+
+
+def fill(kept: Kept, count: int = 12) -> list[SessionContext]:
+    """Keep sessions of all kinds, two of them changed at each time; return them, newest first."""
+    clock = FakeClock()
+    made = []
+    for number in range(count):
+        clock.advance(1_700 * (number % 2))
+        manager = SessionManager(kept.sessions, clock=clock)
+        session = SessionContext.create(
+            WORKFLOWS[number % 3],
+            PHASES[number % 2],
+            session_id=an_id(100 + (number * 7) % count),
+            goal=f"Make the Übersicht {number} of 100%_\\\nand its index",
+            now=clock(),
+        )
+        kept.sessions.save(session)
+        manager.open(session.session_id)
+        match STATES[number % 4]:
+            case SessionState.PAUSED:
+                manager.pause()
+            case SessionState.COMPLETED:
+                manager.complete()
+            case SessionState.ABORTED:
+                manager.abort()
+        made.append(kept.get(session.session_id))
+    return sorted(made, key=lambda one: (one.updated_at, one.session_id), reverse=True)
+
+
+def all_pages(
+    kept: Kept,
+    wanted: SessionFilter | None = None,
+    *,
+    order: SessionOrder = SessionOrder.LAST_CHANGED,
+    limit: int = 3,
+) -> list[str]:
+    """Return the ids of page after page; no page is larger than it may be."""
+    ids: list[str] = []
+    after = None
+    while True:
+        page = kept.again().page(wanted, order=order, limit=limit, after=after)
+        assert len(page.sessions) <= limit
+        ids += [one.session_id for one in page.sessions]
+        if page.after is None:
+            assert page.more == 0
+            return ids
+        assert page.more != 0
+        assert len(page.sessions) == limit
+        after = SessionCursor.parse(str(page.after))
+
+
+def test_without_sessions_a_page_is_empty(kept: Kept) -> None:
+    assert kept.sessions.page(limit=5) == SessionPage(sessions=(), more=0)
+
+
+@pytest.mark.parametrize("limit", [1, 3, 12, 50])
+def test_page_after_page_has_each_session_once_the_last_changed_first(
+    kept: Kept, limit: int
+) -> None:
+    made = fill(kept)
+    assert all_pages(kept, limit=limit) == [one.session_id for one in made]
+    by_id = all_pages(kept, order=SessionOrder.ID, limit=limit)
+    assert by_id == sorted(one.session_id for one in made)
+
+
+def test_a_page_has_the_heads_that_the_sessions_have(kept: Kept) -> None:
+    made = fill(kept)
+    page = kept.sessions.page(limit=12)
+    summaries = {one.session_id: one for one in kept.sessions.summaries()}
+    assert page.sessions == tuple(summaries[one.session_id] for one in made)
+    assert page.unreadable == ()
+
+
+FILTERS: Final = (
+    SessionFilter(state=SessionState.ACTIVE),
+    SessionFilter(state=SessionState.COMPLETED, workflow_type="spec"),
+    SessionFilter(workflow_type="tdflow"),
+    SessionFilter(current_phase="green", state=SessionState.PAUSED),
+    SessionFilter(changed_until=START + timedelta(seconds=3_400)),
+    SessionFilter(changed_since=START + timedelta(seconds=3_400)),
+    SessionFilter(
+        changed_since=START + timedelta(seconds=1_700),
+        changed_until=START + timedelta(seconds=6_800),
+        workflow_type="tdflow",
+    ),
+    SessionFilter(goal="übersicht 1"),
+    SessionFilter(goal="ÜBERSICHT 11 OF 100%_\\\nAND"),
+    SessionFilter(goal="00%_"),
+    SessionFilter(goal="00_%"),
+    SessionFilter(goal="of 1.0"),
+    SessionFilter(goal="its index", state=SessionState.ACTIVE),
+    SessionFilter(workflow_type="no such"),
+)
+
+
+def test_a_page_has_those_that_fit(kept: Kept) -> None:
+    made = fill(kept)
+    found = 0
+    for wanted in FILTERS:
+        fitting = [
+            one.session_id
+            for one in made
+            if (wanted.state is None or one.state is wanted.state)
+            and (wanted.workflow_type is None or one.workflow_type == wanted.workflow_type)
+            and (wanted.current_phase is None or one.current_phase == wanted.current_phase)
+            and (wanted.changed_until is None or one.updated_at <= wanted.changed_until)
+            and (wanted.changed_since is None or one.updated_at >= wanted.changed_since)
+            and (wanted.goal is None or wanted.goal.casefold() in (one.goal or "").casefold())
+        ]
+        found += len(fitting)
+        assert all_pages(kept, wanted, limit=2) == fitting, wanted
+        by_id = all_pages(kept, wanted, order=SessionOrder.ID, limit=2)
+        assert by_id == sorted(fitting), wanted
+        assert [one.session_id for one in kept.sessions.summaries(wanted)] == by_id, wanted
+    assert found > len(FILTERS)
+
+
+def test_a_session_without_a_goal_has_none_to_be_found_by(kept: Kept) -> None:
+    kept.put(an_id(1))
+    assert kept.sessions.page(SessionFilter(goal="null"), limit=5).sessions == ()
+
+
+@pytest.mark.parametrize("goal", ["", "ab", "  a  "])
+def test_a_part_of_a_goal_that_is_too_short_is_refused(goal: str) -> None:
+    with pytest.raises(InvalidSession, match="too short to search for"):
+        SessionFilter(goal=goal)
+
+
+def test_a_session_that_is_saved_comes_first_from_then_on(kept: Kept) -> None:
+    made = fill(kept)
+    manager = SessionManager(kept.sessions, clock=FakeClock(START + timedelta(days=1)))
+    oldest = [one for one in made if not one.state.is_terminal][-1]
+    manager.open(oldest.session_id)
+    first = kept.sessions.page(limit=4)
+    manager.add_history("noted")
+    assert kept.sessions.page(limit=1).sessions[0].session_id == oldest.session_id
+    # It has moved to the front, behind which the reader of pages is: the others come once each.
+    second = kept.sessions.page(limit=20, after=first.after)
+    seen = [one.session_id for one in (*first.sessions, *second.sessions)]
+    assert sorted([*seen, oldest.session_id]) == sorted(one.session_id for one in made)
+
+
+def test_a_page_goes_on_behind_a_session_that_was_deleted(kept: Kept) -> None:
+    made = [one.session_id for one in fill(kept)]
+    first = kept.sessions.page(limit=4)
+    kept.sessions.delete(made[3])
+    second = kept.sessions.page(limit=20, after=first.after)
+    assert [one.session_id for one in second.sessions] == made[4:]
+
+
+def test_what_cannot_be_read_hides_no_other_session(kept: Kept) -> None:
+    made = fill(kept)
+    kept.spoil(made[5].session_id)
+    first = kept.sessions.page(limit=50)
+    assert [one.session_id for one in first.unreadable] == [made[5].session_id]
+    others = [one.session_id for one in made if one is not made[5]]
+    assert [one.session_id for one in first.sessions] == others
+
+
+@pytest.mark.parametrize("limit", [0, -1, 10_001, True, "5"])
+def test_a_page_of_no_or_too_many_sessions_is_refused(kept: Kept, limit: object) -> None:
+    with pytest.raises(InvalidSession, match="limit"):
+        kept.sessions.page(limit=limit)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "2026-03-01T00:00:00Z",
+        f"2026-03-01T00:00:00/{an_id(1)}",
+        "2026-03-01T00:00Z/../x",
+    ],
+)
+def test_a_text_that_is_no_cursor_is_refused(text: str) -> None:
+    with pytest.raises(InvalidSession, match="not where a page ended"):
+        SessionCursor.parse(text)

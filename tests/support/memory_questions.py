@@ -1,0 +1,209 @@
+"""A store of question sessions that is nothing but memory, and none of what only files have."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Final
+
+from attrs import define, evolve, field
+
+from agentforge_sessions.prune import Outside
+from agentforge_sessions.questions import (
+    CleanupResult,
+    QuestionError,
+    QuestionsConfig,
+    QuestionSession,
+    SessionBusy,
+    SessionExists,
+    SessionNotFound,
+    SessionStatus,
+    StatusRecord,
+    TooManySessions,
+    ValidationReport,
+)
+from agentforge_sessions.questions.documents import Documents, LockedDocuments
+from agentforge_sessions.questions.domain import SessionRequest, check_session_id
+from agentforge_sessions.questions.repository import OnChange, Room
+from agentforge_sessions.questions.session_following import SessionFollower
+from agentforge_sessions.questions.validation import find_issues, missing_session
+
+WHERE: Final = "memory://questions"
+
+
+@define
+class QuestionShelf:
+    """What several stores share, as several processes share a server."""
+
+    documents: dict[str, Documents] = field(factory=dict)
+    changes: dict[str, int] = field(factory=dict)
+    count: int = 0
+    lock: threading.Lock = field(factory=threading.Lock)
+    locks: dict[str, threading.Lock] = field(factory=dict)
+    listeners: list[Callable[[str | None], None]] = field(factory=list)
+
+    def keep(self, documents: Documents) -> None:
+        with self.lock:
+            self.count += 1
+            self.documents[documents.session_id] = documents
+            self.changes[documents.session_id] = self.count
+        self.report(documents.session_id)
+
+    def drop(self, session_id: str) -> None:
+        with self.lock:
+            del self.documents[session_id], self.changes[session_id]
+        self.report(session_id)
+
+    def report(self, session_id: str) -> None:
+        for listener in tuple(self.listeners):
+            listener(session_id)
+
+
+class MemoryQuestions:
+    """Question sessions in memory. A `questions.QuestionRepository`."""
+
+    def __init__(self, shelf: QuestionShelf | None = None, *, lock_timeout_s: float = 10.0) -> None:
+        self.shelf = shelf if shelf is not None else QuestionShelf()
+        self._lock_timeout_s = lock_timeout_s
+        self.where = WHERE
+        self.look_s = 0.2
+        self.looks_block = False
+
+    def prepare(self) -> None:
+        pass
+
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+        session_id = check_session_id(request.session_id)
+        with self.shelf.lock:
+            if session_id in self.shelf.documents:
+                raise SessionExists(session_id, where=WHERE)
+            waiting = 0
+            for one in self.shelf.documents.values():
+                with suppress(QuestionError):
+                    waiting += room.counts(one.read_record())
+            if waiting >= room.max_sessions:
+                raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
+            self.shelf.count += 1
+            self.shelf.documents[session_id] = Documents.of_new(request, record)
+            self.shelf.changes[session_id] = self.shelf.count
+        self.shelf.report(session_id)
+
+    def _documents(self, session_id: str) -> Documents:
+        found = self.shelf.documents.get(check_session_id(session_id))
+        if found is None:
+            raise SessionNotFound(session_id)
+        return found
+
+    def read(self, session_id: str) -> QuestionSession:
+        return self._documents(session_id).read()
+
+    def read_record(self, session_id: str) -> StatusRecord:
+        return self._documents(session_id).read_record()
+
+    def signature(self, session_id: str) -> Hashable | None:
+        return self.shelf.changes.get(session_id)
+
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[Hashable | None, QuestionSession | None]:
+        signature = self.signature(session_id)
+        if signature is not None and signature == seen:
+            return signature, None
+        return signature, self.read(session_id)
+
+    def is_settled(self, signature: object, *, for_s: float = 0.1) -> bool:
+        return True
+
+    @contextmanager
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedDocuments]:
+        self._documents(session_id)
+        with self.shelf.lock:
+            lock = self.shelf.locks.setdefault(session_id, threading.Lock())
+        if not lock.acquire(timeout=self._lock_timeout_s):
+            raise SessionBusy(session_id, holder=None, timeout_s=self._lock_timeout_s)
+        try:
+            before = self._documents(session_id)
+            locked = LockedDocuments(before)
+            try:
+                yield locked
+            except QuestionError:
+                self._keep(before, locked)
+                raise
+            self._keep(before, locked)
+        finally:
+            lock.release()
+
+    def _keep(self, before: Documents, locked: LockedDocuments) -> None:
+        if locked.documents != before:
+            self.shelf.keep(locked.documents)
+
+    def find_issues(self, session_id: str) -> ValidationReport:
+        found = self.shelf.documents.get(session_id)
+        return (
+            missing_session(session_id) if found is None else find_issues(session_id, found.named)
+        )
+
+    def names(self) -> list[str]:
+        return sorted(self.shelf.documents)
+
+    def signatures(self, statuses: Collection[SessionStatus] | None = None) -> dict[str, Hashable]:
+        return self._signed(None)
+
+    def _signed(self, names: frozenset[str] | None) -> dict[str, Hashable]:
+        with self.shelf.lock:
+            found = sorted(self.shelf.changes.items())
+        return {name: one for name, one in found if names is None or name in names}
+
+    def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
+        found: dict[str, QuestionSession | QuestionError] = {}
+        for session_id in session_ids:
+            try:
+                found[session_id] = self.read(session_id)
+            except SessionNotFound:
+                continue
+            except QuestionError as error:
+                found[session_id] = error
+        return found
+
+    def change_mark(self) -> Hashable | None:
+        return tuple(self._signed(None).items())
+
+    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+        if config.retention_s <= 0:
+            return CleanupResult(kept=len(self.shelf.documents))
+        last = outside.clock() - timedelta(seconds=config.retention_s)
+        deleted = []
+        for session_id, documents in list(self.shelf.documents.items()):
+            with suppress(QuestionError):
+                record = documents.read_record()
+                if max(record.created_at, record.last_modified) < last:
+                    deleted.append((record.last_modified, session_id))
+                    self.shelf.drop(session_id)
+        names = [name for _, name in sorted(deleted)]
+        return CleanupResult(deleted=names, kept=len(self.shelf.documents))
+
+    @contextmanager
+    def watching(self, session_id: str, on_change: OnChange) -> Iterator[None]:
+        def report(changed: str | None) -> None:
+            if changed in {None, session_id}:
+                on_change()
+
+        with self._reporting(report):
+            yield
+
+    @contextmanager
+    def _reporting(self, report: Callable[[str | None], None]) -> Iterator[None]:
+        self.shelf.listeners.append(report)
+        try:
+            yield
+        finally:
+            self.shelf.listeners.remove(report)
+
+    def following(self, on_change: OnChange, *, look_s: float) -> SessionFollower:
+        return SessionFollower(self._signed, self._reporting, on_change, look_s)
+
+    def spoil(self, session_id: str) -> None:
+        """Make what is stored of a session unreadable."""
+        self.shelf.keep(evolve(self.shelf.documents[session_id], request=b"{"))
