@@ -306,6 +306,7 @@ class SessionRunners:
     Args:
         store: The store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
 
     Raises:
@@ -315,12 +316,17 @@ class SessionRunners:
     """
 
     def __init__(
-        self, store: str, base_path: Path | str | None = None, *, objects: str | None = None
+        self,
+        store: str,
+        base_path: Path | str | None = None,
+        *,
+        direct: str | None = None,
+        objects: str | None = None,
     ) -> None:
         from .project.configuration import load_configuration
 
         configuration = load_configuration()
-        self._sessions = open_shared_sessions(store, base_path)
+        self._sessions = open_shared_sessions(store, base_path, direct=direct)
         self._objects = objects
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
@@ -497,14 +503,15 @@ class FleetView:
 
     Args:
         store: The PostgreSQL store.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
 
-    def __init__(self, store: str) -> None:
-        self._database = open_shared_sessions(store).database
+    def __init__(self, store: str, *, direct: str | None = None) -> None:
+        self._database = open_shared_sessions(store, direct=direct).database
 
     def __enter__(self) -> Self:
         return self
@@ -523,16 +530,19 @@ class FleetView:
 
         return workers(self._database)
 
-    def jobs(self, *, failed: bool = False, limit: int = 50) -> tuple[list[JobView], int]:
+    def jobs(
+        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
+    ) -> tuple[list[JobView], int]:
         """Return the first jobs, and how many there are.
 
         Args:
             failed: Whether only those that failed are wanted.
+            session_id: Whose, or None for all.
             limit: The most that are returned.
         """
         from .adapters.postgres.fleet_view import jobs
 
-        return jobs(self._database, failed=failed, limit=limit)
+        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
 
     def withdraw(self, session_id: str) -> bool:
         """Have the fleet work on a session no more; return whether a worker runs it, which stops.
@@ -550,6 +560,7 @@ def run_worker(
     settings: FleetSettings,
     *,
     base_path: Path | str | None = None,
+    direct: str | None = None,
     objects: str | None = None,
     address: tuple[str, int] | None = None,
     verbose: bool = False,
@@ -560,6 +571,7 @@ def run_worker(
         store: The PostgreSQL store.
         settings: What it does, and how long it waits.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
         address: Where its health and metrics are served, or None.
         verbose: Whether all that its sessions log is logged, and not only warnings.
@@ -568,26 +580,60 @@ def run_worker(
         StoreError: The store can't be used as it is.
         FleetStopped: It could not reach the store for as long as the settings say.
     """
-    sessions = open_shared_sessions(store, base_path)
+    database = open_shared_sessions(store, base_path, direct=direct).database
     from .adapters.fleet.running import run_until_stopped
 
-    def prune() -> int:
-        found = sessions.delete_ended(days=DEFAULT_ENDED_HOURS / 24, dry_run=False, clock=utc_now)
-        collect_packs(sessions, objects)
-        return len(found)
-
     run_until_stopped(
-        sessions.database,
+        database,
         settings,
         greeting={
             "store": store,
+            "direct": direct,
             "base": None if base_path is None else str(base_path),
             "objects": objects,
             "level": 10 if verbose else 30,
         },
-        prune=prune,
+        prune=lambda: prune_fleet(store, base_path, direct=direct, objects=objects),
         address=address,
     )
+
+
+def prune_fleet(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    direct: str | None = None,
+    objects: str | None = None,
+) -> dict[str, int]:
+    """Remove what a fleet keeps no longer: ended sessions, questions, packs that no session names.
+
+    Safe to run on several machines at once.
+
+    Args:
+        store: The PostgreSQL store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+
+    Returns:
+        How many of each kind were removed, by name.
+
+    Raises:
+        AgentForgeError: The store or the object store does not answer; what was removed before
+            stays so, and the next prune goes on.
+    """
+    removed = prune_store(store, base_path)
+    sessions = open_shared_sessions(store, base_path, direct=direct)
+    try:
+        questions = open_questions(store=sessions).cleanup_expired_sessions()
+        packs = collect_packs(sessions, objects)
+    finally:
+        sessions.close()
+    return {
+        "sessions": len(removed.deleted_sessions),
+        "questions": len(questions.deleted),
+        "packs": packs.objects,
+    }
 
 
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:

@@ -113,11 +113,15 @@ class Fleet:
 
     def command(self, *words: str) -> dict[str, Any]:
         """Run a command line on this store, and return the JSON document that it writes."""
-        with capturing() as written:
-            run([*("--store", self.database.url, "--base", str(self.base)), *words, "--json"])
-        found = json.loads(written.getvalue())
+        found = json.loads(self.shown(*words, "--json"))
         assert isinstance(found, dict)
         return found
+
+    def shown(self, *words: str) -> str:
+        """Run a command line on this store, and return what it writes."""
+        with capturing() as written:
+            run([*("--store", self.database.url, "--base", str(self.base)), *words])
+        return written.getvalue()
 
     def said(self) -> str:
         """Return what all workers logged."""

@@ -126,6 +126,8 @@ def test_the_fleet_is_shown_as_it_stands(fleet: Fleet) -> None:
     ]
     assert jobs[0]["worker"] == f"{shown['host']}:{worker.pid}"
     assert fleet.command("jobs", "--failed")["jobs"] == []
+    assert f"on {jobs[0]['worker']}" in fleet.shown("show", running)
+    assert "waiting for" in fleet.shown("show", later)
 
 
 def test_a_worker_says_how_it_is_and_what_it_did(fleet: Fleet, server: PostgresServer) -> None:

@@ -152,6 +152,16 @@ def has_run(connection: Connection, session_id: str) -> bool:
     return found is not None
 
 
+def has_job(connection: Connection, session_id: str) -> bool:
+    """Return whether a worker of the fleet is about to look at a session, or does."""
+    found = connection.execute(
+        "select 1 from agentforge.procrastinate_jobs where lock = %s and status in ('todo', "
+        "'doing') limit 1",
+        (session_id,),
+    ).fetchone()
+    return found is not None
+
+
 def is_run(connection: Connection, session_id: str) -> bool:
     """Return whether a worker holds a session's lock; the answer may be old when it is read."""
     key = lock_key(session_id) & (2**64 - 1)

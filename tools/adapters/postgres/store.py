@@ -36,7 +36,7 @@ from ...prune import Outside, RetentionPolicy, prune_stored
 from .database import Database
 from .packs import PostgresPacks
 from .questions import PostgresQuestions
-from .session_lock import PostgresRunLock, has_run, is_run
+from .session_lock import PostgresRunLock, has_job, has_run, is_run
 from .session_prune import PostgresPrune
 from .session_repository import PostgresSessions, checked_id
 
@@ -173,7 +173,11 @@ class PostgresStore(PostgresSessions):
         if state is not SessionState.ACTIVE:
             return False
         with self._database.connection() as connection:
-            return has_run(connection, session_id) and not is_run(connection, session_id)
+            return (
+                has_run(connection, session_id)
+                and not is_run(connection, session_id)
+                and not has_job(connection, session_id)
+            )
 
     def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
         """Delete the sessions that ended more than `days` ago; see `SessionRepository`."""

@@ -53,7 +53,10 @@ def _greeted(parent: Parent, message: Mapping[str, Any]) -> SessionRunners | Non
     _log_to(parent, message.get("level", _WARNING))
     try:
         runners = SessionRunners(
-            message["store"], message.get("base"), objects=message.get("objects")
+            message["store"],
+            message.get("base"),
+            direct=message.get("direct"),
+            objects=message.get("objects"),
         )
     except AgentForgeError as error:
         parent.tell({"ready": False, "reason": str(error)})

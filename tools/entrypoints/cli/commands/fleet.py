@@ -73,6 +73,7 @@ def worker(
         store,
         settings,
         base_path=cli.base,
+        direct=cli.store_direct,
         objects=cli.objects_url,
         verbose=cli.verbose,
         address=None if port is None else (host, port),

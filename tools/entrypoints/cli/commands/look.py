@@ -164,7 +164,32 @@ def show(
     elif cli.output.json:
         cli.output.document(_document(manager, session))
     else:
-        cli.output.show(*_view(cli, manager, session))
+        cli.output.show(*_view(cli, manager, session), *_in_fleet(cli, session.session_id))
+
+
+def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
+    """Return where a session's job stands, if the workers of a store have one."""
+    from ....stores import is_database
+
+    if cli.store_url is None or not is_database(cli.store_url):
+        return []
+    from ....bootstrap import FleetView
+    from ..render import field, words
+    from ..text import duration_text
+
+    with FleetView(cli.store_url) as fleet:
+        found, _ = fleet.jobs(session_id=session_id, limit=1)
+    if not found:
+        return []
+    job = found[0]
+    parts = [f"{job.state} for {duration_text(job.age_s)} in queue {job.queue}"]
+    if job.worker is not None:
+        parts.append(f"on {job.worker}")
+    if job.scheduled_at is not None and job.state == "scheduled":
+        parts.append(f"not before {job.scheduled_at:%Y-%m-%d %H:%M:%S}Z")
+    if job.attempts:
+        parts.append(f"after {job.attempts} that did not get on: {job.reason or ''}".rstrip(": "))
+    return [field("job", words(", ".join(parts)))]
 
 
 def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:
