@@ -118,20 +118,23 @@ def _busy(database: Database) -> int:
 
 
 def test_a_connection_that_was_lost_comes_back_and_all_look_once(
-    sessions: QuestionSessions, database: Database, server: PostgresServer
+    fresh: Database, server: PostgresServer
 ) -> None:
     """An answer that nobody was told of is found by the look after the return."""
+    store = PostgresQuestions(fresh, look_s=NEVER_S)
+    sessions = QuestionSessions(store=store)
     which = sessions.create_session(QUESTIONS)
     waiter = threading.Thread(target=sessions.wait_for, args=(which,))
     waiter.start()
-    wait_until(lambda: listeners(database) == 1)
-    with database.transaction() as connection:
+    wait_until(lambda: listeners(fresh) == 1)
+    with fresh.transaction() as connection:
         connection.execute("alter table agentforge.questions disable trigger all")
     sessions.save_session_answers(which, ANSWERS)
     assert waiter.is_alive(), "nobody was told"
-    server.end_connections(database.url)
+    server.end_connections(fresh.url)
     waiter.join(60)
     assert not waiter.is_alive()
+    store.close()
 
 
 def test_who_follows_all_sessions_is_told_of_each(
@@ -158,13 +161,13 @@ def test_the_connection_ends_when_nobody_listens_any_more(database: Database) ->
     rung = threading.Event()
     with told.listening(lambda _: rung.set()):
         wait_until(rung.is_set)  # it listens
-        assert listeners(database) == 1
+        wait_until(lambda: listeners(database) == 1)
     wait_until(lambda: listeners(database) == 0)
     rung.clear()
     with told.listening(lambda _: rung.set()):
         wait_until(rung.is_set)
     told.close()
-    assert listeners(database) == 0
+    wait_until(lambda: listeners(database) == 0)
 
 
 # ----------------------------------------------------------------------------- ends, and races
@@ -287,8 +290,12 @@ WOKEN: Final = (
 @pytest.fixture
 def agent(database: Database, tmp_path: Path) -> SessionContext:
     """An agent session that the fleet works on."""
+    return submitted(database, tmp_path)
+
+
+def submitted(database: Database, place: Path) -> SessionContext:
     session = SessionContext.create("tdflow", "red", session_id=AGENT, now=START)
-    PostgresStore(database, tmp_path / "sessions").save(session)
+    PostgresStore(database, place / "sessions").save(session)
     with database.connection() as connection:
         connection.execute(
             "insert into agentforge.submissions (session_id, queue) values (%s, 'reviews')",
@@ -330,11 +337,11 @@ def test_two_answers_wake_it_once_while_nobody_has_looked(
     assert jobs(database) == [WOKEN]
 
 
-def test_an_answer_that_is_not_committed_wakes_nobody(
-    sessions: QuestionSessions, database: Database, agent: SessionContext
-) -> None:
-    which = asked_by(sessions, agent.session_id)
-    with database.transaction() as connection:  # one that fails after all that was written
+def test_an_answer_that_is_not_committed_wakes_nobody(fresh: Database, tmp_path: Path) -> None:
+    sessions = QuestionSessions(store=PostgresQuestions(fresh))
+    submitted(fresh, tmp_path)
+    which = asked_by(sessions, AGENT)
+    with fresh.transaction() as connection:  # one that fails after all that was written
         connection.execute(
             "create function agentforge.refuse() returns trigger language plpgsql as "
             "$$ begin raise 'no'; end $$"
@@ -346,7 +353,7 @@ def test_an_answer_that_is_not_committed_wakes_nobody(
     with pytest.raises(QuestionStoreError):
         sessions.save_session_answers(which, ANSWERS)
     assert sessions.get(which).status is SessionStatus.PENDING
-    assert jobs(database) == []
+    assert jobs(fresh) == []
 
 
 def test_a_session_that_was_not_submitted_is_not_woken(
