@@ -12,8 +12,10 @@ from typing import Any, Final
 import anyio
 import pytest
 from attrs import evolve
+from structlog.testing import capture_logs
 
 from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.errors import StoreUnavailable
 from agentforge_sessions.adapters.postgres.notifications import Notifications
 from agentforge_sessions.adapters.postgres.questions import CHANNEL, PostgresQuestions
 from agentforge_sessions.adapters.postgres.store import PostgresStore
@@ -168,6 +170,26 @@ def test_the_connection_ends_when_nobody_listens_any_more(database: Database) ->
         wait_until(rung.is_set)
     told.close()
     wait_until(lambda: listeners(database) == 0)
+
+
+def test_that_nothing_is_told_is_said_once_for_each_loss(database: Database) -> None:
+    class Away(Database):
+        tries = 0
+
+        def connect(self) -> Any:
+            self.tries += 1
+            if self.tries <= 3:
+                raise StoreUnavailable(store=self.name, reason="it restarts")
+            return super().connect()
+
+    away = Away(database.url)
+    told = Notifications(away, CHANNEL)
+    rung = threading.Event()
+    with capture_logs() as logs, told.listening(lambda _: rung.set()):
+        wait_until(rung.is_set)
+    told.close()
+    assert away.tries == 4
+    assert [one["event"] for one in logs] == ["store.not_listening"]
 
 
 # ----------------------------------------------------------------------------- ends, and races
