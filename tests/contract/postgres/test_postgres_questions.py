@@ -6,15 +6,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import pytest
 from attrs import evolve
+from structlog.testing import capture_logs
 
 from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.errors import StoreUnavailable
 from agentforge_sessions.adapters.postgres.notifications import Notifications
 from agentforge_sessions.adapters.postgres.questions import CHANNEL, PostgresQuestions
 from agentforge_sessions.adapters.postgres.store import PostgresStore
@@ -68,37 +69,6 @@ def listeners(database: Database) -> int:
 # ------------------------------------------------------------------------------- being told
 
 
-@contextmanager
-def without_triggers(database: Database) -> Iterator[None]:
-    """Have nobody told of what happens to a question."""
-    with database.transaction() as connection:
-        connection.execute("alter table agentforge.questions disable trigger all")
-    try:
-        yield
-    finally:
-        with database.transaction() as connection:
-            connection.execute("alter table agentforge.questions enable trigger all")
-
-
-@contextmanager
-def refusing_commits(database: Database) -> Iterator[None]:
-    """Have each transaction that changes a question fail after all that it wrote."""
-    with database.transaction() as connection:
-        connection.execute(
-            "create function agentforge.refuse() returns trigger language plpgsql as "
-            "$$ begin raise 'no'; end $$"
-        )
-        connection.execute(
-            "create constraint trigger refuse after update on agentforge.questions "
-            "deferrable initially deferred for each row execute function agentforge.refuse()"
-        )
-    try:
-        yield
-    finally:
-        with database.transaction() as connection:
-            connection.execute("drop function agentforge.refuse() cascade")
-
-
 def test_a_thread_that_waits_is_told(sessions: QuestionSessions, database: Database) -> None:
     which = sessions.create_session(QUESTIONS)
     found: list[Any] = []
@@ -150,19 +120,23 @@ def _busy(database: Database) -> int:
 
 
 def test_a_connection_that_was_lost_comes_back_and_all_look_once(
-    sessions: QuestionSessions, database: Database, server: PostgresServer
+    fresh: Database, server: PostgresServer
 ) -> None:
     """An answer that nobody was told of is found by the look after the return."""
+    store = PostgresQuestions(fresh, look_s=NEVER_S)
+    sessions = QuestionSessions(store=store)
     which = sessions.create_session(QUESTIONS)
     waiter = threading.Thread(target=sessions.wait_for, args=(which,))
     waiter.start()
-    wait_until(lambda: listeners(database) == 1)
-    with without_triggers(database):
-        sessions.save_session_answers(which, ANSWERS)
+    wait_until(lambda: listeners(fresh) == 1)
+    with fresh.transaction() as connection:
+        connection.execute("alter table agentforge.questions disable trigger all")
+    sessions.save_session_answers(which, ANSWERS)
     assert waiter.is_alive(), "nobody was told"
-    server.end_connections(database.url)
+    server.end_connections(fresh.url)
     waiter.join(60)
     assert not waiter.is_alive()
+    store.close()
 
 
 def test_who_follows_all_sessions_is_told_of_each(
@@ -189,13 +163,33 @@ def test_the_connection_ends_when_nobody_listens_any_more(database: Database) ->
     rung = threading.Event()
     with told.listening(lambda _: rung.set()):
         wait_until(rung.is_set)  # it listens
-        assert listeners(database) == 1
+        wait_until(lambda: listeners(database) == 1)
     wait_until(lambda: listeners(database) == 0)
     rung.clear()
     with told.listening(lambda _: rung.set()):
         wait_until(rung.is_set)
     told.close()
-    assert listeners(database) == 0
+    wait_until(lambda: listeners(database) == 0)
+
+
+def test_that_nothing_is_told_is_said_once_for_each_loss(database: Database) -> None:
+    class Away(Database):
+        tries = 0
+
+        def connect(self) -> Any:
+            self.tries += 1
+            if self.tries <= 3:
+                raise StoreUnavailable(store=self.name, reason="it restarts")
+            return super().connect()
+
+    away = Away(database.url)
+    told = Notifications(away, CHANNEL)
+    rung = threading.Event()
+    with capture_logs() as logs, told.listening(lambda _: rung.set()):
+        wait_until(rung.is_set)
+    told.close()
+    assert away.tries == 4
+    assert [one["event"] for one in logs] == ["store.not_listening"]
 
 
 # ----------------------------------------------------------------------------- ends, and races
@@ -318,8 +312,12 @@ WOKEN: Final = (
 @pytest.fixture
 def agent(database: Database, tmp_path: Path) -> SessionContext:
     """An agent session that the fleet works on."""
+    return submitted(database, tmp_path)
+
+
+def submitted(database: Database, place: Path) -> SessionContext:
     session = SessionContext.create("tdflow", "red", session_id=AGENT, now=START)
-    PostgresStore(database, tmp_path / "sessions").save(session)
+    PostgresStore(database, place / "sessions").save(session)
     with database.connection() as connection:
         connection.execute(
             "insert into agentforge.submissions (session_id, queue) values (%s, 'reviews')",
@@ -361,14 +359,23 @@ def test_two_answers_wake_it_once_while_nobody_has_looked(
     assert jobs(database) == [WOKEN]
 
 
-def test_an_answer_that_is_not_committed_wakes_nobody(
-    sessions: QuestionSessions, database: Database, agent: SessionContext
-) -> None:
-    which = asked_by(sessions, agent.session_id)
-    with refusing_commits(database), pytest.raises(QuestionStoreError):
+def test_an_answer_that_is_not_committed_wakes_nobody(fresh: Database, tmp_path: Path) -> None:
+    sessions = QuestionSessions(store=PostgresQuestions(fresh))
+    submitted(fresh, tmp_path)
+    which = asked_by(sessions, AGENT)
+    with fresh.transaction() as connection:  # one that fails after all that was written
+        connection.execute(
+            "create function agentforge.refuse() returns trigger language plpgsql as "
+            "$$ begin raise 'no'; end $$"
+        )
+        connection.execute(
+            "create constraint trigger refuse after update on agentforge.questions "
+            "deferrable initially deferred for each row execute function agentforge.refuse()"
+        )
+    with pytest.raises(QuestionStoreError):
         sessions.save_session_answers(which, ANSWERS)
     assert sessions.get(which).status is SessionStatus.PENDING
-    assert jobs(database) == []
+    assert jobs(fresh) == []
 
 
 def test_a_session_that_was_not_submitted_is_not_woken(

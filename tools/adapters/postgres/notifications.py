@@ -146,6 +146,7 @@ class _Ears(threading.Thread):
     def __init__(self, notifications: Notifications) -> None:
         super().__init__(name=_THREAD_NAME, daemon=True)
         self._notifications = notifications
+        self._said = False
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
@@ -166,11 +167,13 @@ class _Ears(threading.Thread):
         while True:
             try:
                 with self._notifications.connect() as connection:
-                    rest = _FIRST_REST_S
+                    rest, self._said = _FIRST_REST_S, False
                     self._notifications.pass_on(None)  # what was told before was not heard
                     self._listen(connection)
             except (StoreError, psycopg.Error, OSError) as error:
-                self._notifications.complain(error)
+                if not self._said:  # once for each loss
+                    self._notifications.complain(error)
+                self._said = True
                 self._sleep(None, rest)
                 rest = min(rest * 2, _LONGEST_REST_S)
             if self._notifications.has_ended():
