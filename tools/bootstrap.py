@@ -55,6 +55,7 @@ def build_manager(
     *,
     store: LocalSessions | str | None = None,
     objects: str | None = None,
+    cache_bytes: int | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
@@ -70,6 +71,7 @@ def build_manager(
         store: Where the sessions are, if not there: opened, or an address for
             `stores.open_sessions`.
         objects: The object store of their workspaces; see `open_snapshots`.
+        cache_bytes: As of `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
@@ -97,7 +99,9 @@ def build_manager(
         executor=executor,
         channel=channel
         or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
-        snapshots=open_snapshots(sessions, objects) if snapshots else None,
+        snapshots=(
+            open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
+        ),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
@@ -110,18 +114,24 @@ def _opened(base_path: Path | str | None, store: LocalSessions | str | None) -> 
     return store
 
 
-def open_snapshots(store: LocalSessions, objects: str | None = None) -> WorkspaceSnapshots:
+def open_snapshots(
+    store: LocalSessions, objects: str | None = None, *, cache_bytes: int | None = None
+) -> WorkspaceSnapshots:
     """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
 
     Args:
         store: The sessions.
         objects: The address of the object store that brings workspaces to other machines, where
             the sessions are in a database; see `adapters.object_store.open_objects`.
+        cache_bytes: How much this machine keeps of sessions before those go that are stored there
+            and worked on elsewhere, or ended, in bytes; 20 GiB if None.
     """
-    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects)))
+    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects, cache_bytes)))
 
 
-def _snapshots(store: LocalSessions, objects: str | None) -> SessionSnapshots:
+def _snapshots(
+    store: LocalSessions, objects: str | None, cache_bytes: int | None = None
+) -> SessionSnapshots:
     from .adapters.session_snapshots import SessionSnapshots
 
     index = _pack_index(store)
@@ -131,7 +141,10 @@ def _snapshots(store: LocalSessions, objects: str | None) -> SessionSnapshots:
     from .adapters.workspace_packs import WorkspacePacks
 
     opened = None if objects is None else open_objects(objects)
-    return SessionSnapshots(store, packs=WorkspacePacks(index, opened, store.base_path))
+    packs = WorkspacePacks(index, opened, store.base_path)
+    if cache_bytes is None:
+        return SessionSnapshots(store, packs=packs)
+    return SessionSnapshots(store, packs=packs, cache_bytes=cache_bytes)
 
 
 def _pack_index(store: LocalSessions) -> PackIndex | None:
@@ -312,9 +325,11 @@ class SessionRunners:
     ) -> None:
         from .project.configuration import load_configuration
 
+        configuration = load_configuration()
         self._sessions = open_shared_sessions(store, base_path, direct=direct)
         self._objects = objects
-        self._jail = configured_jail(load_configuration())
+        self._cache_bytes = configuration.store.cache_bytes
+        self._jail = configured_jail(configuration)
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -350,6 +365,7 @@ class SessionRunners:
             self._managers[isolation] = build_manager(
                 store=self._sessions,
                 objects=self._objects,
+                cache_bytes=self._cache_bytes,
                 isolation=isolation,
                 jail=self._jail,
                 channel=cast(
@@ -561,11 +577,11 @@ def run_worker(
         StoreError: The store can't be used as it is.
         FleetStopped: It could not reach the store for as long as the settings say.
     """
-    database = open_shared_sessions(store, base_path, direct=direct).database
+    sessions = open_shared_sessions(store, base_path, direct=direct)
     from .adapters.fleet.running import run_until_stopped
 
     run_until_stopped(
-        database,
+        sessions.database,
         settings,
         greeting={
             "store": store,
@@ -574,7 +590,7 @@ def run_worker(
             "objects": objects,
             "level": 10 if verbose else 30,
         },
-        prune=lambda: len(prune_store(store, base_path).deleted_sessions),
+        prune=lambda: len(prune_store(store, base_path, objects=objects).deleted_sessions),
         address=address,
     )
 
@@ -651,6 +667,7 @@ def build_runner(
     base_path: Path | str | None = None,
     *,
     store: LocalSessions | str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
     isolation: str = "sandbox",
@@ -661,6 +678,7 @@ def build_runner(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         store: Where the sessions are, if not there; as in `build_manager`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
@@ -669,7 +687,9 @@ def build_runner(
     Raises:
         ValueError: There is no such isolation.
     """
-    manager = build_manager(base_path, store=store, policy=policy, isolation=isolation, jail=jail)
+    manager = build_manager(
+        base_path, store=store, objects=objects, policy=policy, isolation=isolation, jail=jail
+    )
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
@@ -677,6 +697,7 @@ def build_agent_runner(
     base_path: Path | str | None = None,
     *,
     store: LocalSessions | str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
@@ -691,6 +712,7 @@ def build_agent_runner(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         store: Where the sessions are, if not there; as in `build_manager`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of gates; the sandbox's default if None.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
@@ -715,7 +737,9 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        manager = _manager_of_agents(_opened(base_path, store), channel)
+        opened = _opened(base_path, store)
+        kept = open_snapshots(opened, objects)
+        manager = SessionManager(opened, channel=channel, snapshots=kept)
     sessions = manager.store
     return WorkflowRunner(
         manager,
@@ -727,10 +751,6 @@ def build_agent_runner(
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )
-
-
-def _manager_of_agents(store: LocalSessions, channel: QuestionChannel | None) -> SessionManager:
-    return SessionManager(store, channel=channel, snapshots=open_snapshots(store))
 
 
 def build_editing_agent(
@@ -852,6 +872,7 @@ def prune_store(
     store: str,
     base_path: Path | str | None = None,
     *,
+    objects: str | None = None,
     policy: RetentionPolicy | None = None,
     archive: Path | None = None,
     dry_run: bool = False,
@@ -865,6 +886,7 @@ def prune_store(
     Args:
         store: The database.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces, of which what no session names goes, too.
         policy: Which go; those that ended 30 days ago if None.
         archive: Where to keep an archive of each before; none is kept if None.
         dry_run: Only say what would go.
@@ -893,6 +915,7 @@ def prune_store(
         if not dry_run:
             sessions.clear_directories()
             forget_deleted(sessions)
+            collect_packs(sessions, objects)
     finally:
         sessions.close()
     return result

@@ -231,11 +231,14 @@ class StoreConfiguration:
         direct: The database server itself, where `url` is a connection pooler; None where it isn't.
         objects: Where the workspaces of a fleet are kept: `s3://…`, `gs://…`, `az://…`, `file://…`
             or None for nowhere but the workers' own disks.
+        cache_bytes: How much a worker keeps on its disk of sessions that went elsewhere, or ended,
+            in bytes, or None for the default.
     """
 
     url: str | None = None
     direct: str | None = None
     objects: str | None = None
+    cache_bytes: int | None = None
 
 
 @frozen(kw_only=True)
@@ -414,7 +417,10 @@ def _agents(table: TomlTable) -> AgentsConfiguration:
 
 def _store(table: TomlTable) -> StoreConfiguration:
     found = StoreConfiguration(
-        url=table.text("url"), direct=table.text("direct"), objects=table.text("objects")
+        url=table.text("url"),
+        direct=table.text("direct"),
+        objects=table.text("objects"),
+        cache_bytes=table.whole("cache_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
     )
     table.done()
     return found

@@ -15,7 +15,7 @@ from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.adapters.workspace_packs import WorkspacePacks
-from agentforge_sessions.bootstrap import collect_packs
+from agentforge_sessions.bootstrap import SessionRunners, collect_packs
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager
 from tests.contract.conftest import database, migrated, server
@@ -84,6 +84,34 @@ def begun(machine: Machine, checkout: Path) -> str:
         machine.manager.checkpoint_session()
     machine.write(session.session_id, half="not yet\n")
     return session.session_id
+
+
+def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
+    machines: Machines, tmp_path: Path, database: Database, objects: str
+) -> None:
+    session_id = begun(machines("worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"}))
+    (tmp_path / "theirs").rename(tmp_path / "mine")
+    runners = SessionRunners(database.url, tmp_path / "fleet", objects=objects)
+    manager = runners.manager_of(session_id, 1)
+    manager.open(session_id)
+    manager.prepare_workspace()
+    found = tmp_path / "fleet" / session_id / "workspace"
+    assert {one.name for one in found.iterdir()} == {"README", "new"}
+    assert (found / "new").read_text() == "three\n"
+
+
+def test_a_prune_collects_the_packs_of_deleted_sessions(
+    machines: Machines, desk: Callable[..., Any], tmp_path: Path, objects: str
+) -> None:
+    worker = machines("worker")
+    session_id = begun(worker, new_checkout(tmp_path / "theirs", {"README": "one\n"}))
+    worker.manager.open(session_id)
+    worker.manager.complete()
+    stored = len(list(open_objects(objects).list()))
+    desk("prune", "--kind", "harness", "--keep-last", "0", "--yes")
+    assert not worker.sessions.exists(session_id)
+    assert len(list(open_objects(objects).list())) == stored  # not a day old yet
+    assert collect_packs(worker.sessions, objects, older_than_s=-60).objects == stored
 
 
 def test_results_come_from_any_machine(

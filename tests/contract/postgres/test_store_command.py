@@ -228,9 +228,10 @@ def test_commands_lead_the_sessions_of_the_store(
     assert session is not None
     assert session.state.is_terminal
     assert not (on_store.run.base / session_id / SESSION_FILE).exists()
-    for command in ("show", "log", "brief", "artifacts", "report", "checkpoints", "budget"):
+    for command in ("show", "log", "brief", "artifacts", "checkpoints", "budget"):
         found = on_store(command, session_id)
         assert found.code == 0, (command, found.err)
+    assert on_store("report", session_id, "-o", "-").code == 0
     assert on_store("list", "--json").document["base"] == database.name
 
 

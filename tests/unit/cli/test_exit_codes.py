@@ -185,6 +185,8 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "questions.errors.QuestionStoreError",
+        "questions.errors.QuestionsUnavailable",
         "adapters.fleet.errors.FleetStopped",
         "adapters.postgres.errors.StoreError",
         "adapters.postgres.errors.StoreForbidden",

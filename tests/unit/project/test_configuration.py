@@ -65,6 +65,7 @@ gate_rounds = 7
 url = "postgresql://agents@db/agents"
 direct = "postgresql://agents@primary/agents"
 objects = "s3://bucket"
+cache_bytes = 10000000000
 [questions]
 max_sessions = 5
 [notify]
