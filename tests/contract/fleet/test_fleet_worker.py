@@ -271,6 +271,10 @@ def test_a_process_that_ends_by_itself_is_replaced_and_bounded(ground: Ground) -
             await until(lambda: ground.jobs(session_id)[:2] == ["succeeded", "failed"])
             reason = (ground.place / f"paused-{session_id}").read_text()
             assert "ended with exit code 3, 2 times in a row" in reason
+
+            odd = ground.submit()
+            ground.end(odd, "odd")
+            await until(lambda: ground.jobs(odd)[:2] == ["succeeded", "failed"])
             other = ground.submit()
             ground.end(other)
             await until(lambda: ground.jobs(other) == ["succeeded"])
