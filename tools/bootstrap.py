@@ -580,11 +580,11 @@ def run_worker(
         StoreError: The store can't be used as it is.
         FleetStopped: It could not reach the store for as long as the settings say.
     """
-    database = open_shared_sessions(store, base_path, direct=direct).database
+    sessions = open_shared_sessions(store, base_path, direct=direct)
     from .adapters.fleet.running import run_until_stopped
 
     run_until_stopped(
-        database,
+        sessions.database,
         settings,
         greeting={
             "store": store,
@@ -622,17 +622,15 @@ def prune_fleet(
         AgentForgeError: The store or the object store does not answer; what was removed before
             stays so, and the next prune goes on.
     """
-    removed = prune_store(store, base_path)
+    removed = prune_store(store, base_path, objects=objects)
     sessions = open_shared_sessions(store, base_path, direct=direct)
     try:
         questions = open_questions(store=sessions).cleanup_expired_sessions()
-        packs = collect_packs(sessions, objects)
     finally:
         sessions.close()
     return {
         "sessions": len(removed.deleted_sessions),
         "questions": len(questions.deleted),
-        "packs": packs.objects,
     }
 
 

@@ -17,10 +17,11 @@ import psutil
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
+from agentforge_sessions.bootstrap import submitting_runner
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
-from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
+from agentforge_sessions.workflows import AgentWork, Phase, Script, Workflow
 
 from .promptness import wait_until
 
@@ -61,10 +62,10 @@ class Fleet:
         self.place = place
         self.workers: list[WorkerProcess] = []
 
-    def submit(self, work: Workflow, *, queue: str = "default") -> str:
+    def submit(self, work: Workflow | AgentWork, *, queue: str = "default") -> str:
         """Begin a session that the fleet runs."""
         store = SubmittingStore(self.database, self.base, Submission(queue=queue))
-        return WorkflowRunner(SessionManager(store)).begin(work)
+        return submitting_runner(SessionManager(store)).begin(work)
 
     def worker(self, *options: str, heartbeat_s: float = 0.3) -> WorkerProcess:
         """Start a worker; it has taken no job yet when this returns."""

@@ -25,6 +25,7 @@ from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionState
 from tests.support import fake_child
 from tests.support.fleet import QUICK, Fleet, workflow
+from tests.support.postgres import PostgresServer
 from tests.support.promptness import PATIENCE_S
 
 SETTINGS = FleetSettings(
@@ -271,6 +272,10 @@ def test_a_process_that_ends_by_itself_is_replaced_and_bounded(ground: Ground) -
             await until(lambda: ground.jobs(session_id)[:2] == ["succeeded", "failed"])
             reason = (ground.place / f"paused-{session_id}").read_text()
             assert "ended with exit code 3, 2 times in a row" in reason
+
+            odd = ground.submit()
+            ground.end(odd, "odd")
+            await until(lambda: ground.jobs(odd)[:2] == ["succeeded", "failed"])
             other = ground.submit()
             ground.end(other)
             await until(lambda: ground.jobs(other) == ["succeeded"])
@@ -286,6 +291,26 @@ def test_a_stop_that_may_pass_is_looked_at_again_after_the_workflows_wait(ground
         async with ground.working(ground.worker()):
             await until(lambda: len(ground.begun(session_id)) == 2)
             await until(lambda: ground.jobs(session_id)[:2] == ["succeeded", "succeeded"])
+
+    asyncio.run(scenario())
+
+
+def test_a_worker_whose_connections_are_ended_goes_on(
+    ground: Ground, server: PostgresServer
+) -> None:
+    async def scenario() -> None:
+        session_id = ground.submit()
+        async with ground.working(ground.worker()):
+            await until(lambda: ground.begun(session_id))
+            ground.database.close()  # of the test's own
+            server.end_connections(ground.database.url)
+            with Database(ground.database.url) as database:
+                after = Ground(database, ground.place)
+                again = after.submit()
+                after.end(session_id)
+                after.end(again)
+                await until(lambda: after.jobs(again) == ["succeeded"])
+                await until(lambda: after.jobs(session_id)[-1] == "succeeded")
 
     asyncio.run(scenario())
 

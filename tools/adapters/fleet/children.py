@@ -27,6 +27,8 @@ OnLog = Callable[[Mapping[str, Any]], None]
 class ChildEnded(Exception):
     """A session's process ended by itself, and nothing is known of what it did last.
 
+    One that does not keep to the protocol counts as ended.
+
     Attributes:
         how: How it ended, in words.
     """
@@ -56,7 +58,7 @@ class _Child:
         with contextlib.suppress(ConnectionError):  # that it ended is seen below
             self.process.stdin.write(encode(message))
             await self.process.stdin.drain()
-        while line := await self.process.stdout.readline():
+        while line := await self._line(self.process.stdout):
             try:
                 answer = decode(line)
             except ValueError:
@@ -65,6 +67,13 @@ class _Child:
                 return answer
             on_log(answer["log"])
         raise ChildEnded(_how_ended(await self.process.wait()))
+
+    @staticmethod
+    async def _line(stream: asyncio.StreamReader) -> bytes:
+        try:
+            return await stream.readline()
+        except ValueError as error:
+            raise ChildEnded("wrote a line that is too long") from error
 
     async def stop(self, patience_s: float) -> None:
         """Have it stop what it runs and end; kill it where it does not."""
@@ -139,9 +148,13 @@ class Children:
         Where the call is cancelled, the process has ended when it raises.
 
         Raises:
-            ChildEnded: The process ended by itself.
+            ChildEnded: The process ended by itself, or answered what is no answer.
         """
-        return look_of(await self._ask({"run": session_id, "job": job_id}))
+        answer = await self._ask({"run": session_id, "job": job_id})
+        try:
+            return look_of(answer)
+        except ValueError as error:
+            raise ChildEnded(f"answered what is no answer ({error})") from error
 
     async def pause(self, session_id: str, reason: str) -> bool:
         """Have a process pause a session; return whether it did.

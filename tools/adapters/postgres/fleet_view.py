@@ -39,7 +39,8 @@ page as (
         case when state = 'failed' then -id end, priority desc, scheduled_at nulls first, id
     limit %(limit)s)
 select page.session, page.state, page.queue_name, page.priority, page.scheduled_at, (
-        select max(at) from agentforge.procrastinate_events where job_id = page.id),
+        select max(at) from agentforge.procrastinate_events
+        where job_id = page.id and type <> 'scheduled'), -- whose time is the one it waits for
     coalesce(submissions.failures, 0), submissions.failed_for, sessions.state,
     sessions.current_phase, workers.host, workers.pid, now(), (select count(*) from jobs)
 from page left join agentforge.sessions on sessions.id = page.session

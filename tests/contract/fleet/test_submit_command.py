@@ -1,0 +1,122 @@
+"""`agentforge submit`: what the commands behind it begin, a worker runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.fleet_view import jobs
+from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.harness import SessionManager, SessionState
+from tests.support.fleet import QUICK, Fleet, workflow
+
+WORKFLOW = """\
+schema_version: 1
+name: quick
+workflow_type: quick
+phases:
+  - name: one
+    code: print("one")
+"""
+SPECIFICATION = Path(__file__).parents[3] / "examples" / "interval-scheduler" / "spec.yaml"
+
+
+@pytest.fixture
+def fleet(database: Database, tmp_path: Path) -> Fleet:
+    return Fleet(database, tmp_path)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> str:
+    path = tmp_path / "quick.yaml"
+    path.write_text(WORKFLOW, encoding="utf-8")
+    return str(path)
+
+
+def only_job(fleet: Fleet) -> Any:
+    (job,), _ = jobs(fleet.database)
+    return job
+
+
+def test_a_workflow_is_begun_and_waits_for_a_worker(fleet: Fleet, written: str) -> None:
+    said = fleet.command("submit", "--queue", "night", "--priority", "2", "run", written)
+    job = only_job(fleet)
+    assert (job.session_id, job.state, job.queue, job.priority) == (
+        said["session_id"],
+        "waiting",
+        "night",
+        2,
+    )
+    session = PostgresStore(fleet.database, fleet.base).load(job.session_id)
+    assert session is not None
+    assert (session.workflow_type, session.current_phase) == ("quick", "one")
+
+
+def test_what_is_not_to_run_yet_is_scheduled(fleet: Fleet, written: str) -> None:
+    fleet.command("submit", "--at", "2100-01-01T12:00+01:00", "run", written)
+    job = only_job(fleet)
+    assert (job.state, job.scheduled_at) == ("scheduled", datetime(2100, 1, 1, 11, tzinfo=UTC))
+    later = fleet.command("submit", "--in", "8h", "run", written)
+    found, _ = jobs(fleet.database, session_id=later["session_id"])
+    left = found[0].scheduled_at - found[0].since
+    assert timedelta(hours=7, minutes=50) < left <= timedelta(hours=8)
+
+
+def test_an_agents_work_needs_no_gates_here(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nothing is compiled or looked for: the worker has what it needs."""
+    monkeypatch.setenv("AGENTFORGE_CACHE_DIR", str(tmp_path / "nothing"))
+    said = fleet.command("submit", "spec", "notes", "--agent", "true", "--about", "notes")
+    assert only_job(fleet).session_id == said["session_id"]
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_session_that_is_there_is_handed_over_and_becomes_active(fleet: Fleet) -> None:
+    session_id = fleet.submit(workflow(QUICK))
+    fleet.command("cancel", session_id)
+    assert jobs(fleet.database) == ([], 0)
+    assert fleet.command("submit", "--session", session_id)["session_id"] == session_id
+    assert fleet.state(session_id) is SessionState.ACTIVE
+    assert only_job(fleet).session_id == session_id
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--session", "session_20200101_000000_000000"], "SessionNotFound"),
+        (["--at", "tomorrow", "run", "W"], "BadParameter"),
+        (["--at", "2100-01-01T00:00", "--in", "1h", "run", "W"], "BadParameter"),
+        (["--in", "soon", "run", "W"], "InvalidDuration"),
+        (["--queue", "", "run", "W"], "BadParameter"),
+        (["--priority", str(2**31), "run", "W"], "BadParameter"),
+        (["--session", "s", "run", "W"], "BadParameter"),
+        (["spec", "notes", "--agent", "true", "--record", "here"], "BadParameter"),
+        (["spec", "notes", "--agent", "true", "--then-tdflow"], "BadParameter"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_nothing_begun(
+    fleet: Fleet, written: str, words: list[str], error: str
+) -> None:
+    given = [written if one == "W" else one for one in words]
+    assert fleet.command("submit", *given)["error"]["type"] == error
+    assert jobs(fleet.database) == ([], 0)
+    assert PostgresStore(fleet.database, fleet.base).list_sessions() == []
+
+
+def test_one_that_no_workflow_began_is_refused(fleet: Fleet) -> None:
+    session = SessionManager(PostgresStore(fleet.database, fleet.base)).create("hand", "one")
+    said = fleet.command("submit", "--session", session.session_id)
+    assert said["error"]["type"] == "NotAWorkflowSession"
+    assert jobs(fleet.database) == ([], 0)
+
+
+@pytest.mark.parametrize("command", ["submit", "worker", "workers", "jobs"])
+def test_a_fleet_needs_a_store_that_machines_share(fleet: Fleet, command: str) -> None:
+    said = fleet.command("--store", str(fleet.base), command)
+    assert said["error"]["type"] == "BadParameter"
+    assert "PostgreSQL" in said["error"]["message"]
