@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import IO
@@ -28,6 +30,7 @@ from agentforge_sessions.errors import AgentForgeError
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import AGENT_STATE
 from agentforge_sessions.repository.apply_plan import ApplyOptions
+from tests.support.filesystem import FaultyFileSystem, nth_call
 from tests.support.machines import PLAN, Fleet, Machine
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.object_stores import FaultyStore
@@ -612,6 +615,24 @@ def test_a_kill_at_each_call_of_a_move_loses_nothing(tmp_path: Path) -> None:
     for death in range(0, calls, step):
         _, recorded, found = journey(Fleet.at(tmp_path / f"{death}"), death)
         assert recorded == found
+
+
+def test_each_fault_of_the_disk_is_told_and_the_next_take_up_is_whole(tmp_path: Path) -> None:
+    fleet = Fleet.at(tmp_path)
+    a = fleet.machine("a")
+    session_id = begun(a, one="1\n", src__two="2\n")
+    clean = FaultyFileSystem()
+    fleet.machine("clean", fs=clean).take_up(session_id)
+    calls = len(clean.trace)
+    assert calls > 50
+    for number in range(0, calls, 1 if SOAKING else 41):
+        fs = FaultyFileSystem(plan=nth_call(number, errno.ENOSPC))
+        with suppress(AgentForgeError, OSError):
+            fleet.machine(f"b{number}", fs=fs).take_up(session_id)
+        assert fs.open_descriptors == {}
+        again = fleet.machine(f"b{number}")
+        again.take_up(session_id)
+        assert again.files(session_id) == a.files(session_id), number
 
 
 def test_the_order_of_a_checkpoint_is_pack_then_row_then_session(fleet: Fleet) -> None:
