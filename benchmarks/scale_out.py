@@ -9,8 +9,8 @@ The client and the server share the processor; each candidate has a connection o
 
 save   One more entry in the history, saved by `PostgresSessions`, with 10,000 entries there and
        with 10; against the same UPDATE and INSERT as one statement (a data-modifying CTE), prepared
-       by psycopg, whose parameters are ready made. With a job: the session is submitted to the
-       fleet and woken by the same statement; all its jobs are taken away before each time.
+       by psycopg, whose parameters are ready made. With a job: the same statement wakes a session
+       that the fleet has, or submits it as well; all jobs are taken away before each time.
 page   A page of 50 of 100,000 sessions with two filters, the last changed first, against the same
        query on a copy of the table with the one index that is best for it and that would end
        heap-only updates. The plans are printed.
@@ -41,6 +41,7 @@ from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.schema import migrate
 from agentforge_sessions.adapters.postgres.session_pages import page_statement
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import (
     SessionContext,
@@ -178,6 +179,14 @@ class Saved:
         self.store.save(self.session)
 
 
+class Waking(PostgresStore):
+    """A store whose saves wake a session that the fleet has."""
+
+    def __init__(self, url: str, base: str) -> None:
+        super().__init__(Database(url, connections=1), base)
+        self._follow_up = b", agentforge.wake(id)"
+
+
 class Bare:
     """The same session, grown by a statement that is ready made."""
 
@@ -215,15 +224,20 @@ def saves(ground: Ground) -> list[Row]:
     )
     with tempfile.TemporaryDirectory() as base:
         submitting = SubmittingStore(Database(url, connections=1), base, Submission(queue="work"))
-        woken = Saved(submitting, LONG, url)
+        submitted, woken = Saved(submitting, LONG, url), Saved(Waking(url, base), LONG, url)
+        woken.cleared.execute(
+            "insert into submissions (session_id, queue) values (%s, 'work')",
+            (woken.session.session_id,),
+        )
         names = {
             "UPDATE and INSERT, one statement": Candidate(bare.save, bare.grow),
             "save": Candidate(long.save, long.grow),
             "save with a job": Candidate(woken.save, woken.without_jobs),
+            "save and submit": Candidate(submitted.save, submitted.without_jobs),
             "short": Candidate(short.save, short.grow),
         }
         timed = compare(names, rounds=ground.rounds, budget_s=120)
-    for one in (long, short, woken):
+    for one in (long, short, woken, submitted):
         one.store.close()
         one.cleared.close()
     bare.connection.close()
@@ -240,6 +254,7 @@ def saves(ground: Ground) -> list[Row]:
             reference=bare_one,
             target=TARGETS["save with a job"],
         ),
+        row("save", LONG, "save and submit", timed["save and submit"], reference=bare_one),
         row("save", SHORT, "save", timed["short"], reference=bare_one),
         row(
             "save",
