@@ -54,7 +54,7 @@ _LONG = tuple(
     _HERE / name
     for name in (
         *("e2e", "contract/sandbox", "contract/harness", "contract/jail", "real_work", "crash"),
-        *("property", "scenarios/repositories", "unit/repository"),
+        *("property", "scenarios/fleet", "scenarios/repositories", "unit/repository"),
         *("corpus", "security", "faults", "unit/agents", "unit/cli", "unit/mcp_server"),
         *("unit/questions", "unit/sandbox", "unit/terminal", "unit/workflows"),
     )

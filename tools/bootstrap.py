@@ -24,13 +24,16 @@ from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .clock import Clock, utc_now
 from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import open_database, open_sessions
+from .stores import is_database, open_database, open_sessions
 
 if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
+    from .adapters.pack_index import PackIndex
     from .adapters.postgres.fleet_view import JobView, WorkerView
     from .adapters.postgres.store import PostgresStore
     from .adapters.session_results import SessionResults
+    from .adapters.session_snapshots import SessionSnapshots
+    from .adapters.workspace_packs import Collected
     from .harness import QuestionChannel
     from .harness.session_ports import LocalSessions
     from .harness.snapshot_port import WorkspaceSnapshots
@@ -50,35 +53,37 @@ DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 def build_manager(
     base_path: Path | str | None = None,
     *,
-    store: str | None = None,
+    store: LocalSessions | str | None = None,
+    objects: str | None = None,
+    cache_bytes: int | None = None,
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
     snapshots: bool = True,
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
-    sessions: LocalSessions | None = None,
     channel: QuestionChannel | None = None,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
-        store: Where the sessions are, if not there; see `stores.open_sessions`.
+        store: Where the sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
+        objects: The object store of their workspaces; see `open_snapshots`.
+        cache_bytes: As of `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
         snapshots: Whether each checkpoint keeps the workspace; without git, none does.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
         jail: What scripts in a jail may use and see; the jail's default if None.
-        sessions: The sessions, where they are open already.
         channel: How a person is asked; as the configuration says if None.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    if sessions is None:
-        sessions = open_sessions(base_path, store=store)
+    sessions = _opened(base_path, store)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
@@ -93,23 +98,82 @@ def build_manager(
         sessions,
         executor=executor,
         channel=channel
-        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
-        snapshots=open_snapshots(sessions) if snapshots else None,
+        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
+        snapshots=(
+            open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
+        ),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
 
 
-def open_snapshots(store: LocalSessions) -> WorkspaceSnapshots:
-    """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed."""
+def _opened(base_path: Path | str | None, store: LocalSessions | str | None) -> LocalSessions:
+    if store is None or isinstance(store, str):
+        return open_sessions(base_path, store=store)
+    return store
 
-    def make() -> object:
-        from .adapters.session_snapshots import SessionSnapshots
 
+def open_snapshots(
+    store: LocalSessions, objects: str | None = None, *, cache_bytes: int | None = None
+) -> WorkspaceSnapshots:
+    """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
+
+    Args:
+        store: The sessions.
+        objects: The address of the object store that brings workspaces to other machines, where
+            the sessions are in a database; see `adapters.object_store.open_objects`.
+        cache_bytes: How much this machine keeps of sessions before those go that are stored there
+            and worked on elsewhere, or ended, in bytes; 20 GiB if None.
+    """
+    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects, cache_bytes)))
+
+
+def _snapshots(
+    store: LocalSessions, objects: str | None, cache_bytes: int | None = None
+) -> SessionSnapshots:
+    from .adapters.session_snapshots import SessionSnapshots
+
+    index = _pack_index(store)
+    if index is None:
         return SessionSnapshots(store)
+    from .adapters.object_store import open_objects
+    from .adapters.workspace_packs import WorkspacePacks
 
-    return cast("WorkspaceSnapshots", _Late(make))
+    opened = None if objects is None else open_objects(objects)
+    packs = WorkspacePacks(index, opened, store.base_path)
+    if cache_bytes is None:
+        return SessionSnapshots(store, packs=packs)
+    return SessionSnapshots(store, packs=packs, cache_bytes=cache_bytes)
+
+
+def _pack_index(store: LocalSessions) -> PackIndex | None:
+    from .adapters.pack_index import KeepsPacks
+
+    return store.pack_index() if isinstance(store, KeepsPacks) else None
+
+
+def collect_packs(
+    store: LocalSessions, objects: str | None, *, older_than_s: float = 86_400.0
+) -> Collected:
+    """Remove the packs from the object store that no session names; nothing on files.
+
+    Args:
+        store: The sessions.
+        objects: The address of the object store, or None.
+        older_than_s: The age below which one stays in any case, in seconds: its worker may be
+            about to name it.
+
+    Raises:
+        AgentForgeError: The object store or the database does not answer.
+    """
+    from .adapters.object_store import open_objects
+    from .adapters.workspace_packs import Collected, collect
+
+    index = _pack_index(store)
+    if index is None or objects is None:
+        return Collected()
+    return collect(index, open_objects(objects), older_than_s=older_than_s)
 
 
 @contextmanager
@@ -167,12 +231,31 @@ def forget_deleted(store: LocalSessions) -> None:
     open_snapshots(store).forget_deleted()
 
 
-def session_results(store: LocalSessions) -> SessionResults:
-    """Return what brings the results of a store's sessions to where a person works."""
-    from .adapters.session_results import SessionResults
-    from .adapters.session_snapshots import SessionSnapshots
+def try_objects(url: str, *, monotonic: Callable[[], float] = time.monotonic) -> tuple[str, float]:
+    """Write an object, read it and remove it; return the store's name and the seconds that took.
 
-    return SessionResults(SessionSnapshots(store))
+    Raises:
+        ObjectStoreError: The store can't be used; the error says why.
+    """
+    from .adapters.object_store import open_objects
+    from .adapters.object_store.objects import try_store
+
+    objects = open_objects(url)
+    begun = monotonic()
+    try_store(objects)
+    return objects.name, monotonic() - begun
+
+
+def session_results(store: LocalSessions, objects: str | None = None) -> SessionResults:
+    """Return what brings the results of a store's sessions to where a person works.
+
+    Args:
+        store: The sessions.
+        objects: As of `open_snapshots`.
+    """
+    from .adapters.session_results import SessionResults
+
+    return SessionResults(_snapshots(store, objects))
 
 
 class _Late:
@@ -185,30 +268,33 @@ class _Late:
         return getattr(self._make(), name)
 
 
-def _configured_channel(directory: Path | str | None) -> QuestionChannel:
+def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
     from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
     config = load_config()
-    sessions = open_questions(directory, config=config)
-    notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_questions(directory, store=store, config=config)
+    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
-def agents_channel(directory: Path | str | None = None) -> QuestionChannel:
+def agents_channel(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionChannel:
     """Return the channel of agents' questions, which notifies the person of each.
 
     Args:
-        directory: The question sessions' directory; the configured one if None.
+        directory: The question sessions' directory; see `open_questions`.
+        store: Where the agent sessions are; see `open_questions`.
 
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from .adapters.question_channel import QuestionSessionChannel, agents_questions
+    from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
-    sessions = agents_questions(None if directory is None else Path(directory))
-    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_agents_questions(directory, store=store)
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
@@ -220,6 +306,7 @@ class SessionRunners:
     Args:
         store: The store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces; see `open_snapshots`.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -227,11 +314,16 @@ class SessionRunners:
         InvalidConfiguration: The project's configuration can't be used.
     """
 
-    def __init__(self, store: str, base_path: Path | str | None = None) -> None:
+    def __init__(
+        self, store: str, base_path: Path | str | None = None, *, objects: str | None = None
+    ) -> None:
         from .project.configuration import load_configuration
 
+        configuration = load_configuration()
         self._sessions = open_shared_sessions(store, base_path)
-        self._jail = configured_jail(load_configuration())
+        self._objects = objects
+        self._cache_bytes = configuration.store.cache_bytes
+        self._jail = configured_jail(configuration)
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -265,43 +357,62 @@ class SessionRunners:
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
-                sessions=self._sessions,
+                store=self._sessions,
+                objects=self._objects,
+                cache_bytes=self._cache_bytes,
                 isolation=isolation,
                 jail=self._jail,
-                channel=cast("QuestionChannel", _Late(agents_channel)),
+                channel=cast(
+                    "QuestionChannel", _Late(lambda: agents_channel(store=self._sessions))
+                ),
             )
         return self._managers[isolation]
 
 
-def open_shared_sessions(store: str, base_path: Path | str | None = None) -> PostgresStore:
+def open_shared_sessions(
+    store: str, base_path: Path | str | None = None, *, direct: str | None = None
+) -> PostgresStore:
     """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
-    from .stores import is_database, open_database
-
     if not is_database(store):
         from .adapters.postgres.errors import InvalidStoreAddress
 
         raise InvalidStoreAddress(store=store, reason="a fleet shares a PostgreSQL store")
-    database = open_database(store)
+    database = open_database(store, direct=direct)
     from .adapters.postgres.store import PostgresStore
 
     return PostgresStore(database, base_path)
 
 
 def open_submitting(
-    store: str, base_path: Path | str | None, submission: Submission
+    store: str,
+    base_path: Path | str | None,
+    submission: Submission,
+    *,
+    direct: str | None = None,
 ) -> LocalSessions:
     """Open the sessions of a store so that each save hands the session to the fleet.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        submission: How the fleet is to take them.
+        direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
-    database = open_shared_sessions(store).database
+    database = open_shared_sessions(store, direct=direct).database
     from .adapters.postgres.submissions import SubmittingStore
 
     return SubmittingStore(database, base_path, submission)
@@ -436,6 +547,7 @@ def run_worker(
     settings: FleetSettings,
     *,
     base_path: Path | str | None = None,
+    objects: str | None = None,
     address: tuple[str, int] | None = None,
     verbose: bool = False,
 ) -> None:
@@ -445,6 +557,7 @@ def run_worker(
         store: The PostgreSQL store.
         settings: What it does, and how long it waits.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces; see `open_snapshots`.
         address: Where its health and metrics are served, or None.
         verbose: Whether all that its sessions log is logged, and not only warnings.
 
@@ -457,6 +570,7 @@ def run_worker(
 
     def prune() -> int:
         found = sessions.delete_ended(days=DEFAULT_ENDED_HOURS / 24, dry_run=False, clock=utc_now)
+        collect_packs(sessions, objects)
         return len(found)
 
     run_until_stopped(
@@ -465,6 +579,7 @@ def run_worker(
         greeting={
             "store": store,
             "base": None if base_path is None else str(base_path),
+            "objects": objects,
             "level": 10 if verbose else 30,
         },
         prune=prune,
@@ -478,27 +593,73 @@ def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
 
 
 def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
+    directory: Path | str | None = None,
+    *,
+    store: LocalSessions | str | None = None,
+    config: Config | None = None,
+    **given: Any,
 ) -> QuestionSessions:
     """Open the question sessions so that those of ended agent sessions are withdrawn.
 
     Args:
-        directory: Their directory; the configured one if None.
+        directory: Their directory; if None, the store's where that is a database, else the
+            configured one.
+        store: Where the agent sessions are: opened, or an address for `stores.open_sessions`.
         config: The configuration; read if None.
         **given: More for `QuestionSessions`, as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The store is a database, and the packages for it are not installed.
     """
     from .adapters.question_channel import SessionEnds
-    from .questions import open_sessions
+    from .questions import open_sessions as questions_of_config
 
-    return open_sessions(directory, config=config, session_end=SessionEnds(), **given)
+    sessions = _keeping_questions(directory, store)
+    return questions_of_config(
+        directory,
+        config=config,
+        store=None if sessions is None else sessions.question_store(),
+        session_end=SessionEnds(sessions),
+        **given,
+    )
+
+
+def open_agents_questions(
+    directory: Path | None = None, *, store: LocalSessions | str | None = None
+) -> QuestionSessions:
+    """Open the question sessions with the limits of what an agent's answer may ask.
+
+    The arguments and what is raised are those of `open_questions`.
+    """
+    from .adapters.question_channel import agents_questions
+
+    sessions = _keeping_questions(directory, store)
+    return agents_questions(
+        directory,
+        store=None if sessions is None else sessions.question_store(),
+        sessions=sessions,
+    )
+
+
+def _keeping_questions(
+    directory: Path | str | None, store: LocalSessions | str | None
+) -> PostgresStore | None:
+    """Return the store that keeps the questions of its sessions; None where files have them."""
+    if directory is not None or store is None:
+        return None
+    if isinstance(store, str):
+        if not is_database(store):
+            return None
+        store = open_sessions(store=store)
+    return cast("PostgresStore", store) if hasattr(store, "question_store") else None
 
 
 def build_runner(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
     isolation: str = "sandbox",
@@ -508,6 +669,8 @@ def build_runner(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; as in `build_manager`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
@@ -516,13 +679,17 @@ def build_runner(
     Raises:
         ValueError: There is no such isolation.
     """
-    manager = build_manager(base_path, policy=policy, isolation=isolation, jail=jail)
+    manager = build_manager(
+        base_path, store=store, objects=objects, policy=policy, isolation=isolation, jail=jail
+    )
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
 def build_agent_runner(
     base_path: Path | str | None = None,
     *,
+    store: LocalSessions | str | None = None,
+    objects: str | None = None,
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
@@ -536,6 +703,8 @@ def build_agent_runner(
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
+        store: Where the sessions are, if not there; as in `build_manager`.
+        objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of gates; the sandbox's default if None.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
@@ -560,22 +729,20 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        manager = _manager_of_agents(open_sessions(base_path), channel)
-    store = manager.store
+        opened = _opened(base_path, store)
+        kept = open_snapshots(opened, objects)
+        manager = SessionManager(opened, channel=channel, snapshots=kept)
+    sessions = manager.store
     return WorkflowRunner(
         manager,
         gates if gates is not None else SandboxGates(policy),
         commands=JailGates(jail),
         agents=make_agent,
-        editing_agents=lambda choice: build_editing_agent(store, choice, jail=jail),
+        editing_agents=lambda choice: build_editing_agent(sessions, choice, jail=jail),
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )
-
-
-def _manager_of_agents(store: LocalSessions, channel: QuestionChannel | None) -> SessionManager:
-    return SessionManager(store, channel=channel, snapshots=open_snapshots(store))
 
 
 def build_editing_agent(
@@ -646,7 +813,7 @@ class PruneKind:
 def prune_kinds(
     base_path: Path | str | None = None,
     *,
-    store: str | None = None,
+    store: LocalSessions | str | None = None,
     workspace_root: Path | str | None = None,
     questions_dir: Path | str | None = None,
 ) -> dict[str, PruneKind]:
@@ -654,7 +821,8 @@ def prune_kinds(
 
     Args:
         base_path: The agent sessions' directory; `.agentforge/sessions` if None.
-        store: Where the agent sessions are, if not there; see `stores.open_sessions`.
+        store: Where the agent sessions are, if not there: opened, or an address for
+            `stores.open_sessions`.
         workspace_root: The sandbox sessions' directory; `workspace` if None.
         questions_dir: The question sessions' directory; the configured one if None.
 
@@ -670,7 +838,7 @@ def prune_kinds(
     from .sandbox.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
-    found = open_sessions(base_path, store=store)
+    found = _opened(base_path, store)
     prunable = getattr(found, "prunable", None)  # a store that has them as rows
     sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
     config = load_config()
@@ -696,6 +864,7 @@ def prune_store(
     store: str,
     base_path: Path | str | None = None,
     *,
+    objects: str | None = None,
     policy: RetentionPolicy | None = None,
     archive: Path | None = None,
     dry_run: bool = False,
@@ -709,6 +878,7 @@ def prune_store(
     Args:
         store: The database.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces, of which what no session names goes, too.
         policy: Which go; those that ended 30 days ago if None.
         archive: Where to keep an archive of each before; none is kept if None.
         dry_run: Only say what would go.
@@ -737,6 +907,7 @@ def prune_store(
         if not dry_run:
             sessions.clear_directories()
             forget_deleted(sessions)
+            collect_packs(sessions, objects)
     finally:
         sessions.close()
     return result

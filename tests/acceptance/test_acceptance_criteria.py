@@ -1,6 +1,8 @@
 """The acceptance criteria of the session manager: one test for each, with its text.
 
-The other files of this folder go into the details of single criteria.
+Each holds in files and in a database. What a criterion says of a file is a test of files alone;
+beside it stands what the database has in its stead. The other files of this folder go into the
+details of single criteria.
 """
 
 from __future__ import annotations
@@ -11,14 +13,21 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 import yaml
 
+from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.errors import StoreError
+from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidStateTransition,
+    LocalSessions,
     SessionContext,
     SessionCorrupted,
     SessionManager,
@@ -26,21 +35,48 @@ from agentforge_sessions.harness import (
     SessionStore,
     WriteError,
 )
-from tests.support.clock import FakeClock
+from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem, nth_of
 from tests.support.listing import names_in
+from tests.support.postgres import PostgresServer
+from tests.support.promptness import wait_until
 from tests.support.sessions import as_plain
 
 ROOT = Path(__file__).parents[2]
 DAYS = timedelta(days=1).total_seconds()
 
 
+IN_FILES = pytest.mark.parametrize("store", ["files"], indirect=True)
+IN_A_DATABASE = pytest.mark.parametrize("store", ["postgres"], indirect=True)
+
+
+@pytest.fixture(params=["files", "postgres"])
+def store(request: pytest.FixtureRequest, base: Path, fs: FaultyFileSystem) -> LocalSessions:
+    """A store of each kind, for the manager."""
+    if request.param == "files":
+        return SessionStore(base, fs=fs, token=FakeTokens(), lock_timeout_s=0.5)
+    return PostgresStore(request.getfixturevalue("database"), base)
+
+
+def anew(store: LocalSessions) -> LocalSessions:
+    """Return a store as another process opens it; that of a database remembers no session."""
+    return SessionStore(store.base_path) if isinstance(store, SessionStore) else store
+
+
 def stored(manager: SessionManager) -> SessionContext:
     """Return the current session as another process finds it."""
     assert manager.current_session is not None
-    found = SessionStore(manager.store.base_path).load(manager.current_session.session_id)
+    found = anew(manager.store).load(manager.current_session.session_id)
     assert found is not None
     return found
+
+
+def document(manager: SessionManager) -> str:
+    """Return the current session as the text that a person reads."""
+    assert manager.current_session is not None
+    found = anew(manager.store).read_document(manager.current_session.session_id)
+    assert found is not None
+    return found.decode()
 
 
 def actions(session: SessionContext) -> list[str]:
@@ -67,13 +103,13 @@ def test_ac_002(manager: SessionManager) -> None:
     assert stored(manager) == session
 
 
-def test_ac_003(base: Path) -> None:
+def test_ac_003(store: LocalSessions) -> None:
     """Given two sessions created in rapid succession, when the session IDs are compared, then the
     IDs are unique due to microsecond precision."""
-    ids = [SessionManager(base).create().session_id for _ in range(20)]
+    ids = [SessionManager(anew(store)).create().session_id for _ in range(20)]
 
     assert len(set(ids)) == 20
-    assert SessionStore(base).list_sessions() == ids  # in the order of creation
+    assert anew(store).list_sessions() == ids  # in the order of creation
 
 
 def test_ac_004(manager: SessionManager) -> None:
@@ -111,6 +147,7 @@ def test_ac_006(manager: SessionManager) -> None:
     assert caught.value.user_message == "Cannot transition from completed to paused."
 
 
+@IN_FILES
 def test_ac_007(manager: SessionManager, base: Path, fs: FaultyFileSystem) -> None:
     """Given an active session with state changes, when save() is called, then session.yaml is
     written atomically with all fields serialized."""
@@ -126,6 +163,18 @@ def test_ac_007(manager: SessionManager, base: Path, fs: FaultyFileSystem) -> No
     assert done == ["fsync", "rename", "fsync"]
 
 
+@IN_A_DATABASE
+def test_ac_007_in_a_database(manager: SessionManager) -> None:
+    """The same of a row: all of a change is there, in the form of the file."""
+    session = manager.create("spec", "analyze", goal="a goal")
+    session.goal = "another goal"
+
+    manager.save()
+
+    assert yaml.safe_load(document(manager)) == as_plain(session)
+
+
+@IN_FILES
 def test_ac_008(manager: SessionManager, fs: FaultyFileSystem) -> None:
     """Given a process interrupted during save(), when the save operation is incomplete, then the
     original session.yaml remains intact (atomic write)."""
@@ -141,6 +190,47 @@ def test_ac_008(manager: SessionManager, fs: FaultyFileSystem) -> None:
     assert path.read_bytes() == content
 
 
+@IN_A_DATABASE
+def test_ac_008_in_a_database(
+    manager: SessionManager, database: Database, server: PostgresServer
+) -> None:
+    """The same of a server that ends the connection in the middle of a save."""
+    session = manager.create()
+    before = document(manager)
+    session.goal = "lost"
+    refused: list[StoreError] = []
+
+    def save() -> None:
+        try:
+            manager.save()
+        except StoreError as error:
+            refused.append(error)
+
+    with psycopg.connect(database.url) as other:
+        other.execute("select 1 from agentforge.sessions for update")
+        saving = threading.Thread(target=save)
+        saving.start()
+        wait_until(lambda: waiting(server, database))
+        server.run(
+            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' "
+            f"and datname = '{other.info.dbname}'"
+        )
+        saving.join()
+
+    assert [error.retryable for error in refused] == [True]
+    assert document(manager) == before
+
+
+def waiting(server: PostgresServer, database: Database) -> bool:
+    """Return whether a statement in a database waits for a lock."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        found = connection.execute(
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = %s",
+            (urlsplit(database.url).path[1:],),
+        )
+        return found.fetchone() is not None
+
+
 def test_ac_009(base: Path) -> None:
     """Given the sessions directory does not exist, when the first session is created, then the
     directory is created with a .gitkeep file."""
@@ -151,7 +241,7 @@ def test_ac_009(base: Path) -> None:
     assert names_in(base) == [".gitkeep", session.session_id]
 
 
-def test_ac_010(manager: SessionManager, base: Path, clock: FakeClock) -> None:
+def test_ac_010(manager: SessionManager, clock: FakeClock) -> None:
     """Given a valid session.yaml exists for the session_id, when load(session_id) is called, then a
     SessionContext is returned with all fields restored."""
     session = manager.create("tdflow", "red", 5_000, goal="two\nlines")
@@ -161,7 +251,7 @@ def test_ac_010(manager: SessionManager, base: Path, clock: FakeClock) -> None:
     manager.retry_phase("again")
     manager.abort("enough")
 
-    found = SessionManager(base).load(session.session_id)
+    found = SessionManager(anew(manager.store)).load(session.session_id)
 
     assert found == session
     assert found is not None
@@ -175,6 +265,7 @@ def test_ac_011(manager: SessionManager) -> None:
     assert manager.load("session_20260101_000000_000000") is None
 
 
+@IN_FILES
 def test_ac_012(manager: SessionManager) -> None:
     """Given a corrupted session.yaml exists, when load(session_id) is called, then an error is
     returned with a descriptive message, and nothing crashes."""
@@ -189,6 +280,21 @@ def test_ac_012(manager: SessionManager) -> None:
         f"Session {session_id} state file is corrupted: line "
     )
     assert path.read_text() == "state: [active\n"
+
+
+@IN_A_DATABASE
+def test_ac_012_in_a_database(manager: SessionManager, database: Database) -> None:
+    """The same of rows that say no session."""
+    session_id = manager.create().session_id
+    with database.connection() as connection:
+        connection.execute(
+            "update agentforge.sessions set updated_at = created_at - interval '1 day'"
+        )
+
+    with pytest.raises(SessionCorrupted) as caught:
+        manager.load(session_id)
+
+    assert caught.value.user_message.startswith(f"Session {session_id} state file is corrupted: ")
 
 
 def test_ac_013(manager: SessionManager) -> None:
@@ -282,12 +388,11 @@ def test_ac_020(manager: SessionManager) -> None:
 def test_ac_021(manager: SessionManager) -> None:
     """Given a session advances from phase A to phase B, when advance_phase() completes, then the
     session state is automatically persisted to YAML."""
-    session = manager.create("custom", "A")
-    path = manager.store.session_path(session.session_id)
+    manager.create("custom", "A")
 
     manager.advance_phase("B")
 
-    assert yaml.safe_load(path.read_text())["current_phase"] == "B"
+    assert yaml.safe_load(document(manager))["current_phase"] == "B"
 
 
 def test_ac_022(manager: SessionManager, clock: FakeClock) -> None:
@@ -385,6 +490,7 @@ manager.advance_phase("never")
 """
 
 
+@IN_FILES
 @pytest.mark.parametrize("instant", ["writev", "fsync", "rename"])
 def test_ac_028(manager: SessionManager, base: Path, instant: str) -> None:
     """Given a process killed during a save operation, when the system restarts and loads the
@@ -404,11 +510,52 @@ def test_ac_028(manager: SessionManager, base: Path, instant: str) -> None:
     assert stored(manager).current_phase == "implement"
 
 
+KILLED_WHILE_IT_SAVES_ROWS = """
+import sys
+from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.stores import open_sessions
+
+manager = SessionManager(open_sessions(sys.argv[1], store=sys.argv[2]))
+manager.open(sys.argv[3])
+manager.advance_phase("never")
+"""
+
+
+@IN_A_DATABASE
+def test_ac_028_in_a_database(
+    manager: SessionManager, base: Path, database: Database, server: PostgresServer
+) -> None:
+    """The same of a process that is killed while the server works on its save."""
+    session = manager.create("spec", "analyze")
+    with psycopg.connect(database.url) as other:
+        other.execute("select 1 from agentforge.sessions for update")
+        saving = subprocess.Popen(
+            [
+                *(sys.executable, "-c", KILLED_WHILE_IT_SAVES_ROWS),
+                *(str(base), database.url, session.session_id),
+            ],
+            cwd=ROOT,
+        )
+        try:
+            wait_until(lambda: waiting(server, database))
+        finally:
+            saving.kill()
+            saving.wait()
+        server.run(
+            "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' "
+            f"and datname = '{other.info.dbname}'"
+        )
+
+    assert SessionManager(anew(manager.store)).open(session.session_id) == session
+    manager.advance_phase("implement")
+    assert stored(manager).current_phase == "implement"
+
+
 def test_ac_029(manager: SessionManager) -> None:
     """Given a saved session state, when session.yaml is opened in a text editor, then the content
     is readable and properly formatted YAML."""
     session = manager.create("spec", "analyze", goal="Line one.\n\n  Line two.")
-    lines = manager.store.session_path(session.session_id).read_text().splitlines()
+    lines = document(manager).splitlines()
 
     assert "state: active" in lines[:6]
     assert "token_budget:" in lines

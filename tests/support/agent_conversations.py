@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from agentforge_sessions import stores
 from agentforge_sessions.agent_hooks.handler import handle
 from agentforge_sessions.harness import SessionStore
 from tests.support.clock import FakeClock
@@ -47,7 +48,9 @@ class Conversation:
         """Call the hook, and return its answer; empty where it says nothing."""
         self.project.clock.advance()
         payload = self.payload(event, **fields)
-        found = handle(self.program, payload, self.environment, clock=self.project.clock)
+        found = handle(
+            self.program, payload, self.environment, stores=stores, clock=self.project.clock
+        )
         return json.loads(json.dumps(found)) if found is not None else {}
 
     def payload(self, event: str, **fields: Any) -> dict[str, Any]:

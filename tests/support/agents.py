@@ -188,7 +188,7 @@ class FakePerson:
         questions: Sequence[Question],
         *,
         call_id: str | None,
-        session: Path | None = None,
+        session: str | None = None,
     ) -> None:
         self.asked.setdefault(question_id, questions)
 

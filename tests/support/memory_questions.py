@@ -105,6 +105,14 @@ class MemoryQuestions:
     def signature(self, session_id: str) -> Hashable | None:
         return self.shelf.changes.get(session_id)
 
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[Hashable | None, QuestionSession | None]:
+        signature = self.signature(session_id)
+        if signature is not None and signature == seen:
+            return signature, None
+        return signature, self.read(session_id)
+
     def is_settled(self, signature: object, *, for_s: float = 0.1) -> bool:
         return True
 

@@ -50,6 +50,24 @@ class MemorySnapshots:
     def prepare(self, session_id: str) -> PreparedWorkspace | None:
         return None
 
+    @property
+    def travels(self) -> bool:
+        return False
+
+    def take_up(
+        self,
+        session_id: str,
+        last: SnapshotTaken,
+        *,
+        mark: int | None = None,
+        parent_id: str | None = None,
+        more: Collection[str] = (),
+    ) -> None:
+        pass
+
+    def is_here(self, session_id: str) -> bool:
+        return True
+
     def settle(
         self,
         session_id: str,

@@ -19,8 +19,8 @@ from ..durable.filesystem import DIRECTORY_FLAGS
 from ..durable.safe_path import directory_beneath
 from ..durable.tree_copy import CopyLimits, TreeTooLarge, copy_tree
 from ..event_log import get_logger
+from ..harness.session_layout import AGENT_STATE
 
-FOLDER: Final = "agent"
 LIMITS: Final = CopyLimits(max_entries=10_000, max_bytes=64 << 20, max_depth=32)
 """The most that is kept of one answer."""
 
@@ -43,7 +43,7 @@ class AgentStates:
             return False
         fs = OsFileSystem()
         try:
-            fd = os.open(self.session_directory / FOLDER / name, DIRECTORY_FLAGS)
+            fd = os.open(self.session_directory / AGENT_STATE / name, DIRECTORY_FLAGS)
         except OSError:
             return False
         try:
@@ -61,7 +61,7 @@ class AgentStates:
             former: The state that the program went on from.
         """
         fs = OsFileSystem()
-        folder = self.session_directory / FOLDER
+        folder = self.session_directory / AGENT_STATE
         make_durable_directory(fs, folder)
         fd = os.open(folder, DIRECTORY_FLAGS)
         try:

@@ -32,6 +32,7 @@ from ..questions import (
     Asker,
     InvalidAnswers,
     Notify,
+    QuestionRepository,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,
@@ -75,7 +76,7 @@ class QuestionSessionChannel:
 
     @property
     def base_dir(self) -> Path:
-        """Where the question sessions are."""
+        """Where the question sessions are; see `QuestionSessions`."""
         return self.sessions.base_dir
 
     def id_for(self, key: str) -> str:
@@ -212,7 +213,12 @@ class QuestionSessionChannel:
         return True
 
 
-def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
+def agents_questions(
+    base_dir: Path | None = None,
+    *,
+    store: QuestionRepository | None = None,
+    sessions: SessionRepository | None = None,
+) -> QuestionSessions:
     """Make the service as it is configured, with the limits of what an agent's answer may ask.
 
     The configuration's own limits on questions and options hold for all others. An agent's answer
@@ -220,6 +226,8 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
 
     Args:
         base_dir: Where the question sessions are; as their configuration says if None.
+        store: What keeps them, if not files.
+        sessions: The agent sessions of that store.
 
     Raises:
         InvalidConfig: The configuration can't be used.
@@ -235,7 +243,8 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
             min_options=0,
             max_options=MAX_OPTIONS,
         ),
-        session_end=SessionEnds(),
+        store=store,
+        session_end=SessionEnds(sessions),
     )
 
 

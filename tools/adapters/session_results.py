@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, frozen
 
-from ..harness.checkpoints import checkpoints, find_checkpoint
+from ..harness.checkpoints import checkpoints, find_checkpoint, last_kept
 from ..harness.session_checkpoints import CheckpointNotKept
 from ..repository import RepositoryError
 from ..repository.apply_errors import ApplyConflict
@@ -104,7 +104,7 @@ class SessionResults:
             RepositoryError: As of `repository.apply.apply_result`.
         """
         snapshots = self._kept(session.session_id)
-        snapshot = _snapshot_at(session, at)
+        snapshot = self._snapshot_at(session, at)
         job = _Job(
             checkout or self.began_from(session.session_id) or Path.cwd(),
             snapshots.tree_now() if snapshot is None else snapshots.get(snapshot).tree,
@@ -136,8 +136,8 @@ class SessionResults:
             RestoreFailed: There is something at the path.
             WriteError: The disk or its permissions.
         """
-        snapshot = _snapshot_at(session, at)
-        snapshots = self.snapshots.of(session.session_id)
+        snapshot = self._snapshot_at(session, at)
+        snapshots = self.snapshots.fetched(session.session_id)
         if snapshot is None:
             snapshots.repository.make()
             taken = snapshots.take("export")
@@ -148,26 +148,29 @@ class SessionResults:
         return snapshot
 
     def _kept(self, session_id: str) -> Snapshots:
-        snapshots = self.snapshots.of(session_id)
+        snapshots = self.snapshots.fetched(session_id)
         if not snapshots.repository.exists:
             if not snapshots.repository.workspace.is_dir():
                 raise NoSnapshots(snapshots.repository.directory)
             snapshots.repository.make()
         return snapshots
 
+    def _snapshot_at(self, session: SessionContext, at: str | int | None) -> str | None:
+        """Return the snapshot that is meant; None for the workspace as it is now, if it is here."""
+        if at is None:
+            here = self.snapshots.is_here(session.session_id)
+            return None if here else last_kept(session).snapshot
+        found = find_checkpoint(session, at)
+        if found.snapshot is None:
+            raise CheckpointNotKept(
+                session.session_id, checkpoint=found.number, reason=found.unkept
+            )
+        return found.snapshot
+
     def began_from(self, session_id: str) -> Path | None:
         """Return the checkout that a session began from; None for one that began from none."""
         base = self.snapshots.base_of(session_id)
         return None if base is None else Path(base.work_tree)
-
-
-def _snapshot_at(session: SessionContext, at: str | int | None) -> str | None:
-    if at is None:
-        return None
-    found = find_checkpoint(session, at)
-    if found.snapshot is None:
-        raise CheckpointNotKept(session.session_id, checkpoint=found.number, reason=found.unkept)
-    return found.snapshot
 
 
 def _brought_home(session: SessionContext, snapshots: Snapshots, job: _Job) -> str | None:

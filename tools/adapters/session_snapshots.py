@@ -20,14 +20,17 @@ from typing import TYPE_CHECKING, Final
 from ..clock import Clock, utc_now
 from ..durable import (
     AtomicFileWriter,
+    DirectoryLock,
     DurableError,
     FileSystem,
     OsFileSystem,
+    discard_tree,
     make_durable_directory,
 )
+from ..durable.atomic_file import random_token
 from ..errors import AgentForgeError
 from ..event_log import get_logger
-from ..harness.session_layout import SNAPSHOTS
+from ..harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ..harness.session_ports import LocalSessions
 from ..harness.snapshot_port import (
     ChangedFile,
@@ -36,11 +39,13 @@ from ..harness.snapshot_port import (
     WorkspaceChanges,
 )
 from ..identifiers import is_session_id
-from ..repository import Git, GitUnavailable, UserRepository
+from ..repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
 from ..repository.base import Base, base_files, check_out, drop_ref, keep_ref
 from ..repository.snapshot_repository import SnapshotRepository
-from ..repository.snapshots import SnapshotMissing, Snapshots
+from ..repository.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
 from ..repository.workspace_scan import ScanLimits, SnapshotRefused
+from .place_cache import DEFAULT_BYTES, trim
+from .workspace_packs import WorkspaceElsewhere, WorkspacePacks
 
 if TYPE_CHECKING:
     from ..repository.tree_changes import TreeChanges
@@ -50,6 +55,9 @@ REPOSITORY_NAME: Final = "repository.json"
 KEPT_FOLDER: Final = ".repositories"
 """Where a base of sessions notes which repositories keep a ref for which session."""
 _MARK: Final = "restored"
+_AGENT_SNAPSHOTS: Final = "agent.git"
+_MOVED_BEFORE_TRIM: Final = 20
+"""After so many sessions that came from elsewhere the bound of the files is looked at."""
 _REFERRED_S: Final = 3600.0
 """After this long, in seconds, no worker is about to refer to a snapshot that it took."""
 _MAX_NOTE: Final = 1 << 16
@@ -69,6 +77,8 @@ class SessionSnapshots:
         clock: Clock = utc_now,
         limits: ScanLimits | None = None,
         lock_timeout_s: float = 60.0,
+        packs: WorkspacePacks | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
     ) -> None:
         """Name what is kept; nothing happens yet.
 
@@ -79,6 +89,10 @@ class SessionSnapshots:
             clock: The time.
             limits: How much a workspace may hold.
             lock_timeout_s: How long to wait for another process at the same snapshots, in seconds.
+            packs: Brings workspaces to other machines and from there; None where this is the only
+                one.
+            cache_bytes: How much this machine keeps of sessions, their results among them, before
+                those go that are in the object store and worked on elsewhere, or ended; in bytes.
         """
         self._store = store
         self._git = git if git is not None else Git()
@@ -86,18 +100,40 @@ class SessionSnapshots:
         self._clock = clock
         self._limits = limits if limits is not None else ScanLimits()
         self._lock_timeout_s = lock_timeout_s
+        self._packs = packs
+        self._cache_bytes = cache_bytes
+        self._moved = 0
+        self._bases: dict[str, Base] = {}
 
     def of(self, session_id: str) -> Snapshots:
         """Return the snapshots of a session, which need not have any."""
         directory = self._store.session_directory(session_id)
+        return self._in(directory / SNAPSHOTS, self._store.workspace_path(session_id))
+
+    def _in(self, directory: Path, folder: Path) -> Snapshots:
         repository = SnapshotRepository(
-            directory / SNAPSHOTS,
-            self._store.workspace_path(session_id),
-            git=self._git,
-            fs=self._fs,
-            lock_timeout_s=self._lock_timeout_s,
+            directory, folder, git=self._git, fs=self._fs, lock_timeout_s=self._lock_timeout_s
         )
         return Snapshots(repository, clock=self._clock, limits=self._limits)
+
+    def fetched(self, session_id: str) -> Snapshots:
+        """Return the snapshots of a session, with those of other machines.
+
+        Raises:
+            WorkspaceElsewhere: They can't be had here.
+            ObjectStoreError: The object store does not answer, or a pack is damaged.
+        """
+        snapshots = self.of(session_id)
+        if self._packs is not None:
+            base = self.base_of(session_id)
+            self._packs.fetch(
+                session_id,
+                "workspace",
+                snapshots,
+                boundary=None if base is None else base.commit,
+                object_format="sha1" if base is None else base.object_format,
+            )
+        return snapshots
 
     def base_of(self, session_id: str) -> Base | None:
         """Return what a session works on; None where that is no repository.
@@ -105,14 +141,19 @@ class SessionSnapshots:
         Raises:
             SnapshotMissing: What the session notes of it can't be read.
         """
+        if session_id in self._bases:
+            return self._bases[session_id]
         data = self._store.read_attachment(session_id, REPOSITORY_NAME)
         if data is None:
             return None
         try:
-            return Base.decode(data)
+            base = Base.decode(data)
         except ValueError as error:
             directory = self._store.session_directory(session_id)
             raise SnapshotMissing(REPOSITORY_NAME, directory=directory) from error
+        if self._packs is not None:  # asked for at each checkpoint, and never another one
+            self._bases = {session_id: base}
+        return base
 
     # ----------------------------------------------------------------------------------- the port
 
@@ -145,15 +186,103 @@ class SessionSnapshots:
         with base_files(base, base.user_repository(self._git)) as folder:
             yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
 
+    @property
+    def travels(self) -> bool:
+        """Whether several machines work in the workspaces; see the port."""
+        return self._packs is not None
+
+    def take_up(
+        self,
+        session_id: str,
+        last: SnapshotTaken,
+        *,
+        mark: int | None = None,
+        parent_id: str | None = None,
+        more: Collection[str] = (),
+    ) -> None:
+        """Have the workspace here as the session left it; see the port.
+
+        It is noted last that the session is worked in here, so that a kill leaves it where it was.
+
+        Raises:
+            WorkspaceElsewhere: It is on another machine, and can't be had here.
+            WorkspaceMoved: Another worker took it up meanwhile.
+            ObjectStoreError: The object store does not answer, or a pack is damaged.
+            RestoreFailed: Something in the folder can't be replaced.
+        """
+        packs = self._packs
+        if packs is None:
+            return
+        make_durable_directory(self._fs, self._store.session_directory(session_id))
+        place = packs.index.place(session_id)
+        here = packs.is_last(place)
+        if here and (last.snapshot is None or self._store.workspace_path(session_id).is_dir()):
+            packs.take_up(session_id, place)
+            return
+        if not here and last.unkept is not None:
+            reason = f"its last checkpoint has no snapshot ({last.unkept})"
+            host = None if place is None else place.host
+            raise WorkspaceElsewhere(session_id, host=host, reason=reason)
+        snapshots = self.fetched(session_id)
+        if last.snapshot is None:
+            self._discard(session_id, WORKSPACE)
+        else:
+            try:
+                if parent_id is not None:
+                    self._take_over(session_id, snapshots, last.snapshot, parent_id, more)
+                snapshots.restore(last.snapshot)
+            except (NoSnapshots, SnapshotMissing) as error:
+                if here:
+                    raise
+                raise packs.refusal(session_id, place) from error
+            if mark is not None:
+                self._write_mark(snapshots, mark)
+        if not here:
+            self._take_up_agent(session_id)
+        packs.take_up(session_id, place)
+        self._moved += 1
+        if self._moved % _MOVED_BEFORE_TRIM == 0:
+            trim(self._store, packs.index, packs.here, max_bytes=self._cache_bytes, fs=self._fs)
+
+    def is_here(self, session_id: str) -> bool:
+        """Return whether the workspace, as it is now, is on this machine; see the port."""
+        packs = self._packs
+        if packs is None:
+            return True
+        there = self._store.workspace_path(session_id).is_dir()
+        return there and packs.is_last(packs.index.place(session_id))
+
     def prepare(self, session_id: str) -> PreparedWorkspace | None:
-        """Check out the base of a session that has one; see `repository.base.check_out`."""
+        """Check out the base of a session that has one; see `repository.base.check_out`.
+
+        On a machine that has its first snapshot from another one, that is what is checked out.
+        """
         base = self.base_of(session_id)
         if base is None:
             return None
-        user = base.user_repository(self._git)
-        self._note_ref(session_id, base)
-        first = check_out(self.of(session_id), base, user, session_id)
+        snapshots = self.of(session_id)
+        first = self._first_from_elsewhere(snapshots)
+        if first is None:
+            try:
+                user = base.user_repository(self._git)
+            except NotARepository as error:
+                if self._packs is None:
+                    raise
+                place = self._packs.index.place(session_id)
+                reason = f"it works on the repository {base.work_tree}, which is not here"
+                host = None if place is None else place.host
+                raise WorkspaceElsewhere(session_id, host=host, reason=reason) from error
+            self._note_ref(session_id, base)
+            first = check_out(snapshots, base, user, session_id)
+            self._push(session_id, snapshots)
         return PreparedWorkspace(base.commit, base.revision, first.id, base.with_uncommitted)
+
+    def _first_from_elsewhere(self, snapshots: Snapshots) -> Snapshot | None:
+        if self._packs is None or not snapshots.packs_here() or snapshots.repository.has_alternates:
+            return None
+        first = snapshots.list()[0]
+        snapshots.restore(first.id)
+        return first
 
     def settle(
         self,
@@ -171,14 +300,16 @@ class SessionSnapshots:
             RestoreFailed: Something in the workspace can't be replaced.
         """
         snapshots = self.of(session_id)
-        place = snapshots.repository.directory / _MARK
         with suppress(FileNotFoundError, ValueError):
-            if int(place.read_text()) >= mark:
+            if int((snapshots.repository.directory / _MARK).read_text()) >= mark:
                 return
         if parent_id is not None:
             self._take_over(session_id, snapshots, snapshot, parent_id, more)
         snapshots.restore(snapshot)
-        with AtomicFileWriter(place, fs=self._fs) as file:
+        self._write_mark(snapshots, mark)
+
+    def _write_mark(self, snapshots: Snapshots, mark: int) -> None:
+        with AtomicFileWriter(snapshots.repository.directory / _MARK, fs=self._fs) as file:
             file.write(f"{mark}\n")
 
     def _take_over(
@@ -193,14 +324,31 @@ class SessionSnapshots:
         base = self.base_of(session_id)
         if base is None:
             snapshots.repository.make()
-        else:
-            self._note_ref(session_id, base)
-            keep_ref(base.user_repository(self._git), session_id, base.commit)
+        elif self._is_kept_by_user(session_id, base):
             snapshots.repository.make(objects=Path(base.objects), object_format=base.object_format)
+        else:
+            snapshots.repository.make(object_format=base.object_format)
         try:
             snapshots.get(snapshot)
         except SnapshotMissing:
-            self.of(parent_id).copy_to(snapshots, snapshot, more)
+            self.fetched(parent_id).copy_to(snapshots, snapshot, more)
+        self._push(session_id, snapshots)
+
+    def _is_kept_by_user(self, session_id: str, base: Base) -> bool:
+        """Have a person's repository keep the base; return whether it is there.
+
+        Raises:
+            RepositoryError: It is not there, and this is the only machine.
+        """
+        try:
+            user = base.user_repository(self._git)
+            self._note_ref(session_id, base)
+            keep_ref(user, session_id, base.commit)
+        except RepositoryError:
+            if self._packs is None:
+                raise
+            return False
+        return True
 
     def take(self, session_id: str, label: str) -> SnapshotTaken:
         """Keep the workspace as it is; see the port and the module.
@@ -208,6 +356,7 @@ class SessionSnapshots:
         Raises:
             RepositoryError: The session works on a repository, and git failed.
             DurableError: It works on one, and the disk failed.
+            ObjectStoreError: Other machines need it, and the object store does not answer.
         """
         if not self._store.workspace_path(session_id).is_dir():
             return SnapshotTaken()
@@ -221,16 +370,22 @@ class SessionSnapshots:
             if self.base_of(session_id) is not None:
                 raise
             return self._unkept(session_id, error)
-        return SnapshotTaken() if taken is None else SnapshotTaken(snapshot=taken.id)
+        if taken is None:
+            return SnapshotTaken()
+        self._push(session_id, snapshots)
+        self._push_agent(session_id)
+        return SnapshotTaken(snapshot=taken.id)
 
     def empty(self, session_id: str) -> SnapshotTaken:
         """Keep a workspace that holds nothing; see the port."""
         snapshots = self.of(session_id)
         try:
             snapshots.repository.make()
-            return SnapshotTaken(snapshot=snapshots.take_empty("empty").id)
+            taken = snapshots.take_empty("empty")
         except (AgentForgeError, OSError) as error:
             return self._unkept(session_id, error)
+        self._push(session_id, snapshots)
+        return SnapshotTaken(snapshot=taken.id)
 
     def _unkept(self, session_id: str, error: Exception) -> SnapshotTaken:
         log = _log.info if isinstance(error, GitUnavailable) else _log.warning
@@ -244,7 +399,7 @@ class SessionSnapshots:
             SnapshotMissing: There is none.
             NoSnapshots: The session has none at all.
         """
-        self.of(session_id).get(snapshot)
+        self.fetched(session_id).get(snapshot)
 
     def changes(
         self,
@@ -262,7 +417,7 @@ class SessionSnapshots:
             SnapshotMissing: One of them is not there.
             SnapshotRefused: The workspace as it is now can't be kept, and so not be compared.
         """
-        snapshots = self.of(session_id)
+        snapshots = self.fetched(session_id)
         if before is None and after is None and not snapshots.repository.exists:
             if not self._store.workspace_path(session_id).is_dir():
                 return WorkspaceChanges(())
@@ -282,12 +437,69 @@ class SessionSnapshots:
         try:
             snapshots.keep_only(wanted, older_than_s=_REFERRED_S)
             snapshots.pack()
+            if self._packs is not None:
+                boundary = self._boundary(session_id)
+                self._packs.tidy(session_id, "workspace", snapshots, wanted, boundary=boundary)
+                agent = self._agent(session_id)
+                if agent.repository.exists:
+                    self._packs.tidy(session_id, "agent", agent, ())
         except (AgentForgeError, OSError) as error:
             _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
 
     def disk_bytes(self, session_id: str) -> int:
         """Return what the snapshots of a session take up on the disk, in bytes."""
         return self.of(session_id).repository.disk_bytes()
+
+    # ------------------------------------------------------------------------- to other machines
+
+    def _push(self, session_id: str, snapshots: Snapshots) -> None:
+        if self._packs is not None:
+            boundary = self._boundary(session_id)
+            self._packs.push(session_id, "workspace", snapshots, boundary=boundary)
+
+    def _boundary(self, session_id: str) -> str | None:
+        base = self.base_of(session_id)
+        return None if base is None else base.commit
+
+    def _agent(self, session_id: str) -> Snapshots:
+        """Return the snapshots of what the agent's program keeps of its own."""
+        directory = self._store.session_directory(session_id)
+        return self._in(directory / _AGENT_SNAPSHOTS, directory / AGENT_STATE)
+
+    def _push_agent(self, session_id: str) -> None:
+        """Store the agent's state; without it the program begins its conversation anew."""
+        snapshots = self._agent(session_id)
+        if self._packs is None or not snapshots.repository.workspace.is_dir():
+            return
+        try:
+            snapshots.repository.make()
+            snapshots.take("agent")
+            self._packs.push(session_id, "agent", snapshots)
+            snapshots.keep_only(())
+        except (SnapshotRefused, RepositoryError) as error:
+            _log.warning("agent.state_not_stored", session_id=session_id, error=str(error))
+
+    def _take_up_agent(self, session_id: str) -> None:
+        """Make the agent's state that of the last checkpoint."""
+        packs = self._packs
+        if packs is None:
+            return
+        snapshots = self._agent(session_id)
+        newest = packs.fetch(session_id, "agent", snapshots)
+        if newest is None:
+            self._discard(session_id, AGENT_STATE)
+        else:
+            snapshots.restore(newest)
+
+    def _discard(self, session_id: str, name: str) -> None:
+        """Remove a folder of a session's directory, if it is there."""
+        directory = self._store.session_directory(session_id)
+        with (
+            suppress(FileNotFoundError),
+            DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s) as lock,
+        ):
+            self._fs.stat(name, dir_fd=lock.fd)
+            discard_tree(self._fs, lock.fd, name, parent=directory, token=random_token)
 
     # ------------------------------------------------------------------- refs of deleted sessions
 

@@ -32,6 +32,7 @@ from ..durable import (
 from ..durable.atomic_file import random_token
 from ..durable.regular_file import create_file
 from ..identifiers import is_session_id, is_workspace_name
+from .session_place import Place
 
 FOLDER: Final = "agents"
 FILE: Final = "binding.json"
@@ -55,6 +56,7 @@ class Binding:
     Attributes:
         session_id: The session that it works on, or None before it is known.
         base: The directory of that session's base.
+        store: The address of its store, without a password; empty for the files of the base.
         briefing: What stands in for a briefing that a compaction took out of the context, or None.
         baseline: What the program had reported of the conversation when it was bound; charged to
             this session is what it reports beyond that.
@@ -78,6 +80,7 @@ class Binding:
         "notice",
         "session_id",
         "stop",
+        "store",
         "summary",
         "transcript",
     )
@@ -90,6 +93,7 @@ class Binding:
         bound = is_session_id(session_id) and isinstance(base, str) and os.path.isabs(base)
         self.session_id: str | None = session_id if bound else None
         self.base: str = base if bound and isinstance(base, str) else ""
+        self.store = _text(given.get("store")) or ""
         self.baseline = _count(given.get("baseline"))
         self.charged = _count(given.get("charged"))
         self.meter = Meter(given.get("meter"))
@@ -130,30 +134,31 @@ class Binding:
         """Return what was reported, as it is recorded."""
         return Spent(self.meter.total, self.meter.models, self.baseline)
 
-    def is_bound_to(self, base: Path, session_id: str) -> bool:
+    def is_bound_to(self, place: Place, session_id: str) -> bool:
         """Return whether the conversation is bound to a session already."""
-        return (self.session_id, self.base) == (session_id, str(base))
+        bound = (self.session_id, self.base, self.store)
+        return bound == (session_id, str(place.base), place.name)
 
-    def bind(self, base: Path, session_id: str, *, known: bool) -> None:
+    def bind(self, place: Place, session_id: str, *, known: bool) -> None:
         """Bind the conversation to a session.
 
         Args:
-            base: The session's base.
+            place: Where the session is.
             session_id: The session.
             known: Whether the session's record says already what of the conversation is charged:
                 then this binding was lost, and what was spent since is the session's, too.
         """
         self.baseline = 0 if known and self.session_id is None else self.meter.total
-        self.session_id, self.base = session_id, str(base)
+        self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.looked_at = []
         self.stop = self.notice = self.briefing = None
 
-    def is_current(self, event: HookEvent) -> bool:
+    def is_current(self, event: HookEvent, place: Place) -> bool:
         """Return whether nothing changed since the last look: session nor program's files."""
         return (
             bool(self.looked_at)
             and not self.finds_compaction(event)
-            and self.looked_at == self._look()
+            and self.looked_at == place.mark(self.session_id or "")
             and has_read_all(event.program, event.transcript or self.transcript, self.meter)
         )
 
@@ -162,20 +167,9 @@ class Binding:
         is_request = event.moment is Moment.BEFORE_MODEL and bool(event.text)
         return is_request and self.summary != digest_of(event.text)
 
-    def _look(self) -> list[int]:
-        try:
-            found = os.lstat(os.path.join(self.base, self.session_id or "", "session.yaml"))
-        except OSError:
-            return []
-        return _identity(found)
-
-    def remember(self, revision: int) -> None:
-        """Remember how the session's file looks, if it is at a revision."""
-        from .session_heads import head_of  # not needed where nothing changed
-
-        found = head_of(self.base, self.session_id or "")
-        is_same = found is not None and found[0].revision == revision
-        self.looked_at = _identity(found[1]) if found is not None and is_same else []
+    def remember(self, place: Place, revision: int) -> None:
+        """Remember how the session looks, if it is at a revision."""
+        self.looked_at = place.mark_at(self.session_id or "", revision)
 
 
 def digest_of(text: str) -> str:
@@ -183,10 +177,6 @@ def digest_of(text: str) -> str:
     import hashlib  # only a compacted request needs it
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _identity(found: os.stat_result) -> list[int]:
-    return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
 class BindingFile:

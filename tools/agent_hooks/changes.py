@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..event_log import get_logger
 from ..harness.session_domain import SessionContext
 from ..harness.session_events import SessionEvents
 from ..harness.session_recording import SessionChanges
-from ..harness.session_store import SessionStore
+
+if TYPE_CHECKING:
+    from ..harness.session_ports import LocalSessions
 
 _ROUNDS: Final = 8
 
 
 def change_session(
-    base: Path, session_id: str, change: Callable[[SessionContext], bool]
+    sessions: LocalSessions, session_id: str, change: Callable[[SessionContext], bool]
 ) -> SessionContext | None:
     """Change a session, and save it if there is something to save.
 
     Args:
-        base: The directory of the sessions.
+        sessions: The sessions.
         session_id: The session.
         change: Changes what was found, and says whether it has to be saved; called again with
             what others saved meanwhile.
@@ -34,7 +35,7 @@ def change_session(
         SessionCorrupted: Its file can't be read as a session.
         WriteError: It could not be saved.
     """
-    changes = SessionChanges(SessionStore(base), SessionEvents(get_logger("agentforge.session")))
+    changes = SessionChanges(sessions, SessionEvents(get_logger("agentforge.session")))
     last: list[tuple[SessionContext, bool]] = []
 
     def noted(session: SessionContext) -> bool:

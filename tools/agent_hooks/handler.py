@@ -25,6 +25,7 @@ from ..clock import Clock, utc_now
 from ..data_folder import find_data_folder
 from ..durable import WriteError
 from .binding import Binding, BindingFile, digest_of
+from .session_place import Place, Stores
 
 if TYPE_CHECKING:
     from ..harness.session_domain import SessionContext
@@ -47,6 +48,7 @@ def handle(
     payload: Mapping[str, Any],
     environment: Mapping[str, str],
     *,
+    stores: Stores,
     clock: Clock = utc_now,
 ) -> dict[str, Any] | None:
     """Handle one call of the hook.
@@ -55,6 +57,7 @@ def handle(
         program_name: The agent program.
         payload: What the program says.
         environment: The environment variables.
+        stores: Opens the sessions, in files or a database.
         clock: The time.
 
     Returns:
@@ -73,8 +76,11 @@ def handle(
     data_folder = None if folder is None else find_data_folder(folder)
     if event is None or data_folder is None:
         return None
-    call = _Call(program, event, data_folder, environment, clock)
-    reply = call.reply()
+    call = _Call(program, event, data_folder, environment, stores, clock)
+    try:
+        reply = call.reply()
+    finally:
+        call.close()
     return None if reply == NOTHING else program.answer_of(event, reply)
 
 
@@ -105,12 +111,15 @@ class _Call:
         event: HookEvent,
         data_folder: Path,
         environment: Mapping[str, str],
+        stores: Stores,
         clock: Clock,
     ) -> None:
         self._program = program
         self._event = event
         self._data_folder = data_folder
         self._environment = environment
+        self._stores = stores
+        self._place: Place | None = None
         self._now = clock()
         self._file = BindingFile(data_folder, event.program, event.agent_session)
         self._takes_context = program.takes_context(event)
@@ -122,7 +131,9 @@ class _Call:
             binding = self._file.read()
             if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
                 return NOTHING
-            if binding.is_current(event) and not (binding.notice and self._takes_context):
+            place = self._bound(binding)
+            current = place is not None and binding.is_current(event, place)
+            if current and not (binding.notice and self._takes_context):
                 return HookReply(stop=binding.stop, context=_missing_briefing(event, binding))
         self._file.lock()
         try:
@@ -132,8 +143,35 @@ class _Call:
         if event.moment is Moment.TURN_ENDED and session is not None and binding.stop is None:
             from .turn_gate import judge_turn
 
-            return judge_turn(event, binding, session, self._data_folder, self._environment)
+            assert self._place is not None  # noqa: S101 (the session is from there)
+            return judge_turn(
+                event, self._place.sessions, session, self._data_folder, self._environment
+            )
         return reply
+
+    def _bound(self, binding: Binding) -> Place | None:
+        """Return where the conversation's session is, where it is bound to one."""
+        if binding.session_id is None:
+            return None
+        if not binding.store:  # what most are, found without loading anything
+            self._place = Place(Path(binding.base), None, self._stores)
+            return self._place
+        from .session_lookup import bound_place
+
+        found = bound_place(binding, self._data_folder, self._environment, self._stores)
+        self._keep(found)
+        return found
+
+    def _keep(self, place: Place | None) -> None:
+        """Take up a place, in whose stead another one is closed."""
+        if self._place is not place:
+            self.close()
+            self._place = place
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._place is not None:
+            self._place.close()
 
     def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
         """Record the event under the conversation's lock."""
@@ -142,29 +180,40 @@ class _Call:
         event, binding = self._event, self._file.read()
         binding.read_usage(event)
         event = self._event = binding.take_edits(event)
-        found = find_session(event, binding, self._data_folder, self._environment, now=self._now)
+        found = find_session(
+            event,
+            binding,
+            self._bound(binding),
+            self._data_folder,
+            self._environment,
+            stores=self._stores,
+            now=self._now,
+        )
         if found is None:
             return NOTHING, None, binding
-        if not binding.is_bound_to(found.base, found.session_id):
-            binding.bind(found.base, found.session_id, known=found.knows(event))
+        place = found.place
+        self._keep(place)
+        if not binding.is_bound_to(place, found.session_id):
+            binding.bind(place, found.session_id, known=found.knows(event))
         if event.moment is Moment.STARTED:
             from .settling import settle_conversations
 
             settle_conversations(
                 self._data_folder,
+                place,
                 found.session_id,
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
         if binding.finds_compaction(event):
             self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
-        recorded, session, failure = self._change(binding)
+        recorded, session, failure = self._change(binding, place)
         if recorded is None or session is None:
             return NOTHING, None, binding
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             binding.charged = recorded.charged
-            binding.remember(session.revision)
+            binding.remember(place, session.revision)
             with suppress(WriteError):  # what it keeps is found out anew without it
                 self._file.write(binding)
         elif reply == NOTHING:
@@ -172,7 +221,7 @@ class _Call:
         return reply, session, binding
 
     def _change(
-        self, binding: Binding
+        self, binding: Binding, place: Place
     ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
         """Change the session; return what came of it, the session, and why it was not saved."""
         from .changes import change_session
@@ -194,7 +243,7 @@ class _Call:
 
         failure = None
         try:
-            change_session(Path(binding.base), binding.session_id or "", change)
+            change_session(place.sessions, binding.session_id or "", change)
         except WriteError as error:
             failure = error
         if event.moment is Moment.COMPACTED:

@@ -4,83 +4,102 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..agent_programs.hook_event import HookEvent, Moment
-from ..durable import FileLock, LockTimeout, OsFileSystem
-from ..durable.errors import DurableError
 from ..harness.session_checks import MAX_GOAL_CHARS
 from ..harness.session_domain import SessionContext, SessionState
 from ..harness.session_head import SessionSummary
-from ..harness.session_layout import RUN_LOCKS
-from ..harness.session_store import SessionStore
 from .binding import Binding
 from .recording import charged_total, kept_text
-from .session_heads import head_of
+from .session_place import Place, Stores
 from .settings import AgentSettings, read_settings
+
+if TYPE_CHECKING:
+    from ..harness.session_ports import LocalSessions
 
 SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
 BASE_VARIABLE: Final = "AGENTFORGE_BASE"
+STORE_VARIABLE: Final = "AGENTFORGE_STORE"
 WORKFLOW_TYPE: Final = "agent"
 _BINDING: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
 
 
 class Found(NamedTuple):
-    """A session, by its base and its id."""
+    """A session, by where it is and its id."""
 
-    base: Path
+    place: Place
     session_id: str
 
     def knows(self, event: HookEvent) -> bool:
         """Return whether the session's record says what of the event's conversation is charged."""
-        session = SessionStore(self.base).load(self.session_id)
+        session = self.place.sessions.load(self.session_id)
         return session is not None and bool(
             charged_total(session, event.program, event.agent_session)
         )
 
 
+def bound_place(
+    binding: Binding, data_folder: Path, environment: Mapping[str, str], stores: Stores
+) -> Place | None:
+    """Return where the session is that a conversation is bound to; None where it can't be reached.
+
+    A binding has no password: a database is reached by the address that is configured.
+    """
+    if not binding.store:
+        return Place(Path(binding.base), None, stores)
+    store = environment.get(STORE_VARIABLE) or read_settings(data_folder).store
+    place = Place(Path(binding.base), store, stores)
+    return place if place.name == binding.store else None
+
+
 def find_session(
     event: HookEvent,
     binding: Binding,
+    bound: Place | None,
     data_folder: Path,
     environment: Mapping[str, str],
     *,
+    stores: Stores,
     now: datetime,
 ) -> Found | None:
     """Return the session that an event is of, or None if there is none.
 
-    That is the one that AGENTFORGE_SESSION names, else the one that the conversation was bound to,
-    else, where a context or a prompt begins, the project's only open one. Where there is none at
-    all and the configuration says so, the first prompt creates one, of which it is the goal.
+    That is the one that AGENTFORGE_SESSION names, else the one that the conversation was bound to
+    (at `bound`), else, where a context or a prompt begins, the only open one of the project's
+    files. Where there is none at all and the configuration says so, the first prompt creates one,
+    of which it is the goal.
     """
     named = environment.get(SESSION_VARIABLE)
     if named:
-        base = _base(data_folder, environment, None)
-        return Found(base, SessionStore(base).resolve(named))
-    if binding.session_id is not None:
-        bound = Found(Path(binding.base), binding.session_id)
-        if _is_open(bound):
-            return bound
+        store = environment.get(STORE_VARIABLE) or read_settings(data_folder).store
+        place = Place(_base(data_folder, environment, None), store, stores)
+        return Found(place, place.sessions.resolve(named))
+    if binding.session_id is not None and bound is not None:
+        found = Found(bound, binding.session_id)
+        if _is_open(found):
+            return found
     if event.moment not in _BINDING:
         return None
     settings = read_settings(data_folder)
-    base = _base(data_folder, environment, settings.sessions)
-    store = SessionStore(base)
-    open_sessions = _open_sessions(store)
+    store = environment.get(STORE_VARIABLE) or settings.store
+    place = Place(_base(data_folder, environment, settings.sessions), store, stores)
+    open_sessions = _open_sessions(place)
     if len(open_sessions) == 1:
-        return Found(base, open_sessions[0])
+        return Found(place, open_sessions[0])
     if open_sessions or not _may_create(event, settings):
         return None
-    return Found(base, _create(store, event, settings, now))
+    return Found(place, _create(place.sessions, event, settings, now))
 
 
 def _is_open(found: Found) -> bool:
     """Return whether a session is there and has not ended; what can't be read is said later."""
-    head = head_of(found.base, found.session_id)
+    head = found.place.head(found.session_id)
     if head is not None:
-        return not head[0].state.is_terminal
-    session = SessionStore(found.base).load(found.session_id)
+        return not head.state.is_terminal
+    session = found.place.sessions.load(found.session_id)
     return session is not None and not session.state.is_terminal
 
 
@@ -91,29 +110,22 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
     return (configured or data_folder / "sessions").absolute()
 
 
-def _open_sessions(store: SessionStore) -> list[str]:
-    """Return the sessions that have not ended and that no runner leads now."""
-    return [
+def _open_sessions(place: Place) -> list[str]:
+    """Return sessions that have not ended and that no runner leads now: two, if there are more.
+
+    None of a database: it has those of all projects, and does not know whose each is.
+    """
+    if not place.is_files:
+        return []
+    sessions = place.sessions
+    found = (
         one.session_id
-        for one in store.summaries()
+        for one in sessions.summaries()
         if isinstance(one, SessionSummary)
         and not one.head.state.is_terminal
-        and not (one.head.state is SessionState.ACTIVE and _is_led(one.path.parent))
-    ]
-
-
-def _is_led(directory: Path) -> bool:
-    """Return whether a runner holds the session's run lock."""
-    for name in RUN_LOCKS:
-        lock = FileLock(OsFileSystem(), directory / name, timeout_s=0.0)
-        try:
-            lock.acquire()
-        except LockTimeout:
-            return True
-        except (FileNotFoundError, DurableError):
-            continue
-        lock.release()
-    return False
+        and not (one.head.state is SessionState.ACTIVE and sessions.is_led(one.session_id))
+    )
+    return list(islice(found, 2))
 
 
 def _may_create(event: HookEvent, settings: AgentSettings) -> bool:
@@ -125,7 +137,9 @@ def _may_create(event: HookEvent, settings: AgentSettings) -> bool:
     )
 
 
-def _create(store: SessionStore, event: HookEvent, settings: AgentSettings, now: datetime) -> str:
+def _create(
+    store: "LocalSessions", event: HookEvent, settings: AgentSettings, now: datetime
+) -> str:
     session = SessionContext.create(
         WORKFLOW_TYPE,
         None,

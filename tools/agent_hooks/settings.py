@@ -15,6 +15,7 @@ class AgentSettings(NamedTuple):
 
     Attributes:
         sessions: The directory of the sessions, or None for the default one.
+        store: The address of the store that they are in, or None: they are in its files.
         create: Whether a prompt begins a session where the project has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: The command that judges the end of a turn, or None.
@@ -23,6 +24,7 @@ class AgentSettings(NamedTuple):
     """
 
     sessions: Path | None = None
+    store: str | None = None
     create: bool = False
     token_budget: int = DEFAULT_TOKEN_BUDGET
     gate: str | None = None
@@ -41,7 +43,7 @@ def read_settings(data_folder: Path) -> AgentSettings:
         text = path.read_bytes()
     except OSError:
         return AgentSettings()
-    if b"agents" not in text and b"directory" not in text:
+    if not any(word in text for word in (b"agents", b"directory", b"store")):
         return AgentSettings()
     from ..project.configuration import configuration_of
     from ..project.configuration_file import read_configuration_file
@@ -55,6 +57,7 @@ def read_settings(data_folder: Path) -> AgentSettings:
         sessions = data_folder.parent / sessions
     return AgentSettings(
         sessions=sessions,
+        store=found.store.url,
         create=agents.create,
         token_budget=agents.token_budget,
         gate=gate.command if agents.gate else None,

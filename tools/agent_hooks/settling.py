@@ -15,10 +15,11 @@ from .binding import BindingFile, conversations_of
 from .changes import change_session
 from .edited_files import edited_files
 from .recording import record
+from .session_place import Place
 
 
 def settle_conversations(
-    data_folder: Path, session_id: str, *, but: tuple[str, str], now: datetime
+    data_folder: Path, place: Place, session_id: str, *, but: tuple[str, str], now: datetime
 ) -> None:
     """Charge what is not charged yet of each other conversation that works on a session.
 
@@ -26,6 +27,7 @@ def settle_conversations(
 
     Args:
         data_folder: The project's `.agentforge`.
+        place: Where the session is.
         session_id: The session.
         but: The conversation that asks: its program and its id.
         now: The time.
@@ -40,7 +42,7 @@ def settle_conversations(
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, session_id, data_folder.parent, now)
+            _settle(file, event, place, session_id, data_folder.parent, now)
         except DurableError:
             continue
         finally:
@@ -48,13 +50,20 @@ def settle_conversations(
 
 
 def _settle(
-    file: BindingFile, event: HookEvent, session_id: str, project: Path, now: datetime
+    file: BindingFile,
+    event: HookEvent,
+    place: Place,
+    session_id: str,
+    project: Path,
+    now: datetime,
 ) -> None:
     binding = file.read()
     before = binding.meter.total
     binding.read_usage(event)
     edited = edited_files(binding.take_edits(event), project)
-    if binding.session_id != session_id or binding.meter.total in {before, binding.charged}:
+    if not binding.is_bound_to(place, session_id):
+        return
+    if binding.meter.total in {before, binding.charged}:
         return
 
     def change(session: SessionContext) -> bool:
@@ -64,5 +73,5 @@ def _settle(
         binding.charged = recorded.charged
         return recorded.changed
 
-    change_session(Path(binding.base), session_id, change)
+    change_session(place.sessions, session_id, change)
     file.write(binding)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..agent_programs.hook_event import NOTHING, HookEvent, HookReply
 from ..clock import Clock, utc_now
 from ..harness.history_events import AgentGateJudged
 from ..harness.session_domain import SessionContext
-from .binding import Binding
 from .changes import change_session
 from .messages import not_done
 from .recording import gates_since_prompt, kept_text
 from .settings import read_settings
 
+if TYPE_CHECKING:
+    from ..harness.session_ports import LocalSessions
+
 
 def judge_turn(
     event: HookEvent,
-    binding: Binding,
+    sessions: LocalSessions,
     session: SessionContext,
     data_folder: Path,
     environment: Mapping[str, str],
@@ -61,7 +64,7 @@ def judge_turn(
         found.add_event(judged, now=clock())
         return True
 
-    change_session(Path(binding.base), session.session_id, change)
+    change_session(sessions, session.session_id, change)
     if result.passed:
         return NOTHING
     most = settings.gate_rounds

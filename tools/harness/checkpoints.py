@@ -14,6 +14,7 @@ from .errors import HarnessError
 from .history_events import (
     BackAtCheckpoint,
     Checkpoint,
+    InputsPlaced,
     PhaseAdvanced,
     PhaseEnded,
     PhaseFailed,
@@ -25,6 +26,7 @@ from .history_events import (
 )
 from .session_domain import SessionContext
 from .session_entries import SessionHistory
+from .snapshot_port import SnapshotTaken
 
 _NUMBER: Final = re.compile(r"#?([1-9][0-9]{0,6})")
 _SNAPSHOT: Final = re.compile(r"[0-9a-f]{4,64}")
@@ -220,6 +222,17 @@ def base_snapshot(session: SessionContext) -> str | None:
     return None
 
 
+def last_kept(session: SessionContext) -> SnapshotTaken:
+    """Return what became of the workspace when it was last kept, or should have been."""
+    for position in reversed(range(len(session.history))):
+        event = session.history[position].event
+        if isinstance(event, Checkpoint) and (event.snapshot or event.unkept):
+            return SnapshotTaken(event.snapshot, event.unkept)
+        if isinstance(event, BackAtCheckpoint | InputsPlaced) and event.snapshot:
+            return SnapshotTaken(event.snapshot)
+    return SnapshotTaken()
+
+
 def last_return(session: SessionContext) -> tuple[int, BackAtCheckpoint] | None:
     """Return the last time that the session went back, and where in the history that stands."""
     for position in reversed(range(len(session.history))):
@@ -252,6 +265,6 @@ def snapshots_of(session: SessionContext) -> set[str]:
     found = set()
     for entry in session.history:
         event = entry.event
-        if isinstance(event, Checkpoint | BackAtCheckpoint) and event.snapshot:
+        if isinstance(event, Checkpoint | BackAtCheckpoint | InputsPlaced) and event.snapshot:
             found.add(event.snapshot)
     return found

@@ -298,9 +298,15 @@ class RetryReason(_WithReason):
 
 @_event("inputs_placed")
 class InputsPlaced(HistoryEvent):
-    """The inputs are in the workspace, for good."""
+    """The inputs are in the workspace, for good.
+
+    Attributes:
+        paths: Their paths.
+        snapshot: The workspace with them, where another machine may need it; it is no checkpoint.
+    """
 
     paths: tuple[str, ...] = ()
+    snapshot: str | None = field(default=None, metadata=_WHERE_GIVEN)
 
     @property
     def sentence(self) -> str:

@@ -17,6 +17,7 @@ from .checkpoints import (
     CheckpointEntry,
     base_snapshot,
     find_checkpoint,
+    last_kept,
     last_return,
     phase_beginning,
     snapshots_of,
@@ -25,6 +26,7 @@ from .errors import HarnessError
 from .history_events import (
     Checkpoint,
     CheckpointTaken,
+    InputsPlaced,
     SessionForked,
     SessionRewound,
     WorkspacePrepared,
@@ -128,15 +130,15 @@ class SessionCheckpoints:
         if snapshots is None:
             return
         back = last_return(session)
-        if back is not None:
-            position, event = back
-            parent_id = event.parent_id if isinstance(event, SessionForked) else None
+        position, event = (None, None) if back is None else back
+        parent_id = event.parent_id if isinstance(event, SessionForked) else None
+        more = snapshots_of(session) if parent_id is not None else ()
+        snapshots.take_up(
+            session.session_id, last_kept(session), mark=position, parent_id=parent_id, more=more
+        )
+        if position is not None and event is not None:
             snapshots.settle(
-                session.session_id,
-                event.snapshot,
-                mark=position,
-                parent_id=parent_id,
-                more=snapshots_of(session) if parent_id is not None else (),
+                session.session_id, event.snapshot, mark=position, parent_id=parent_id, more=more
             )
             return
         if any(entry.event_type is WorkspacePrepared for entry in session.history):
@@ -170,6 +172,12 @@ class SessionCheckpoints:
             return event
         return replace(event, snapshot=taken.snapshot, unkept=taken.unkept)
 
+    def with_inputs(self, session: SessionContext, event: InputsPlaced) -> InputsPlaced:
+        """Return the event with a snapshot of the workspace, where another machine may need it."""
+        if self._snapshots is None or not self._snapshots.travels:
+            return event
+        return replace(event, snapshot=self.take(session, event.action).snapshot)
+
     def changes(
         self,
         session: SessionContext,
@@ -183,6 +191,8 @@ class SessionCheckpoints:
         snapshots = self._require("diff")
         first = base_snapshot(session) if before is None else self._kept(session, before).snapshot
         second = None if after is None else self._kept(session, after).snapshot
+        if after is None and not snapshots.is_here(session.session_id):
+            second = last_kept(session).snapshot
         return snapshots.changes(session.session_id, first, second, patch=patch, paths=paths)
 
     def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:

@@ -37,6 +37,7 @@ from .history_events import (
     BudgetExtended,
     CheckpointTaken,
     HistoryEvent,
+    InputsPlaced,
     PhaseEnded,
     QuestionEnded,
 )
@@ -891,6 +892,8 @@ class SessionManager:
         made = list(artifacts)
         if isinstance(step, PhaseEnded):
             step = self._checkpoints.with_snapshot(session, step)
+        elif isinstance(step, InputsPlaced):
+            step = self._checkpoints.with_inputs(session, step)
 
         def change() -> BudgetState:
             before = session.token_budget.snapshot()

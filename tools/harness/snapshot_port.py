@@ -110,6 +110,39 @@ class WorkspaceSnapshots(Protocol):
         """
         ...
 
+    @property
+    def travels(self) -> bool:
+        """Whether several machines work in the workspaces, one after the other."""
+        ...
+
+    def take_up(
+        self,
+        session_id: str,
+        last: SnapshotTaken,
+        *,
+        mark: int | None = None,
+        parent_id: str | None = None,
+        more: Collection[str] = (),
+    ) -> None:
+        """Have the workspace on this machine as the session left it on whichever one.
+
+        Called under the session's run lock, before anything is put into the workspace. Where the
+        session was worked in on this machine last, or is on no other, the workspace stays as it
+        is. Else it becomes what the last checkpoint says.
+
+        Args:
+            session_id: The session.
+            last: What became of the workspace at the last checkpoint; nothing where it has none.
+            mark: The last return to a snapshot, as of `settle`, which this one comes after.
+            parent_id: As of `settle`, and so is `more`.
+            more: The other snapshots of that session that are wanted.
+        """
+        ...
+
+    def is_here(self, session_id: str) -> bool:
+        """Return whether the session's workspace, as it is now, is on this machine."""
+        ...
+
     def settle(
         self,
         session_id: str,

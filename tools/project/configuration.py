@@ -228,12 +228,17 @@ class StoreConfiguration:
 
     Attributes:
         url: `postgresql://…`, or None for files.
+        direct: The database server itself, where `url` is a connection pooler; None where it isn't.
         objects: Where the workspaces of a fleet are kept: `s3://…`, `gs://…`, `az://…`, `file://…`
             or None for nowhere but the workers' own disks.
+        cache_bytes: How much a worker keeps on its disk of sessions that went elsewhere, or ended,
+            in bytes, or None for the default.
     """
 
     url: str | None = None
+    direct: str | None = None
     objects: str | None = None
+    cache_bytes: int | None = None
 
 
 @frozen(kw_only=True)
@@ -411,7 +416,12 @@ def _agents(table: TomlTable) -> AgentsConfiguration:
 
 
 def _store(table: TomlTable) -> StoreConfiguration:
-    found = StoreConfiguration(url=table.text("url"), objects=table.text("objects"))
+    found = StoreConfiguration(
+        url=table.text("url"),
+        direct=table.text("direct"),
+        objects=table.text("objects"),
+        cache_bytes=table.whole("cache_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
+    )
     table.done()
     return found
 

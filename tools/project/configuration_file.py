@@ -29,6 +29,7 @@ SECTIONS: Final = (
     "gate",
     "jail",
     "agents",
+    "store",
     "questions",
     "notify",
 )

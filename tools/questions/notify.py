@@ -51,13 +51,13 @@ class Notifier:
     The command of `on_question` runs in a shell, in the background, with the session's request.json
     on its standard input and these variables: AGENTFORGE_QUESTION_ID, AGENTFORGE_QUESTION_TITLE,
     AGENTFORGE_QUESTION_PROMPT (of the first question, made plain), AGENTFORGE_QUESTION_COUNT and
-    AGENTFORGE_QUESTIONS (the directory). Its output goes nowhere.
+    AGENTFORGE_QUESTIONS (the directory, or the store's address). Its output goes nowhere.
     """
 
     def __init__(
         self,
         config: NotifyConfig,
-        base_dir: Path,
+        base_dir: Path | str,
         *,
         terminal: TextIO | None = None,
         run: Runner | None = None,
@@ -68,14 +68,14 @@ class Notifier:
 
         Args:
             config: What to do.
-            base_dir: Where the question sessions are.
+            base_dir: Where the question sessions are: a directory, or the address of a store.
             terminal: The terminal of a person, or None.
             run: Runs commands.
             which: Finds programs.
             environment: The environment variables that commands get.
         """
         self._config = config
-        self._base_dir = base_dir
+        self._place = str(base_dir)
         self._terminal = terminal
         self._run = run if run is not None else run_command
         self._which = which
@@ -93,7 +93,9 @@ class Notifier:
             "AGENTFORGE_QUESTION_TITLE": title,
             "AGENTFORGE_QUESTION_PROMPT": prompt,
             "AGENTFORGE_QUESTION_COUNT": str(len(session.questions)),
-            "AGENTFORGE_QUESTIONS": os.path.abspath(self._base_dir),
+            "AGENTFORGE_QUESTIONS": (
+                self._place if "://" in self._place else os.path.abspath(self._place)
+            ),
         }
         if self._config.desktop:
             program = self._which("notify-send")

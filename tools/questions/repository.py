@@ -192,6 +192,19 @@ class QuestionRepository(Protocol):
         """
         ...
 
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[Hashable | None, QuestionSession | None]:
+        """Read a session, unless its signature is the one that was seen.
+
+        Returns:
+            Its signature, of before the reading, and the session; None for that where it did not
+            change.
+
+        Raises: as `read` does.
+        """
+        ...
+
     def is_settled(self, signature: Any, *, for_s: float = 0.1) -> bool:
         """Return whether a later change would give another signature.
 

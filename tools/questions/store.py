@@ -19,7 +19,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -201,6 +201,15 @@ class QuestionStore:
             max(directory.st_mtime_ns, status.st_mtime_ns),
             (status.st_ino, status.st_size, status.st_mtime_ns),
         )
+
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[Signature | None, QuestionSession | None]:
+        """Read a session, unless its signature is the one that was seen."""
+        signature = self.signature(session_id)
+        if signature is not None and signature == seen:
+            return signature, None
+        return signature, self.read(session_id)
 
     def is_settled(self, signature: Signature, *, for_s: float = 0.1) -> bool:
         """Return whether a later change would be seen: the clock of file times ticks every few ms.

@@ -281,11 +281,12 @@ class Wait:
 
     def look(self) -> QuestionSession | None:
         """Return the session with its answers, None while it waits; or raise how it ended."""
-        signature = self._store.signature(self._session_id)
-        if signature is not None and signature == self._seen:
-            return None
+        signature = None
         try:
-            found = outcome(self._store.read(self._session_id), self._expected)
+            signature, read = self._store.read_changed(self._session_id, self._seen)
+            if read is None:
+                return None
+            found = outcome(read, self._expected)
         except SessionCorrupted as error:
             if (given_up := self._give_up(error)) is not None:
                 raise given_up from error

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from attrs import evolve, field, frozen
 
@@ -26,6 +26,17 @@ from ..errors import ErrorKind
 from .errors import GitFailed, RepositoryError
 from .git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest
+from .snapshot_packs import (
+    NewPack,
+    end_history,
+    fetch_packs,
+    history_ends,
+    note_packs,
+    packs_here,
+    require_whole,
+    take_pack,
+    write_pack,
+)
 from .snapshot_repository import (
     BASE_REF,
     LATEST_REF,
@@ -88,6 +99,19 @@ class Snapshot:
     def state(self) -> WorkspaceState:
         """What the workspace held."""
         return WorkspaceState(self.tree, self.manifest)
+
+
+@frozen
+class PackWritten:
+    """What a pack of snapshots holds.
+
+    Attributes:
+        snapshots: The snapshots that are whole with it and the packs before it, oldest first.
+        base: What the work began from, or None where it began from nothing.
+    """
+
+    snapshots: tuple[str, ...]
+    base: str | None
 
 
 @frozen
@@ -209,7 +233,14 @@ class Snapshots:
             return []
         with self.repository.locked() as locked:
             found = self._read(locked, self._ids(locked))
-        return sorted(found, key=lambda one: (one.taken_at, one.id))
+        return sorted(found, key=_by_age)
+
+    def ids(self) -> Sequence[str]:
+        """Return the ids of all snapshots; none where the repository was not made."""
+        if not self.repository.exists:
+            return []
+        with self.repository.locked() as locked:
+            return self._ids(locked)
 
     def _ids(self, locked: LockedRepository) -> Sequence[str]:
         """Return all snapshots: each has a ref of its id, a file unless somebody packed them."""
@@ -404,19 +435,15 @@ class Snapshots:
         with self.repository.locked() as locked:
             found = self._read(locked, [_checked(snapshot)])[0]
             copied = [one for one in self._ids(locked) if one in more or one == found.id]
-            shared = [f"^{one}" for one in self._shared(locked)]
-            wanted = "".join(f"{one}\n" for one in [*copied, *shared]).encode()
+            shared = self._shared(locked)
             pack = target.directory / f"copy-{target.token()}.aside"
             with target.locked() as theirs:
+                end_history(theirs, history_ends(self.repository.directory))
                 try:
                     with pack.open("xb") as file:
-                        locked.git(
-                            *("pack-objects", "--revs", "--stdout", "--quiet"),
-                            stdin=wanted,
-                            output_fd=file.fileno(),
-                        )
+                        write_pack(locked, copied, shared, file)
                         os.fsync(file.fileno())
-                    _take_pack(theirs, pack)
+                    take_pack(theirs, pack, target.token())
                 finally:
                     pack.unlink(missing_ok=True)
                 refs = [f"update {SNAPSHOT_REFS}{one} {one}\n" for one in copied]
@@ -442,21 +469,89 @@ class Snapshots:
             return True
         return False
 
+    # ----------------------------------------------------------------- to and from other machines
+
+    def write_pack(
+        self, known: Collection[str], target: IO[bytes], *, boundary: str | None
+    ) -> PackWritten | None:
+        """Write what other machines lack of the snapshots into an open file, as one pack.
+
+        Args:
+            known: The snapshots that they have.
+            target: The file.
+            boundary: The person's commit that the work began from, whose history stays here.
+
+        Returns:
+            What is in it; None where nothing is lacking, and nothing was written.
+
+        Raises:
+            GitFailed: Objects are missing.
+            NoSnapshots: The repository was not made.
+        """
+        with self.repository.locked() as locked:
+            ids = self._ids(locked)
+            new = [one for one in ids if one not in known]
+            if not new:
+                return None
+            write_pack(locked, new, set(ids) - set(new), target, boundary=boundary)
+            if len(new) > 1:
+                new = [one.id for one in sorted(self._read(locked, new), key=_by_age)]
+            base = self.repository.base_commit() if self.repository.has_base else None
+            return PackWritten(tuple(new), base)
+
+    def packs_here(self) -> Collection[str]:
+        """Return the names of the packs that were taken in, or noted."""
+        return packs_here(self.repository.directory)
+
+    def note_pack(self, name: str) -> None:
+        """Remember that all of a pack is here.
+
+        Raises:
+            WriteError: The disk or its permissions.
+        """
+        with self.repository.locked() as locked:
+            note_packs(locked, [name])
+
+    def take_in(
+        self, packs: Sequence[NewPack], *, base: str | None = None, boundary: str | None = None
+    ) -> None:
+        """Have the snapshots of packs here: all of them, or none.
+
+        Args:
+            packs: The packs, in the order in which they were written; those that are here already
+                are passed over.
+            base: What the work began from, or None.
+            boundary: The person's commit behind which history is not in them, or None.
+
+        Raises:
+            NoSnapshots: The repository was not made.
+            GitFailed: Objects are missing, or a pack is none.
+            WriteError: The disk or its permissions.
+        """
+        directory = self.repository.directory
+        with self.repository.locked() as locked:
+            here = packs_here(directory)
+            new = [one for one in packs if one.name not in here]
+            if not new:
+                return
+            known = self._ids(locked)
+            fetch_packs(locked, new, boundary=None if self.repository.has_alternates else boundary)
+            ids = list(dict.fromkeys(_checked(each) for one in new for each in one.snapshots))
+            require_whole(locked, ids, known)
+            refs = [(SNAPSHOT_REFS + one, one) for one in ids]
+            refs.append((LATEST_REF, ids[-1]))
+            if base is not None:
+                refs.append((BASE_REF, _checked(base)))
+            write_refs(self.repository.fs, directory, refs)
+            note_packs(locked, [one.name for one in new])
+
     def at(self, repository: SnapshotRepository) -> Snapshots:
         """Return the snapshots of another workspace, with the same clock and limits."""
         return evolve(self, repository=repository)
 
 
-def _take_pack(theirs: LockedRepository, pack: Path) -> None:
-    """Put a pack among the objects, its index first made and both synced by git."""
-    folder = theirs.repository.directory / "objects" / "pack"
-    name = folder / f"pack-{theirs.repository.token()}.pack"
-    os.link(pack, name)
-    try:
-        theirs.git("index-pack", os.path.abspath(name))
-    except GitFailed:
-        name.unlink(missing_ok=True)
-        raise
+def _by_age(snapshot: Snapshot) -> tuple[datetime, str]:
+    return snapshot.taken_at, snapshot.id
 
 
 def _checked(commit: str) -> str:
@@ -465,4 +560,4 @@ def _checked(commit: str) -> str:
     return commit
 
 
-__all__ = ["NoSnapshots", "Snapshot", "SnapshotMissing", "Snapshots"]
+__all__ = ["NewPack", "NoSnapshots", "PackWritten", "Snapshot", "SnapshotMissing", "Snapshots"]

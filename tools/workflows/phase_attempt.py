@@ -73,6 +73,8 @@ class AgentAttempts:
                 return found
             verdict = found
             self.steps.keep_verdict(key, verdict)
+        else:
+            self._apply_again(phase, progress, verdict)
         self._record(progress, verdict)
         self.observer.phase_finished(phase, verdict, None)
         self.observer.budget(self.session.token_budget)
@@ -110,6 +112,31 @@ class AgentAttempts:
         if change.contested and not judged.passed:
             return _contest(judged, change.contested, facts)
         return evolve(judged, facts=facts)
+
+    def _apply_again(self, phase: Phase, progress: Progress, verdict: Verdict) -> None:
+        """Have the files as they were judged, where a worker was killed before it recorded that.
+
+        They are so on its own machine; on another one they are those of the last checkpoint.
+        """
+        if "written" not in verdict.facts:
+            return  # nothing was applied
+        if phase.prompt is not None:
+            change = self.conversation.converse(phase, progress)
+            if isinstance(change, PhaseChange):
+                self.gates.apply(phase, change)
+        approved = verdict.facts.get("approved", ())
+        if approved:
+            self._approve(approved, self.files.read())
+
+    def _approve(self, paths: Sequence[str], files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Have approved files say that they are; return those that did not."""
+        approved = {
+            path: text
+            for path in paths
+            if (text := with_status(files[path], "approved")) is not None
+        }
+        self.files.apply(approved, (), there=files)
+        return approved
 
     def _contest_problem(
         self, progress: Progress, phase: Phase, contested: Sequence[tuple[str, str]]
@@ -166,12 +193,7 @@ class AgentAttempts:
                 summary="the person asks for changes",
                 evidence=[f"The person's words: {answer}"],
             )
-        approved = {
-            path: text
-            for path in paths
-            if (text := with_status(files[path], "approved")) is not None
-        }
-        self.files.apply(approved, (), there=files)
+        approved = self._approve(paths, files)
         return Verdict(
             gate="approval",
             passed=True,

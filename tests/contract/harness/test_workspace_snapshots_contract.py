@@ -13,12 +13,15 @@ from typing import Final
 import pytest
 from attrs import define, evolve
 
+from agentforge_sessions.adapters.object_store.folder_store import FolderStore
 from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
+from agentforge_sessions.adapters.workspace_packs import WorkspacePacks
 from agentforge_sessions.clock import Clock, utc_now
 from agentforge_sessions.errors import AgentForgeError
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager, SessionStore
 from agentforge_sessions.harness.snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from tests.support.clock import START
+from tests.support.memory_packs import MemoryPacks
 from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_snapshots import MemorySnapshots
 from tests.support.repositories import write_files
@@ -61,6 +64,19 @@ def git(sessions: LocalSessions) -> Keeper:
     return Keeper(again(), sessions, again)
 
 
+def git_and_packs(sessions: LocalSessions) -> Keeper:
+    objects = sessions.base_path.parent / "objects"
+    objects.mkdir(exist_ok=True)
+    index = MemoryPacks(sessions.exists)
+
+    def again(clock: Clock | None = None) -> WorkspaceSnapshots:
+        packs = WorkspacePacks(index, FolderStore(objects), sessions.base_path)
+        given = {} if clock is None else {"clock": clock}
+        return SessionSnapshots(sessions, packs=packs, **given)
+
+    return Keeper(again(), sessions, again)
+
+
 def memory(sessions: LocalSessions) -> Keeper:
     first = MemorySnapshots(sessions)
     return Keeper(
@@ -70,6 +86,7 @@ def memory(sessions: LocalSessions) -> Keeper:
 
 KEEPERS: Final[dict[str, Callable[[Path], Keeper]]] = {
     "git beside files": lambda base: git(SessionStore(base)),
+    "git and packs": lambda base: git_and_packs(MemorySessions(base)),
     "memory": lambda base: memory(MemorySessions(base)),
 }
 
@@ -109,6 +126,20 @@ def test_a_workspace_becomes_what_a_snapshot_says_once_for_each_mark(keeper: Kee
     again.settle(S, first, mark=4)
     assert (keeper.workspace / "a").read_text() == "one\n"
     assert not (keeper.workspace / "c").exists()
+
+
+def test_what_the_only_machine_has_stays_as_it_is_when_it_is_taken_up(keeper: Keeper) -> None:
+    keeper.sessions.save(SessionContext.create(session_id=S, now=START))
+    keeper.snapshots.take_up(S, SnapshotTaken())
+    keeper.workspace.mkdir()
+    first = keeper.change(a="one\n")
+    keeper.change(a="two\n")
+    (keeper.workspace / "half").write_text("half\n")
+    before = tree_of(keeper.workspace)
+    for last in (SnapshotTaken(), SnapshotTaken(first), SnapshotTaken(unkept="a pipe")):
+        keeper.again(None).take_up(S, last)
+        assert tree_of(keeper.workspace) == before
+    assert keeper.snapshots.is_here(S)
 
 
 def test_a_snapshot_that_is_not_there_is_an_error_and_changes_nothing(keeper: Keeper) -> None:
@@ -187,7 +218,7 @@ def test_a_sweep_leaves_what_is_wanted_and_what_a_worker_may_be_about_to_refer_t
     keeper.snapshots.require(S, second)
 
 
-@pytest.mark.parametrize("kept_by", [git, memory])
+@pytest.mark.parametrize("kept_by", [git, git_and_packs, memory])
 def test_a_manager_goes_back_and_forks_on_sessions_that_are_no_files(
     base: Path, kept_by: Callable[[LocalSessions], Keeper]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.errors import (
     InvalidStoreAddress,
+    StoreForbidden,
     StorePooled,
     StoreUnavailable,
 )
@@ -23,6 +24,7 @@ from agentforge_sessions.adapters.postgres.session_repository import PostgresSes
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from tests.support.pooler import transaction_pooler
+from tests.support.postgres import PostgresServer
 
 BEYOND_PREPARING = 12
 """So often a statement is run that it would be prepared."""
@@ -149,6 +151,14 @@ def test_a_server_that_is_not_there_is_said_at_once() -> None:
             nowhere.one("select 1")
         assert time.monotonic() - begun < 60
     assert "secret" not in str(refused.value)
+
+
+def test_a_database_that_there_is_not_is_no_reason_to_try_again(server: PostgresServer) -> None:
+    missing = 'database "nosuch" does not exist'
+    nowhere = Database(server.url_of("nosuch"))
+    with nowhere, pytest.raises(StoreForbidden, match=missing) as refused:
+        nowhere.one("select 1")
+    assert not refused.value.retryable
 
 
 @pytest.mark.parametrize("given", ["postgresql://[::1/x", "postgresql://h/x?nonsense=secret"])

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,6 +68,37 @@ def listeners(database: Database) -> int:
 # ------------------------------------------------------------------------------- being told
 
 
+@contextmanager
+def without_triggers(database: Database) -> Iterator[None]:
+    """Have nobody told of what happens to a question."""
+    with database.transaction() as connection:
+        connection.execute("alter table agentforge.questions disable trigger all")
+    try:
+        yield
+    finally:
+        with database.transaction() as connection:
+            connection.execute("alter table agentforge.questions enable trigger all")
+
+
+@contextmanager
+def refusing_commits(database: Database) -> Iterator[None]:
+    """Have each transaction that changes a question fail after all that it wrote."""
+    with database.transaction() as connection:
+        connection.execute(
+            "create function agentforge.refuse() returns trigger language plpgsql as "
+            "$$ begin raise 'no'; end $$"
+        )
+        connection.execute(
+            "create constraint trigger refuse after update on agentforge.questions "
+            "deferrable initially deferred for each row execute function agentforge.refuse()"
+        )
+    try:
+        yield
+    finally:
+        with database.transaction() as connection:
+            connection.execute("drop function agentforge.refuse() cascade")
+
+
 def test_a_thread_that_waits_is_told(sessions: QuestionSessions, database: Database) -> None:
     which = sessions.create_session(QUESTIONS)
     found: list[Any] = []
@@ -125,9 +157,8 @@ def test_a_connection_that_was_lost_comes_back_and_all_look_once(
     waiter = threading.Thread(target=sessions.wait_for, args=(which,))
     waiter.start()
     wait_until(lambda: listeners(database) == 1)
-    with database.transaction() as connection:
-        connection.execute("alter table agentforge.questions disable trigger all")
-    sessions.save_session_answers(which, ANSWERS)
+    with without_triggers(database):
+        sessions.save_session_answers(which, ANSWERS)
     assert waiter.is_alive(), "nobody was told"
     server.end_connections(database.url)
     waiter.join(60)
@@ -334,16 +365,7 @@ def test_an_answer_that_is_not_committed_wakes_nobody(
     sessions: QuestionSessions, database: Database, agent: SessionContext
 ) -> None:
     which = asked_by(sessions, agent.session_id)
-    with database.transaction() as connection:  # one that fails after all that was written
-        connection.execute(
-            "create function agentforge.refuse() returns trigger language plpgsql as "
-            "$$ begin raise 'no'; end $$"
-        )
-        connection.execute(
-            "create constraint trigger refuse after update on agentforge.questions "
-            "deferrable initially deferred for each row execute function agentforge.refuse()"
-        )
-    with pytest.raises(QuestionStoreError):
+    with refusing_commits(database), pytest.raises(QuestionStoreError):
         sessions.save_session_answers(which, ANSWERS)
     assert sessions.get(which).status is SessionStatus.PENDING
     assert jobs(database) == []

@@ -80,17 +80,17 @@ def test_a_goal_is_found_by_an_index_of_its_trigrams(full: Database) -> None:
 
 
 def test_the_saves_of_an_active_session_stay_within_a_page_of_the_table(
-    database: Database,
+    fresh: Database,
 ) -> None:
-    sessions, clock = PostgresSessions(database), FakeClock()
+    sessions, clock = PostgresSessions(fresh), FakeClock()
     session = SessionContext.create("tdflow", "red", session_id=an_id(1), now=clock())
     sessions.save(session)
-    with database.connection() as connection:  # alone: the pool gives the same one to each save
+    with fresh.connection() as connection:  # alone: the pool gives the same one to each save
         connection.execute("select pg_stat_force_next_flush()")
     for number in range(200):
         session.add_history("noted", details=str(number), now=clock.advance(5))
         sessions.save(session)
-    changes = _changes(database)
+    changes = _changes(fresh)
     assert changes["updated"] == 200
     assert changes["within"] >= 198  # one for the hour that ended meanwhile
 

@@ -369,6 +369,21 @@ def test_what_did_not_change_has_the_signature_that_it_had(
     assert store.signature(other) != before[other]
 
 
+def test_what_did_not_change_is_not_read_again(kept: Kept, sessions: QuestionSessions) -> None:
+    which = sessions.create_session(QUESTIONS)
+    store = kept.again()
+    seen, read = store.read_changed(which, None)
+    assert read == sessions.get(which)
+    assert seen == store.signature(which)
+    assert store.read_changed(which, seen) == (seen, None)
+    sessions.reject_session(which)
+    after, read = store.read_changed(which, seen)
+    assert after != seen
+    assert read == sessions.get(which)
+    with pytest.raises(SessionNotFound):
+        store.read_changed(MISSING, None)
+
+
 def test_one_that_can_not_be_read_hides_no_other(kept: Kept, sessions: QuestionSessions) -> None:
     bad, good = (sessions.create_session(QUESTIONS) for _ in range(2))
     kept.spoil(bad)

@@ -45,39 +45,11 @@ def test_a_worker_that_is_stopped_hands_its_session_back(fleet: Fleet) -> None:
     first.signal(signal.SIGTERM)
     assert first.process.wait(60) == 0
     assert fleet.jobs(session_id) == ["aborted", "todo"]
+    assert "Traceback" not in fleet.said()
     assert fleet.state(session_id) is SessionState.ACTIVE
     fleet.worker()
     fleet.go(session_id)
     fleet.wait_for(session_id, SessionState.COMPLETED)
-
-
-def test_a_worker_that_is_stopped_lets_its_session_end_first(fleet: Fleet) -> None:
-    """It takes no other meanwhile, and says for as long that it is alive."""
-    worker = fleet.worker("--grace", "600")
-    session_id = fleet.submit(workflow(WAITING))
-    fleet.wait_until_begun(session_id)
-    worker.signal(signal.SIGTERM)
-    worker.wait_for("fleet.worker.stopping")
-    other = fleet.worker()
-    other.wait_for("fleet.worker.started")
-    later = fleet.submit(workflow(QUICK))
-    fleet.wait_for(later, SessionState.COMPLETED)
-    assert other.events("fleet.session.recovered") == []
-    fleet.go(session_id)
-    assert worker.process.wait(60) == 0
-    assert fleet.state(session_id) is SessionState.COMPLETED
-    assert fleet.jobs(session_id) == ["succeeded"]
-
-
-def test_the_second_stop_is_at_once(fleet: Fleet) -> None:
-    worker = fleet.worker("--grace", "600")
-    session_id = fleet.submit(workflow(WAITING))
-    fleet.wait_until_begun(session_id)
-    worker.signal(signal.SIGTERM)
-    worker.wait_for("fleet.worker.stopping")
-    worker.signal(signal.SIGTERM)
-    assert worker.process.wait(60) == 0
-    assert fleet.jobs(session_id) == ["aborted", "todo"]
 
 
 def test_a_worker_whose_connections_are_ended_goes_on(
@@ -95,16 +67,6 @@ def test_a_worker_whose_connections_are_ended_goes_on(
         after.wait_for(again, SessionState.COMPLETED)
         assert phases_passed(after, running) == ["a", "b"]
     assert worker.process.poll() is None
-
-
-def test_a_session_process_that_was_killed_is_replaced(fleet: Fleet) -> None:
-    worker = fleet.worker()
-    session_id = fleet.submit(workflow(WAITING))
-    fleet.wait_until_begun(session_id)
-    worker.children()[0].kill()
-    worker.wait_for("fleet.child.ended")
-    fleet.go(session_id)
-    fleet.wait_for(session_id, SessionState.COMPLETED)
 
 
 def test_session_processes_end_with_their_worker(fleet: Fleet) -> None:

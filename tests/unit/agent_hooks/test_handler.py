@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions import stores
 from agentforge_sessions.agent_hooks.handler import handle
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.harness.history_events import AgentEdited, AgentUsage
@@ -555,8 +556,8 @@ def test_a_gate_that_can_not_be_run_lets_the_turn_end(project: Project, talk: Co
     ],
 )
 def test_an_event_of_no_concern_has_no_answer(payload: dict[str, Any]) -> None:
-    assert handle("claude-code", payload, {}) is None
-    assert handle("nosuch", payload, {}) is None
+    assert handle("claude-code", payload, {}, stores=stores) is None
+    assert handle("nosuch", payload, {}, stores=stores) is None
 
 
 def test_an_id_that_leads_elsewhere_is_refused(project: Project, talk: Conversation) -> None:

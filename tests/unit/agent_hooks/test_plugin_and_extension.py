@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions import stores
 from agentforge_sessions.agent_hooks.handler import handle
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.questions.formatting import (
@@ -258,7 +259,7 @@ def test_events_of_another_shape_have_no_answer(
 ) -> None:
     project.begin()
     named = {**payload, "session_id": "conversation-1", "cwd": str(project.folder)}
-    assert handle(program, named, {}, clock=project.clock) is None
+    assert handle(program, named, {}, stores=stores, clock=project.clock) is None
 
 
 # ----------------------------------------------------------------------------------- the questions

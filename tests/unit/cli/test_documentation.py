@@ -9,7 +9,7 @@ import typer
 from agentforge_sessions.entrypoints.cli.exit_codes import MEANINGS
 from agentforge_sessions.entrypoints.cli.main import app
 
-GROUPS = ("prune", "sandbox")
+GROUPS = ("prune", "sandbox", "store")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 
 

@@ -43,6 +43,7 @@ CODES = {
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
         "repository.apply_errors.CommitRefused",
+        "adapters.object_store.errors.ObjectStoreExtraMissing",
     },
     2: {
         "adapters.postgres.errors.InvalidStoreAddress",
@@ -75,6 +76,7 @@ CODES = {
         "workflows.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.specification.UnknownComponent",
+        "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
         "entrypoints.mcp_server.resources.ArtifactNotFound",
@@ -92,6 +94,7 @@ CODES = {
         "repository.snapshot_repository.NoSnapshots",
         "repository.snapshots.SnapshotMissing",
         "repository.apply_errors.NoUnfinishedApply",
+        "adapters.object_store.errors.ObjectMissing",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -106,6 +109,8 @@ CODES = {
         "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
+        "harness.session_copy.SessionDiffers",
+        "harness.session_copy.SessionLed",
         "prune.errors.PruneBusy",
         "prune.errors.SessionInTheWay",
         "questions.disk_errors.SessionBusy",
@@ -114,6 +119,7 @@ CODES = {
         "repository.apply_errors.ApplyConflict",
         "repository.apply_errors.CheckoutBusy",
         "repository.apply_errors.CheckoutChanged",
+        "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
         "adapters.postgres.errors.NotSubmitted",
@@ -164,6 +170,7 @@ CODES = {
         "repository.apply_errors.NoIdentity",
         "repository.apply_errors.BranchRefused",
         "repository.result_merge.ObjectsMissing",
+        "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "harness.disk_errors.SessionUnreadable",
@@ -178,8 +185,11 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "questions.errors.QuestionStoreError",
+        "questions.errors.QuestionsUnavailable",
         "adapters.fleet.errors.FleetStopped",
         "adapters.postgres.errors.StoreError",
+        "adapters.postgres.errors.StoreForbidden",
         "adapters.postgres.errors.StoreFull",
         "adapters.postgres.errors.StoreRefused",
         "adapters.postgres.errors.StoreUnavailable",
@@ -201,6 +211,10 @@ CODES = {
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
         "repository.apply_errors.ApplyFailed",
+        "adapters.object_store.errors.ObjectDamaged",
+        "adapters.object_store.errors.ObjectStoreError",
+        "adapters.object_store.errors.ObjectStoreRefused",
+        "adapters.object_store.errors.ObjectStoreUnavailable",
     },
     9: {
         "jail.errors.JailError",

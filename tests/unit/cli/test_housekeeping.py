@@ -146,6 +146,21 @@ def finding(agentforge: CommandLine, name: str) -> dict[str, Any]:
     return dict(found)
 
 
+def test_doctor_writes_reads_and_removes_an_object_where_workspaces_travel(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "objects").mkdir()
+    monkeypatch.setenv("AGENTFORGE_OBJECTS", (tmp_path / "objects").as_uri())
+    found = finding(agentforge, "objects")
+    assert found["status"] == "ok"
+    assert "written, read and removed" in found["message"]
+    assert [one for one in (tmp_path / "objects").rglob("*") if one.is_file()] == []
+    monkeypatch.setenv("AGENTFORGE_OBJECTS", (tmp_path / "away").as_uri())
+    found = finding(agentforge, "objects")
+    assert found["status"] == "fail"
+    assert "mount" in found["message"]
+
+
 def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
     agentforge.new()
     ended = agentforge("doctor")
@@ -158,6 +173,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "dependencies",
         "libyaml",
         "configuration",
+        "store",
         "base",
         "durability",
         "lock",
@@ -171,7 +187,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("16 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("17 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
@@ -318,7 +334,7 @@ def test_one_check_that_breaks_hides_none_of_the_others(
     monkeypatch.setattr(checks, "check_libyaml", broken)
     ended = agentforge("doctor", "--json")
     assert ended.code == 1
-    assert len(ended.document["checks"]) == 16
+    assert len(ended.document["checks"]) == 17
     assert ended.document["checks"][2] == {
         "name": "libyaml",
         "status": "fail",

@@ -61,6 +61,11 @@ create = true
 token_budget = 5000
 gate = true
 gate_rounds = 7
+[store]
+url = "postgresql://agents@db/agents"
+direct = "postgresql://agents@primary/agents"
+objects = "s3://bucket"
+cache_bytes = 10000000000
 [questions]
 max_sessions = 5
 [notify]
@@ -98,7 +103,7 @@ def test_without_a_file_everything_is_the_default(project: Path) -> None:
 def test_every_key_is_read_and_differs_from_its_default(project: Path) -> None:
     write(project, WHOLE)
     found, default = asdict(load_configuration()), asdict(Configuration())
-    for section in ("project", "run", "context", "repository", "gate", "jail", "agents"):
+    for section in ("project", "run", "context", "repository", "gate", "jail", "agents", "store"):
         for key, value in found[section].items():
             assert value != default[section][key], (section, key)
     assert found["sessions"] == Path("elsewhere")

@@ -5,6 +5,13 @@ from __future__ import annotations
 from ...errors import AgentForgeError, ErrorKind
 
 
+def words_of(error: BaseException) -> str:
+    """Return on one line what an error says, and what it came from: the queue's say little."""
+    cause = error.__cause__
+    texts = [" ".join(str(one or "").split()) for one in (error, cause)]
+    return ": ".join(text for text in texts if text) or type(error).__name__
+
+
 class FleetStopped(AgentForgeError):
     """A worker ended without having been asked to.
 

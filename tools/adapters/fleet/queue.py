@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 import procrastinate
+import psycopg
 from procrastinate import PsycopgConnector
+from psycopg_pool import AsyncConnectionPool
 
 from ...event_log import get_logger
 from .settings import FleetSettings
@@ -15,12 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RUN_SESSION: Final = "agentforge.run_session"
+_OPEN_S: Final = 10.0
+_CLOSE_S: Final = 2.0
 _log = get_logger("agentforge.fleet")
 
 _WAKE: Final = "select agentforge.wake(%(session)s, now() + %(after)s::interval) job"
 _WAKE_NOW: Final = "select agentforge.wake(%(session)s) job"
 _COUNT: Final = "select agentforge.count_failure(%(session)s, %(reason)s) failures"
 _RECOVER: Final = "select job, session, worker, successor from agentforge.recover(%(limit)s)"
+_TAKEN: Final = """
+select id from agentforge.procrastinate_jobs
+where worker_id = %(worker)s and status = 'doing' and task_name = 'agentforge.run_session'
+"""
+_RELEASE: Final = "select agentforge.release(%(job)s, %(worker)s) released"
 _SWEEP: Final = "select session from agentforge.sweep()"
 _HEARTBEAT: Final = """
 update agentforge.procrastinate_workers set last_heartbeat = now()
@@ -44,8 +55,9 @@ where status = 'todo' and queue_name = any(%(queues)s)
 """
 
 
-def make_connector(url: str, settings: FleetSettings) -> PsycopgConnector:
-    """Return a connector with a few connections; none is made yet.
+@asynccontextmanager
+async def connected(url: str, settings: FleetSettings) -> AsyncIterator[PsycopgConnector]:
+    """Give a connector with a few connections while the context lasts.
 
     They find procrastinate's tables beside ours, and notice within the fleet's limit that the
     server is away.
@@ -53,13 +65,19 @@ def make_connector(url: str, settings: FleetSettings) -> PsycopgConnector:
     Args:
         url: The store.
         settings: The worker's.
+
+    Raises:
+        psycopg.Error: The server does not answer now.
     """
     limit_s = max(2, round(settings.limit_s))
-    return PsycopgConnector(
-        conninfo=url,
+    pool = AsyncConnectionPool(
+        url,
         min_size=1,
         max_size=4,
         timeout=settings.limit_s,
+        open=False,
+        check=AsyncConnectionPool.check_connection,
+        name="agentforge worker",
         kwargs={
             "options": "-c search_path=agentforge -c timezone=UTC",
             "application_name": "agentforge worker",
@@ -70,6 +88,15 @@ def make_connector(url: str, settings: FleetSettings) -> PsycopgConnector:
             "tcp_user_timeout": limit_s * 1000,
         },
     )
+    # A pool tries again by itself, each time after a longer wait: the first try is made without.
+    await (await psycopg.AsyncConnection.connect(url, connect_timeout=limit_s)).close()
+    connector = PsycopgConnector()
+    try:
+        await pool.open(wait=True, timeout=_OPEN_S)
+        await connector.open_async(pool)
+        yield connector
+    finally:
+        await pool.close(timeout=_CLOSE_S)
 
 
 class FleetQueue:
@@ -101,6 +128,15 @@ class FleetQueue:
     async def recover(self) -> list[Mapping[str, Any]]:
         """Hand the sessions of workers that are silent to others; return what was done."""
         return await self._all(_RECOVER, limit=self._limit)
+
+    async def taken(self, worker: int) -> set[int]:
+        """Return the jobs that a worker runs, as the queue has it."""
+        return {int(row["id"]) for row in await self._all(_TAKEN, worker=worker)}
+
+    async def release(self, job: int, worker: int) -> bool:
+        """End a job that its worker runs no more, and enqueue its session; False: it was ended."""
+        row = await self._one(_RELEASE, job=job, worker=worker)
+        return bool(row["released"])
 
     async def sweep(self) -> list[str]:
         """Enqueue the sessions that lost their job; return them."""

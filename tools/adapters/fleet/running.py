@@ -13,11 +13,13 @@ from ...event_log import get_logger
 from ..postgres.database import Database
 from ..postgres.schema import require_migrated
 from .children import Children
+from .errors import words_of
 from .health_server import HealthServer
 from .settings import FleetSettings
 from .worker import FleetWorker
 
 _log = get_logger("agentforge.fleet")
+_MOST_CHARS: Final = 500
 _LEVELS: Final = {"debug", "info", "warning", "error", "critical"}
 
 
@@ -85,17 +87,18 @@ class _QueueLog(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         _log.warning(
             "fleet.queue",
-            said=record.getMessage().splitlines()[0][:500] if record.getMessage() else "",
-            error=None if error is None else str(error)[:500],
+            said=" ".join(record.getMessage().split())[:_MOST_CHARS],
+            error=None if error is None else words_of(error)[:_MOST_CHARS],
         )
 
 
 def _hear_the_queue() -> None:
-    for name in ("procrastinate", "psycopg.pool"):
-        logger = logging.getLogger(name)
-        if not any(isinstance(one, _QueueLog) for one in logger.handlers):
-            logger.addHandler(_QueueLog(logging.WARNING))
-        logger.propagate = False
+    queue = logging.getLogger("procrastinate")
+    if not any(isinstance(one, _QueueLog) for one in queue.handlers):
+        queue.addHandler(_QueueLog(logging.WARNING))
+    queue.propagate = False
+    # What it says of lost connections, each time, the worker says once.
+    logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 def _note_unretrieved(_loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
@@ -103,6 +106,6 @@ def _note_unretrieved(_loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -
     error = about.get("exception")
     _log.warning(
         "fleet.queue",
-        said=str(about.get("message", ""))[:500],
-        error=None if error is None else str(error)[:500],
+        said=str(about.get("message", ""))[:_MOST_CHARS],
+        error=None if error is None else words_of(error)[:_MOST_CHARS],
     )

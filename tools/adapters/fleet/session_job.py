@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
 
-from procrastinate.exceptions import JobAborted
+from procrastinate.exceptions import ConnectorException, JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 
 from ...event_log import get_logger
@@ -21,11 +21,14 @@ from .decisions import (
     decide,
     decide_after_crash,
 )
+from .errors import words_of
 from .messages import Ending, Look
 from .metrics import FleetMetrics
 from .settings import FleetSettings
 
 _log = get_logger("agentforge.fleet")
+_WRITES: Final = 8
+_T = TypeVar("_T")
 _LEVELS: Final = {Ending.FENCED: "warning", Ending.FAILED: "error", Ending.UNAVAILABLE: "warning"}
 
 
@@ -69,6 +72,7 @@ class SessionJobs:
         at_once: Whether the worker ends now, so that what its processes end with says nothing of
             their sessions.
         monotonic: The time, in seconds.
+        sleep: Waits for so many seconds.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class SessionJobs:
         random: Callable[[], float],
         at_once: Callable[[], bool] = lambda: False,
         monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._processes = processes
         self._looks = looks
@@ -89,6 +94,13 @@ class SessionJobs:
         self._random = random
         self._at_once = at_once
         self._monotonic = monotonic
+        self._sleep = sleep
+        self._running: set[int] = set()
+
+    @property
+    def running(self) -> frozenset[int]:
+        """The jobs that it does now."""
+        return frozenset(self._running)
 
     async def run(self, context: JobContext, session_id: str) -> None:
         """Do a job.
@@ -101,6 +113,7 @@ class SessionJobs:
         job_id = context.job.id or 0
         began = self._monotonic()
         outcome = "error"
+        self._running.add(job_id)
         self._metrics.began()
         _log.info("fleet.job.started", session_id=session_id, job=job_id)
         try:
@@ -120,6 +133,7 @@ class SessionJobs:
             outcome = "failed"
             raise
         finally:
+            self._running.discard(job_id)
             seconds = self._monotonic() - began
             self._metrics.ended(outcome, seconds)
             _log.info(
@@ -137,7 +151,7 @@ class SessionJobs:
             if self._at_once():
                 raise JobAborted from None
             _log.warning("fleet.child.ended", session_id=session_id, job=job_id, how=ended.how)
-            failures = await self._looks.count_failure(session_id, ended.how)
+            failures = await self._count(session_id, ended.how)
             decision = decide_after_crash(ended.how, failures, self._settings, self._random)
             return await self._carry_out(session_id, "crashed", decision)
         self._metrics.looked(look)
@@ -146,7 +160,7 @@ class SessionJobs:
         self._log_look(look, session_id, job_id)
         failures = 0
         if counts_as_failure(look):
-            failures = await self._looks.count_failure(session_id, look.reason or "")
+            failures = await self._count(session_id, look.reason or "")
         decision = decide(look, failures, self._settings, self._random)
         return await self._carry_out(session_id, look.ending.value, decision)
 
@@ -155,7 +169,7 @@ class SessionJobs:
             case Done():
                 return outcome
             case LookAgain(after_s=after_s):
-                await self._looks.wake(session_id, after_s)
+                await self._despite_losses(lambda: self._looks.wake(session_id, after_s))
                 self._metrics.put_off(outcome)
                 _log.info(
                     "fleet.job.put_off",
@@ -171,12 +185,29 @@ class SessionJobs:
                 )
                 raise JobFailed(reason)
 
+    async def _count(self, session_id: str, reason: str) -> int:
+        return await self._despite_losses(lambda: self._looks.count_failure(session_id, reason))
+
+    async def _despite_losses(self, act: Callable[[], Awaitable[_T]]) -> _T:
+        """Write what must not be lost with one connection.
+
+        Where the store stays away the worker begins again, and the job, which nobody could end, is
+        recovered.
+        """
+        for failures in range(1, _WRITES):
+            try:
+                return await act()
+            except ConnectorException as error:
+                _log.warning("fleet.queue.write_failed", reason=words_of(error))
+                await self._sleep(self._settings.reconnect.wait(failures, self._random))
+        return await act()
+
     async def _hand_back(self, session_id: str) -> None:
         """Have another worker go on; where the store is away, the sweep does."""
         try:
             await self._looks.wake(session_id)
         except Exception as error:  # noqa: BLE001 (whatever it is, the worker ends)
-            _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=str(error))
+            _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=words_of(error))
 
     def _log_look(self, look: Look, session_id: str, job_id: int) -> None:
         level = _LEVELS.get(look.ending, "info")

@@ -24,10 +24,11 @@ from procrastinate.worker import Worker
 
 from ...event_log import get_logger
 from .children import Children
-from .errors import FleetStopped
+from .errors import FleetStopped, words_of
+from .lost_jobs import LostJobs
 from .maintenance import maintenance_app
 from .metrics import FleetMetrics
-from .queue import RUN_SESSION, FleetQueue, make_connector, new_app
+from .queue import RUN_SESSION, FleetQueue, connected, new_app
 from .session_job import SessionJobs
 from .settings import MAINTENANCE_QUEUE, FleetSettings
 
@@ -72,7 +73,6 @@ class FleetWorker:
         self._monotonic = monotonic
         self._stopping = asyncio.Event()
         self._at_once = False
-        self._work: Worker | None = None
         self._queue: FleetQueue | None = None
         self._alive_at = float("-inf")
         self._problem: str | None = "it has not reached the store yet"
@@ -127,7 +127,7 @@ class FleetWorker:
                 try:
                     await self._connected()
                 except Exception as error:  # noqa: BLE001 (whatever it is, the worker begins again)
-                    self._problem = f"it lost the store: {_words(error)}"
+                    self._problem = f"it lost the store: {words_of(error)}"
                 if self._stopping.is_set():
                     break
                 if self._alive_at > began:
@@ -147,20 +147,18 @@ class FleetWorker:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _connected(self) -> None:
-        connector = make_connector(self._url, self._settings)
         try:
-            await connector.open_async()
-            await self._serve(connector)
+            async with connected(self._url, self._settings) as connector:
+                await self._serve(connector)
         finally:
-            self._queue = self._work = None
-            with suppress(Exception):
-                await connector.close_async()
+            self._queue = None
 
     async def _serve(self, connector: PsycopgConnector) -> None:
         """Work by one open connector; return when stopped, raise when the store is lost."""
         settings = self._settings
         queue = FleetQueue(connector, settings)
-        work = self._worker_of_jobs(connector, queue)
+        jobs = self._jobs(queue)
+        work = self._worker_of_jobs(connector, jobs)
         care = Worker(
             app=maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
             name="maintenance",
@@ -174,11 +172,11 @@ class FleetWorker:
             update_heartbeat_interval=settings.heartbeat_s,
             stalled_worker_timeout=settings.limit_s,
         )
-        self._queue, self._work = queue, work
+        self._queue = queue
         working = asyncio.create_task(_run(work), name="work")
         caring = asyncio.create_task(_run(care), name="maintenance")
         stopped = asyncio.create_task(self._stopping.wait(), name="stopped")
-        beating = asyncio.create_task(self._watch(queue, work, care), name="heartbeats")
+        beating = asyncio.create_task(self._watch(queue, work, care, jobs), name="heartbeats")
         try:
             await asyncio.wait(
                 {working, caring, stopped, beating}, return_when=asyncio.FIRST_COMPLETED
@@ -198,17 +196,19 @@ class FleetWorker:
                 one.cancel()
             await asyncio.gather(stopped, beating, return_exceptions=True)
 
-    def _worker_of_jobs(self, connector: PsycopgConnector, queue: FleetQueue) -> Worker:
-        settings = self._settings
-        jobs = SessionJobs(
+    def _jobs(self, queue: FleetQueue) -> SessionJobs:
+        return SessionJobs(
             self._children,
             queue,
-            settings,
+            self._settings,
             self._metrics,
             random=self._random,
             at_once=lambda: self._at_once,
             monotonic=self._monotonic,
         )
+
+    def _worker_of_jobs(self, connector: PsycopgConnector, jobs: SessionJobs) -> Worker:
+        settings = self._settings
         app = new_app(connector)
 
         @app.task(name=RUN_SESSION, pass_context=True)
@@ -228,12 +228,15 @@ class FleetWorker:
             stalled_worker_timeout=settings.limit_s,
         )
 
-    async def _watch(self, queue: FleetQueue, work: Worker, care: Worker) -> None:
+    async def _watch(
+        self, queue: FleetQueue, work: Worker, care: Worker, jobs: SessionJobs
+    ) -> None:
         """See that the heartbeats are written, and write them where procrastinate does not.
 
         It writes none once it takes no more jobs, though its jobs go on.
         """
         described: int | None = None
+        lost = LostJobs(queue, self._settings.limit_s)
         while True:
             ids = _registered(work, care)
             if work.worker_id is not None and described != work.worker_id:
@@ -246,6 +249,8 @@ class FleetWorker:
                 elif ids == _registered(work, care) and not self._stopping.is_set():
                     _log.warning("fleet.worker.silent", worker=described)
                     raise FleetStopped(reason="others took it for dead")
+            if work.worker_id is not None:
+                await lost.release(work.worker_id, jobs.running, self._monotonic())
             await asyncio.sleep(self._settings.heartbeat_s if ids else 0.02)
 
     def _about(self) -> dict[str, Any]:
@@ -268,10 +273,3 @@ async def _run(worker: Worker) -> None:
 
 def _stop(worker: Worker) -> None:
     worker.stop()  # type: ignore[no-untyped-call]
-
-
-def _words(error: BaseException) -> str:
-    """Return what an error says, and what it came from: procrastinate's own says little."""
-    cause = error.__cause__
-    texts = [str(error).strip(), "" if cause is None else str(cause).strip()]
-    return ": ".join(text for text in texts if text) or type(error).__name__

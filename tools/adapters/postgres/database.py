@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -17,7 +18,6 @@ from datetime import UTC, datetime
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import parse_qs, quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -25,9 +25,11 @@ from psycopg.adapt import AdaptersMap, Loader
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
+from .address import require_address, without_password
 from .errors import (
     InvalidStoreAddress,
     StoreError,
+    StoreForbidden,
     StoreFull,
     StorePooled,
     StoreRefused,
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 
     from psycopg.abc import Buffer
 
-SCHEMES: Final = ("postgresql", "postgres")
 DEFAULT_CONNECTIONS: Final = 4
 CONNECT_SECONDS: Final = 10.0
 
@@ -47,6 +48,10 @@ _RESTED_SECONDS: Final = 2.0
 """A connection that was not used for so long is looked at before it is given out."""
 _GONE: Final = ("08", "53", "57P")
 """PostgreSQL's codes: a connection's end, too few resources, an operator's intervention."""
+_FORBIDDEN: Final = "42501"
+"""The code of a missing right."""
+_REFUSAL: Final = re.compile(r"FATAL: +(.*(?:authentication|password|does not exist|denied|hba).*)")
+"""Why a server refused a connection for good; it says so without a code."""
 _FULL: Final = ("53100", "53400", "54")
 """Disk full, a configured limit, a program limit."""
 
@@ -75,19 +80,6 @@ class _OwnTypes:
 
 
 _TYPES: Final = _OwnTypes()
-
-
-def without_password(url: str) -> str:
-    """Return a store's address as it may stand in messages, logs and records."""
-    try:
-        parts = urlsplit(url)
-        user = f"{parts.username}@" if parts.username else ""
-        port = f":{parts.port}" if parts.port else ""
-    except ValueError:
-        return f"{url.partition(':')[0]}://…"
-    # The query may hold a password, too; of it, where the server's socket is, is worth showing.
-    host = parts.hostname or parse_qs(parts.query).get("host", [""])[0]
-    return urlunsplit((parts.scheme, f"{user}{quote(host, safe='')}{port}", parts.path, "", ""))
 
 
 def is_pooled(connection: Connection) -> bool:
@@ -168,6 +160,7 @@ class Database:
         self.direct = url if direct is None else direct
         self.name = without_password(url)
         for address in (url, self.direct):
+            require_address(address)
             try:
                 psycopg.conninfo.conninfo_to_dict(address)
             except psycopg.ProgrammingError as error:
@@ -286,20 +279,44 @@ class Database:
             raise self._in_own_words(error) from error
 
     def _in_own_words(self, error: psycopg.Error) -> StoreError | psycopg.Error:
-        if isinstance(error, PoolTimeout | PoolClosed):
-            return StoreUnavailable(store=self.name, reason=str(error))
-        return self._own_error(error)
+        if isinstance(error, PoolTimeout):
+            found: StoreError | psycopg.Error = StoreUnavailable(
+                store=self.name, reason=self._why_none(error)
+            )
+        elif isinstance(error, PoolClosed):
+            found = StoreUnavailable(store=self.name, reason=str(error))
+        else:
+            found = self._own_error(error)
+        if isinstance(found, StoreUnavailable):
+            # What ended one has mostly ended all: each is looked at before it is used again.
+            self._seen.clear()
+        return found
+
+    def _why_none(self, timeout: PoolTimeout) -> str:
+        """Return why there is no connection: the pool itself says only that time is up."""
+        try:
+            psycopg.connect(self.url, **{**self._options, "connect_timeout": 2}).close()
+        except psycopg.Error as error:
+            return str(error).strip()
+        return str(timeout)
 
     def _own_error(self, error: psycopg.Error) -> StoreError | psycopg.Error:
         code = error.sqlstate
-        reason = (error.diag.message_primary or str(error)).strip() or type(error).__name__
-        if code is not None and code.startswith(_FULL):
-            return StoreFull(store=self.name, sqlstate=code, reason=reason)
-        if isinstance(error, psycopg.OperationalError) and (code is None or code.startswith(_GONE)):
-            return StoreUnavailable(store=self.name, reason=reason)
-        if isinstance(error, psycopg.ProgrammingError) and code is None:
+        reason = " ".join((error.diag.message_primary or str(error)).split())
+        reason = reason or type(error).__name__
+        if code is None and isinstance(error, psycopg.ProgrammingError):
             return error
-        return StoreRefused(store=self.name, sqlstate=code, reason=reason)
+        kind: type[StoreRefused] = StoreRefused
+        if isinstance(error, psycopg.OperationalError) and (code or "08").startswith(_GONE):
+            refusal = _REFUSAL.search(reason)
+            if refusal is None and not (code or "").startswith(_FULL):
+                return StoreUnavailable(store=self.name, reason=reason)
+            kind, reason = StoreForbidden, reason if refusal is None else refusal[1]
+        if code == _FORBIDDEN:
+            kind = StoreForbidden
+        elif code is not None and code.startswith(_FULL):
+            kind = StoreFull
+        return kind(store=self.name, sqlstate=code, reason=reason)
 
     def one(self, statement: LiteralString, values: Any = ()) -> TupleRow | None:
         """Run one statement in a transaction of its own, and return its first row."""

@@ -103,6 +103,17 @@ class StoreRefused(StoreError):
         self.reason = reason
 
 
+class StoreForbidden(StoreRefused):
+    """The role that the address names may not do that; nothing was done."""
+
+    def __init__(self, *, store: str, sqlstate: str | None, reason: str) -> None:
+        super().__init__(store=store, sqlstate=sqlstate, reason=reason)
+        self.args = (
+            f"{store} does not allow this role to do that: {reason}. Grant it the right, or name "
+            "a role that has it (docs/scale-out.md says which each needs); nothing was done.",
+        )
+
+
 class StoreFull(StoreRefused):
     """The database's disk is full, or a quota of it; nothing was written."""
 
@@ -120,9 +131,8 @@ class StoreNotMigrated(StoreError):
     def __init__(self, *, store: str, found: int, needed: int) -> None:
         state = f"is at migration {found}" if found else "holds no sessions yet"
         super().__init__(
-            f"{store} {state}, and this program needs migration {needed}. Run `agentforge store "
-            f"migrate --store {store}` once, as a role that may create tables; nothing was "
-            "changed.",
+            f"{store} {state}, and this program needs migration {needed}. Run `agentforge --store "
+            f"{store} store migrate` once, as a role that may create tables; nothing was changed.",
             store=store,
         )
         self.found = found

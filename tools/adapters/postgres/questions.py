@@ -7,7 +7,7 @@ the reading of it to the writing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -70,6 +70,13 @@ on conflict (id) do nothing returning id
 """
 )
 _DOCUMENTS: Final = b"select id, request, status_document, answers from agentforge.questions "
+_CHANGED: Final = b"""
+select change, id,
+    case when change is distinct from %(seen)s::bigint then request end,
+    case when change is distinct from %(seen)s::bigint then status_document end,
+    case when change is distinct from %(seen)s::bigint then answers end
+from agentforge.questions where id = %(id)s
+"""
 _KEEP: Final = b"""
 update agentforge.questions set
     change = nextval('agentforge.question_changes'), status = %(status)s,
@@ -177,6 +184,20 @@ class PostgresQuestions:
                 "select change from agentforge.questions where id = %s", (session_id,)
             ).fetchone()
         return None if found is None else int(found[0])
+
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[int | None, QuestionSession | None]:
+        """Read a session, unless its last change is the one that was seen; in one trip."""
+        check_session_id(session_id)
+        with self._connection(session_id) as connection:
+            row = connection.execute(_CHANGED, {"id": session_id, "seen": seen}).fetchone()
+        if row is None:
+            raise SessionNotFound(session_id)
+        change, *documents = row
+        if change == seen:
+            return change, None
+        return change, _documents(documents).read()
 
     def is_settled(self, signature: object, *, for_s: float = 0.1) -> bool:  # noqa: ARG002
         """Return whether a later change has another number: each has one of its own."""

@@ -78,6 +78,29 @@ def migrate(database: Database) -> tuple[Migration, ...]:
     return todo
 
 
+def pending(database: Database) -> tuple[Migration, ...]:
+    """Return the migrations that a database lacks, in their order.
+
+    Raises:
+        StoreTooNew: A newer program has migrated it.
+        StoreError: As `Database.transaction`.
+    """
+    known = migrations()
+    found = last_migration(database)
+    _refuse_newer(database, found, known)
+    return tuple(one for one in known if one.number > found)
+
+
+def last_migration(database: Database) -> int:
+    """Return the number of the last migration that ran, 0 for none.
+
+    Raises:
+        StoreError: As `Database.transaction`.
+    """
+    with database.transaction() as connection:
+        return _last(connection)
+
+
 def require_migrated(database: Database) -> None:
     """Refuse a database whose tables are not those of this program.
 
@@ -86,8 +109,7 @@ def require_migrated(database: Database) -> None:
         StoreTooNew: A newer program has migrated it.
     """
     known = migrations()
-    with database.transaction() as connection:
-        found = _last(connection)
+    found = last_migration(database)
     _refuse_newer(database, found, known)
     if found < known[-1].number:
         raise StoreNotMigrated(store=database.name, found=found, needed=known[-1].number)

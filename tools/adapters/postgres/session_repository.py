@@ -133,7 +133,9 @@ _REPLACE_ALL: Final = (
 
 
 def save_statement(new: NewRows, *, document: bool) -> bytes:
-    """Return a save, up to what follows from it: what it does not change costs nothing.
+    """Return the statement of a save up to `from head`, before which more may follow from it.
+
+    What the save does not change is not in it, and costs nothing.
 
     Args:
         new: The rows that it adds.
@@ -148,7 +150,7 @@ def _save_statement(artifacts: bool, entries: int, document: bool) -> bytes:
     parts += [_ARTIFACTS] if artifacts else []
     parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
     parts += [_DOCUMENT] if document else []
-    return b"with " + b",".join(parts) + b"select id"
+    return b"with " + b",".join(parts) + b" select id"
 
 
 _LOAD: Final = b"""
@@ -166,6 +168,7 @@ _KEEP_STEP: Final = b"""
 insert into agentforge.session_attachments (session_id, name, content)
 select id, %(name)s, %(content)s from agentforge.sessions
 where id = %(id)s and (%(claim)s::bigint is null or claims = %(claim)s)
+for share -- a claim waits for it, and so sees the step
 on conflict (session_id, name) do update set content = excluded.content
 returning name
 """

@@ -34,6 +34,8 @@ from ...harness.session_layout import (
 from ...identifiers import is_session_id
 from ...prune import Outside, RetentionPolicy, prune_stored
 from .database import Database
+from .packs import PostgresPacks
+from .questions import PostgresQuestions
 from .session_lock import PostgresRunLock, has_run, is_run
 from .session_prune import PostgresPrune
 from .session_repository import PostgresSessions, checked_id
@@ -184,6 +186,14 @@ class PostgresStore(PostgresSessions):
         )
         return result.deleted_sessions
 
+    def pack_index(self) -> PostgresPacks:
+        """Return the index of the packs of workspaces. It makes this a `KeepsPacks`."""
+        return PostgresPacks(self._database)
+
+    def question_store(self) -> PostgresQuestions:
+        """Return what keeps the questions of these sessions: the same database."""
+        return PostgresQuestions(self._database)
+
     # ---------------------------------------------------------------------------------- the places
 
     @property
@@ -212,8 +222,14 @@ class PostgresStore(PostgresSessions):
             where=self.where_is(session_id),
             timeout_s=timeout_s,
             job_id=self.job_id,
-            claimed=lambda claim: self._claimed(session_id, claim),
+            claimed=lambda claim: self._taken_up(session_id, claim),
         )
+
+    def _taken_up(self, session_id: str, claim: int | None) -> None:
+        self._claimed(session_id, claim)
+        if claim is not None:
+            # Made at the creation, unless that worker died at once, or was on another machine.
+            make_durable_directory(self._fs, self.session_directory(session_id))
 
     @contextmanager
     def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...errors import AgentForgeError
+from .context import DIRECT_VARIABLE
 from .directory_checks import (
     check_base,
     check_durability,
@@ -31,12 +33,20 @@ _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def examine(store: LocalSessions, *, now: datetime) -> Iterator[Finding]:
+def examine(
+    store: LocalSessions,
+    *,
+    now: datetime,
+    database: str | None = None,
+    objects: str | None = None,
+) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
     Args:
         store: The sessions to check.
         now: The time now.
+        database: The address of the database that they are in; None if they are in files.
+        objects: The object store of the workspaces, or None.
     """
     base = store.base_path
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
@@ -44,11 +54,13 @@ def examine(store: LocalSessions, *, now: datetime) -> Iterator[Finding]:
         ("dependencies", check_dependencies),
         ("libyaml", check_libyaml),
         ("configuration", check_configuration),
+        ("store", lambda: check_store(store, database)),
         ("base", lambda: check_base(base)),
         ("durability", lambda: check_durability(base)),
         ("lock", lambda: check_lock(base)),
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
+        *([] if objects is None else [("objects", lambda: check_objects(objects))]),
         ("agents", check_agent_programs),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
@@ -145,6 +157,53 @@ def check_configuration() -> Finding:
     if found.path is None:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
     return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
+
+
+def check_store(store: SessionRepository, database: str | None) -> Finding:
+    """Check that the store of the sessions is there, and that this program can work with it.
+
+    Args:
+        store: The sessions.
+        database: The address of the database that they are in; None if they are in files.
+    """
+    name = "store"
+    if database is None:
+        return ok(name, f"files in {store.where}")
+    from ...stores import store_status
+
+    try:
+        found = store_status(database)
+    except AgentForgeError as error:
+        return fail(name, str(error), "Mend this, or name another store.")
+    at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
+    if not found.is_usable:
+        newer = found.found > found.needed
+        advice = "Install the release that migrated it." if newer else "agentforge store migrate"
+        return fail(name, at, advice)
+    if found.pooled and not os.environ.get(DIRECT_VARIABLE):
+        return warn(
+            name,
+            f"{at}, behind a connection pooler",
+            f"Name the server itself in {DIRECT_VARIABLE}, or as `direct` in [store]: without it "
+            "nothing can be run.",
+        )
+    return ok(name, at)
+
+
+def check_objects(url: str) -> Finding:
+    """Check that the object store can be written and read; what is written is removed."""
+    from ...bootstrap import try_objects
+
+    name = "objects"
+    try:
+        address, took_s = try_objects(url)
+    except AgentForgeError as error:
+        return fail(
+            name,
+            str(error),
+            "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs.",
+        )
+    return ok(name, f"{address}: an object was written, read and removed in {took_s:.2f} s")
 
 
 def check_agent_programs() -> Finding:

@@ -6,6 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,7 +14,6 @@ import typer
 from attrs import field, frozen
 
 from ...clock import Clock, utc_now
-from ...data_folder import data_folder_above
 from ...errors import AgentForgeError
 from .output import Output
 
@@ -36,19 +36,15 @@ BASE_VARIABLE = "AGENTFORGE_BASE"
 """The environment variable that names the directory of the sessions."""
 STORE_VARIABLE = "AGENTFORGE_STORE"
 """The environment variable that names the store of the sessions."""
+DIRECT_VARIABLE = "AGENTFORGE_STORE_DIRECT"
+"""That of the database server itself, where the store's address is a connection pooler."""
+OBJECTS_VARIABLE = "AGENTFORGE_OBJECTS"
+"""The environment variable that names the object store of the workspaces."""
 
 _DESPITE_FAULTS = frozenset({"doctor", "init"})
 """Commands that work with a faulty configuration: they show it, or write a new one."""
 _REPEATS = 3
 """How often a person's command is repeated after another process changed the session."""
-
-
-def default_base(configuration: Configuration | None = None) -> Path | None:
-    """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
-    if configuration is not None and configuration.sessions is not None:
-        return configuration.sessions
-    above = data_folder_above(Path.cwd())
-    return None if above is None else above / "sessions"
 
 
 @frozen
@@ -78,20 +74,27 @@ class Cli:
         base: Where the sessions are, or None for the default place in the working directory.
         output: Where output goes.
         verbose: Whether events are logged to standard error.
+        objects_url: The object store of the workspaces, or None: they stay on this machine.
         outside: The clock and the pause.
         base_given: Whether the base was given, and not searched for.
         configured: The project's configuration, why it can't be used, or None where it has none.
         store_url: The store of the sessions, or None: they are in the base's files.
+        store_given: Whether the store was given on the command line.
+        opened: What is closed when the command ends.
         submission: How sessions are submitted to the fleet instead of being run here, or None.
     """
 
     base: Path | None
     output: Output
     verbose: bool = False
+    objects_url: str | None = None
     outside: Outside = field(factory=Outside)
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
     store_url: str | None = None
+    store_given: bool = False
+    opened: ExitStack = field(factory=ExitStack)
+    _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
     submission: Submission | None = None
 
     @property
@@ -107,19 +110,58 @@ class Cli:
             raise self.configured
         return self.configured if self.configured is not None else Configuration()
 
+    def named_store(self) -> str | None:
+        """Return the store as a command line has to name it, without a password.
+
+        None where a variable or the configuration says it already.
+        """
+        if not self.store_url or not self.store_given:
+            return None
+        if os.environ.get(STORE_VARIABLE) == self.store_url:
+            return None
+        from ...stores import store_for_command_line
+
+        return store_for_command_line(self.store_url)
+
     def store(self) -> LocalSessions:
         """Return the sessions of the store, with the base as their place on this machine.
 
-        Where they are submitted, each save hands the session to the fleet.
+        Where they are submitted, each save hands the session to the fleet. They are closed when the
+        command ends.
         """
-        from ...stores import open_sessions
+        if not self._store:
+            store = self._opened_store()
+            self.opened.callback(store.close)
+            self._store.append(store)
+        return self._store[0]
 
+    def _opened_store(self) -> LocalSessions:
         if self.submission is not None and self.store_url is not None:
             from ...bootstrap import open_submitting
 
-            return open_submitting(self.store_url, self.base, self.submission)
+            return open_submitting(
+                self.store_url, self.base, self.submission, direct=self.store_direct
+            )
+        from ...stores import open_sessions
 
-        return open_sessions(self.base, store=self.store_url)
+        return open_sessions(self.base, store=self.store_url, direct=self.store_direct)
+
+    @property
+    def store_direct(self) -> str | None:
+        """The database server itself, where the store's address is a connection pooler."""
+        configured = self.configured
+        if os.environ.get(DIRECT_VARIABLE) or configured is None:
+            return os.environ.get(DIRECT_VARIABLE) or None
+        if isinstance(configured, AgentForgeError) or configured.store.url != self.store_url:
+            return None
+        return configured.store.direct
+
+    @property
+    def in_database(self) -> bool:
+        """Whether the sessions are in a database, and not in the base's files."""
+        from ...stores import is_database
+
+        return is_database(self.store_url)
 
     def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return a manager without a session that runs no code, and asks through `channel` only."""
@@ -134,7 +176,10 @@ class Cli:
 
         store = self.store()
         return SessionManager(
-            store, channel=channel, snapshots=open_snapshots(store), clock=self.outside.clock
+            store,
+            channel=channel,
+            snapshots=open_snapshots(store, self.objects_url),
+            clock=self.outside.clock,
         )
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
@@ -147,7 +192,10 @@ class Cli:
             from ...bootstrap import build_manager
 
             return build_manager(
-                self.base, store=self.store_url, isolation=isolation, jail=self.jail()
+                store=self.store(),
+                objects=self.objects_url,
+                isolation=isolation,
+                jail=self.jail(),
             )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
@@ -156,7 +204,7 @@ class Cli:
         return SessionManager(
             store,
             executor=self.outside.executor,
-            snapshots=open_snapshots(store),
+            snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
         )
 
@@ -167,10 +215,17 @@ class Cli:
         return configured_jail(self.configuration)
 
     def command(self, *words: str) -> str:
-        """Return a command line that selects the same sessions as this one."""
+        """Return a command line that selects the same sessions as this one; no password is in it.
+
+        What a variable or the configuration says already, it does not repeat.
+        """
+        start = ["agentforge"]
         said = self.base_given and self.base is not None
-        same = not said or os.environ.get(BASE_VARIABLE) == str(self.base)
-        start = ["agentforge"] if same else ["agentforge", "--base", str(self.base)]
+        if said and os.environ.get(BASE_VARIABLE) != str(self.base):
+            start += ["--base", str(self.base)]
+        store = self.named_store()
+        if store is not None:
+            start += ["--store", store]
         return shlex.join([*start, *words])
 
     def load(

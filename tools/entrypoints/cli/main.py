@@ -15,7 +15,8 @@ import typer
 from ...data_folder import find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
-from .context import BASE_VARIABLE, STORE_VARIABLE, Cli, Outside, default_base
+from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
+from .default_sessions import default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
@@ -44,6 +45,7 @@ _MODULES: Final = {
     "act": "pause abort complete budget",
     "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
+    "store": "store",
     "prune.group": "prune",
     "ask": "ask",
     "answer": "answer reject",
@@ -92,6 +94,15 @@ def _global_options(
             envvar=STORE_VARIABLE,
         ),
     ] = None,
+    objects: Annotated[
+        str | None,
+        option(
+            "--objects URL",
+            "Where workspaces are that several machines work in, with a store in a database: "
+            "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
+            envvar=OBJECTS_VARIABLE,
+        ),
+    ] = None,
     verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
     no_color: Annotated[
         bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
@@ -103,6 +114,8 @@ def _global_options(
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")
+    if store == "":
+        raise typer.BadParameter("the address is empty", param_hint="--store")
     outside = context.obj if isinstance(context.obj, Outside) else Outside()
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
@@ -112,11 +125,14 @@ def _global_options(
         base=Path(base) if base else default_base(usable),
         output=output,
         verbose=verbose,
+        objects_url=objects or (None if usable is None else usable.store.objects),
         outside=outside,
         base_given=bool(base),
         configured=configured,
         store_url=store or (None if usable is None else usable.store.url),
+        store_given=bool(store),
     )
+    context.call_on_close(context.obj.opened.close)
     if version:
         _show_version(output)
         raise typer.Exit

@@ -72,7 +72,7 @@ def command_of_component(cli: Cli, session: SessionContext) -> str | None:
         agent = None
     if agent is not None and agent.value != cli.configuration.run.agent:
         words += ["--agent", _named(agent.kind, agent.value)]
-    base = session_results(cli.store()).snapshots.base_of(session.session_id)
+    base = session_results(cli.store(), cli.objects_url).snapshots.base_of(session.session_id)
     if base is not None and not cli.configuration.repository.use:
         words += ["--repo", base.work_tree]
     return cli.command(*words)

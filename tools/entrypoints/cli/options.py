@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -49,19 +50,19 @@ def argument(metavar: str, text: str, **more: Any) -> Any:
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the sessions whose ids begin with `incomplete`, for completion."""
     from ...harness import SessionSummary
-    from ...stores import open_sessions
+    from .default_sessions import sessions_being_typed
 
-    given = context.find_root().params.get("base")
     found = []
     try:
-        for one in open_sessions(given or None).summaries():
-            if not one.session_id.startswith(incomplete):
-                continue
-            if isinstance(one, SessionSummary):
-                about = f"{one.head.state.value} {one.head.workflow_type or ''}".strip()
-            else:
-                about = "unreadable"
-            found.append((one.session_id, about if about.isascii() else ""))
+        with closing(sessions_being_typed(context)) as store:
+            for one in store.summaries():
+                if not one.session_id.startswith(incomplete):
+                    continue
+                if isinstance(one, SessionSummary):
+                    about = f"{one.head.state.value} {one.head.workflow_type or ''}".strip()
+                else:
+                    about = "unreadable"
+                found.append((one.session_id, about if about.isascii() else ""))
     except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
         return []
     return found

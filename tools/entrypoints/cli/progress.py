@@ -45,6 +45,7 @@ class RunView:
         verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
             round and attempt.
         questions_dir: The questions directory, if it is not the default of `agentforge answer`.
+        store: The store of the questions, if it has to be named.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class RunView:
         self.problem: str | None = None
         self.verdicts: list[tuple[str, int, int, Verdict]] = []
         self.questions_dir: str | None = None
+        self.store: str | None = None
 
     # ------------------------------------------------------------------------- how it is shown
 
@@ -85,6 +87,8 @@ class RunView:
     def answer_command(self, asked: str) -> str:
         """Return the command by which a person answers."""
         words = ["agentforge", "answer", asked]
+        if self.store is not None:
+            words[1:1] = ["--store", self.store]
         if self.questions_dir is not None:
             words += [QUESTIONS_OPTION, self.questions_dir]
         return shlex.join(words)

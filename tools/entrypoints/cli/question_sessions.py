@@ -20,10 +20,11 @@ _MAX_INPUT: Final = 8 * 1024 * 1024
 
 def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the question sessions whose ids begin with `incomplete`, for completion."""
-    from ...questions import open_sessions
+    from ...bootstrap import open_questions
 
     try:
-        sessions = open_sessions(_directory_of(context))
+        store = context.find_root().params.get("store")
+        sessions = open_questions(_directory_of(context), store=store)
         return [
             (one.session_id, one.status.value)
             for one in sessions.list_sessions()
@@ -53,7 +54,7 @@ def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> Quest
     from ...bootstrap import open_questions
 
     where = questions_directory(directory, shared=shared)
-    return open_questions(where, clock=cli.outside.clock)
+    return open_questions(where, store=cli.store(), clock=cli.outside.clock)
 
 
 def read_json(name: str) -> Any:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 import typer
 from attrs import frozen
 
-from .context import Cli, default_base
+from ...stores import is_database
+from .context import Cli
+from .default_sessions import default_base
 from .options import DEFAULT_REVISION
 from .running import run_shown
 from .submitting import require_no, submit_work
@@ -280,6 +282,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | 
     manager = cli.keeping_manager(_channel(cli, directory, aside))
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
+    view.store = cli.named_store()
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
@@ -297,7 +300,7 @@ def _questions_of(cli: Cli) -> Path | None:
     """Return where the questions of a base are: beside its sessions, where people look."""
     from ...harness.session_layout import DEFAULT_BASE_PATH
 
-    if not cli.base_given:
+    if not cli.base_given or is_database(cli.store_url):
         return None
     base = cli.store().base_path
     return (
@@ -314,11 +317,12 @@ def _channel(
 
     Where this command has a terminal, the person is asked at it besides.
     """
-    from ...adapters.question_channel import QuestionSessionChannel, agents_questions
+    from ...adapters.question_channel import QuestionSessionChannel
+    from ...bootstrap import open_agents_questions
     from ...questions import Notifier, load_config
 
-    sessions = agents_questions(directory)
-    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    sessions = open_agents_questions(directory, store=cli.store())
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
         return QuestionSessionChannel(sessions, notify=notifier.notify)
     from .asking_here import TerminalPerson

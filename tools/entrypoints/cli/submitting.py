@@ -26,7 +26,8 @@ def submit_work(
     from ...harness import SessionManager
 
     store = cli.store()
-    manager = SessionManager(store, snapshots=open_snapshots(store), clock=cli.outside.clock)
+    snapshots = open_snapshots(store, cli.objects_url)
+    manager = SessionManager(store, snapshots=snapshots, clock=cli.outside.clock)
     runner = submitting_runner(manager, cli.outside.gates)
     session_id = runner.begin(work, token_budget=budget, attachments=attachments)
     _say(cli, session_id)

@@ -32,10 +32,11 @@ def run(arguments: Sequence[str], data: bytes, environment: Mapping[str, str]) -
     payload = _payload(data)
     if payload is None:
         return ""
+    from ... import stores
     from ...agent_hooks.handler import handle
 
     try:
-        answer = handle(arguments[0], payload, environment)
+        answer = handle(arguments[0], payload, environment, stores=stores)
     except Exception as error:  # noqa: BLE001 (the boundary: an agent's turn goes on)
         _remark(f"agentforge-hook: {type(error).__name__}: {error}")
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -27,7 +27,7 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
-from ...stores import open_sessions
+from ...stores import is_database, open_sessions
 from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
@@ -57,13 +57,19 @@ class Places:
 
     Attributes:
         sessions: That of the sessions; `.agentforge/sessions` if None.
-        questions: That of the question sessions; the configured one if None, else
-            `.agentforge/questions`.
+        store: The address of the sessions' store, if they are not in that directory's files.
+        direct: The database server itself, where the store's address is a connection pooler.
+        objects: The object store of the sessions' workspaces, or None.
+        questions: That of the question sessions; if None, the store's where that is a database,
+            else the configured one or `.agentforge/questions`.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
     """
 
     sessions: Path | None = None
+    store: str | None = field(default=None, repr=False)
+    direct: str | None = field(default=None, repr=False)
+    objects: str | None = None
     questions: Path | None = None
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
@@ -78,12 +84,14 @@ class Services:
         questions: The question sessions.
         notify: Notifies a person of new questions.
         project: The project that clients may name folders of.
+        objects: The object store of the sessions' workspaces, or None.
     """
 
     sessions: LocalSessions
     questions: QuestionSessions
     notify: Notify
     project: ProjectFolder
+    objects: str | None = None
 
     @classmethod
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
@@ -94,15 +102,22 @@ class Services:
 
         Raises:
             InvalidConfig: The configuration file can't be used.
+            StoreExtraMissing: The packages for the sessions' store are not installed.
         """
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
-        asked = places.questions or config.directory or DEFAULT_BASE_DIR
-        questions = open_questions(asked.absolute(), config=config)
+        sessions = open_sessions(base.absolute(), store=places.store, direct=places.direct)
+        asked = places.questions
+        if asked is None and not is_database(places.store):
+            asked = config.directory or DEFAULT_BASE_DIR
+        questions = open_questions(
+            None if asked is None else asked.absolute(), store=sessions, config=config
+        )
         return cls(
-            sessions=open_sessions(base.absolute()),
+            sessions=sessions,
+            objects=places.objects,
             questions=questions,
-            notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
+            notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
                 path=(places.project or Path()).absolute(),
                 repository=evolve(places.repository, path=places.repository.path.absolute()),
@@ -113,13 +128,13 @@ class Services:
 def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
     """Build the tools that are offered, and no others: their schemas take most of a start."""
     workers = Workers()
-    snapshots = open_snapshots(services.sessions)
+    snapshots = open_snapshots(services.sessions, services.objects)
     sessions = SessionTools(
         store=services.sessions, workers=workers, snapshots=snapshots, project=services.project
     )
     workspaces = WorkspaceTools(
         sessions=sessions,
-        home=session_results(services.sessions),
+        home=session_results(services.sessions, services.objects),
         project=services.project,
     )
     reads = offer.read_only
@@ -165,8 +180,9 @@ def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
         InvalidConfig: The configuration file can't be used.
     """
     services = Services.at(places)
-    _withdraw_abandoned(services, offer)
-    return anyio.run(_serve_stdio, services, offer)
+    with closing(services.sessions):
+        _withdraw_abandoned(services, offer)
+        return anyio.run(_serve_stdio, services, offer)
 
 
 def serve_http(
@@ -194,8 +210,9 @@ def serve_http(
         InvalidConfig: The configuration file can't be used.
     """
     services = Services.at(places, terminal=terminal)
-    _withdraw_abandoned(services, offer)
-    return anyio.run(lambda: _serve_http(services, offer, settings, announce))
+    with closing(services.sessions):
+        _withdraw_abandoned(services, offer)
+        return anyio.run(lambda: _serve_http(services, offer, settings, announce))
 
 
 def _withdraw_abandoned(services: Services, offer: Offer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,8 @@ def main() -> None:
     parent = Parent(sys.stdin.buffer, answers, grace_s=GRACE_S)
     with contextlib.suppress(KeyboardInterrupt):
         serve(parent)
+    with contextlib.suppress(KeyboardInterrupt):  # one that came just now
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends already
     _end()
 
 
@@ -49,7 +52,9 @@ def _greeted(parent: Parent, message: Mapping[str, Any]) -> SessionRunners | Non
 
     _log_to(parent, message.get("level", _WARNING))
     try:
-        runners = SessionRunners(message["store"], message.get("base"))
+        runners = SessionRunners(
+            message["store"], message.get("base"), objects=message.get("objects")
+        )
     except AgentForgeError as error:
         parent.tell({"ready": False, "reason": str(error)})
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from procrastinate.exceptions import JobAborted
+from procrastinate.exceptions import ConnectorException, JobAborted
 from procrastinate.job_context import AbortReason
 
 from agentforge_sessions.adapters.fleet.children import ChildEnded
@@ -179,3 +179,21 @@ def test_what_jobs_did_is_measured() -> None:
     assert value("agentforge_tokens_spent_total") == 70.0
     assert value("agentforge_budget_stops_total") == 1.0
     assert value("agentforge_jobs_running") == 0.0
+
+
+def test_what_must_not_be_lost_is_written_again_where_a_connection_was() -> None:
+    looks = Looks()
+    errors = [ConnectorException("lost"), ConnectorException("lost")]
+    waited: list[float] = []
+
+    async def wake(session_id: str, after_s: float = 0.0) -> int | None:
+        if errors:
+            raise errors.pop()
+        return await Looks.wake(looks, session_id, after_s)
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    looks.wake = wake  # type: ignore[method-assign]
+    run(Processes(Look(ending=Ending.MAY_PASS)), looks, sleep=sleep)
+    assert (looks.woken, waited) == ([10.0], [0.5, 1.0])

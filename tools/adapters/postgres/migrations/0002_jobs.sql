@@ -147,6 +147,25 @@ begin
 end
 $$;
 
+-- End a job that its worker, which lives, runs no more: the end could not be written. Returns whether
+-- it was so.
+create function agentforge.release(job bigint, worker bigint) returns boolean
+language plpgsql volatile set search_path = agentforge, pg_temp as $$
+declare
+    session text;
+begin
+    select lock into session from procrastinate_jobs
+        where id = job and worker_id = worker and status = 'doing' for update;
+    if not found then
+        return false;
+    end if;
+    perform procrastinate_finish_job_v1(job, 'aborted', false);
+    perform agentforge.end_holder(session, job);
+    perform agentforge.wake(session);
+    return true;
+end
+$$;
+
 -- Enqueue the submitted sessions that should be worked on and have no job, however they lost it.
 create function agentforge.sweep() returns table (session text)
 language sql volatile set search_path = agentforge, pg_temp as $$

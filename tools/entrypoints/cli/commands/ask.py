@@ -185,7 +185,7 @@ def _notify_person(sessions: QuestionSessions, session_id: str) -> None:
     with suppress(QuestionError):
         sessions.pending()  # ends sessions whose asker is dead
 
-    Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr).notify(
+    Notifier(load_config().notify, sessions.where, terminal=sys.stderr).notify(
         sessions.get(session_id)
     )
 

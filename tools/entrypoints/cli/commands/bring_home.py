@@ -117,7 +117,7 @@ def apply(
     _, session = cli.load(session_id)
     from ....bootstrap import session_results
 
-    results = session_results(cli.store())
+    results = session_results(cli.store(), cli.objects_url)
     applied = results.apply(session, options, at=at, checkout=repo, dry_run=dry_run)
     if applied.left_out and not (applied.paths or applied.already or applied.ignored):
         shown = ", ".join(applied.left_out[:_NAMED])
@@ -214,7 +214,7 @@ def export(
     _, session = cli.load(session_id)
     from ....bootstrap import session_results
 
-    snapshot = session_results(cli.store()).export(session, folder, at=at)
+    snapshot = session_results(cli.store(), cli.objects_url).export(session, folder, at=at)
     cli.output.outcome(
         {"session_id": session.session_id, "snapshot": snapshot, "folder": folder.resolve()},
         f"The files of {session.session_id} are in {folder}.",

@@ -73,6 +73,7 @@ def worker(
         store,
         settings,
         base_path=cli.base,
+        objects=cli.objects_url,
         verbose=cli.verbose,
         address=None if port is None else (host, port),
     )

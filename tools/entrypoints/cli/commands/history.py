@@ -64,7 +64,7 @@ def history(
     if cli.output.json:
         cli.output.document(
             {
-                "directory": sessions.base_dir,
+                "directory": sessions.where,
                 "sessions": [session_document(sessions, one) for one in found],
                 "unreadable": [
                     {"session_id": one.session_id, "error": str(one.error)} for one in unreadable
@@ -80,7 +80,7 @@ def history(
         cli.output.line(f"{name}  {sessions.status_of(one).word:<9}  {when}  {titles}")
     if not found:
         which = "is there" if wanted is None else f"is {wanted.word}"
-        cli.output.line(f"No question session {which} in {sessions.base_dir}.")
+        cli.output.line(f"No question session {which} in {sessions.where}.")
     for bad in unreadable:
         cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
 

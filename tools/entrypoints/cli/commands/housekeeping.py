@@ -59,7 +59,7 @@ def cleanup(
     from ....prune import Outside, PruneResult, RetentionPolicy
 
     cli = cli_of(context, json=as_json)
-    sessions = prune_kinds(cli.base, store=cli.store_url)[KIND]
+    sessions = prune_kinds(store=cli.store())[KIND]
     policy = RetentionPolicy(max_age_hours=days * 24)
     outside = Outside(clock=cli.outside.clock)
     there = sessions.stored is not None or sessions.target.root.is_dir()
@@ -196,7 +196,10 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     from ..findings import Status
 
     cli = cli_of(context, json=as_json)
-    findings = list(examine(cli.store(), now=cli.outside.clock()))
+    database = cli.store_url if cli.in_database else None
+    findings = list(
+        examine(cli.store(), now=cli.outside.clock(), database=database, objects=cli.objects_url)
+    )
     failed = any(one.status is Status.FAIL for one in findings)
     if cli.output.json:
         cli.output.document(

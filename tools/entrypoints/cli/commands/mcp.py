@@ -117,6 +117,9 @@ def mcp(
     log_library_events()
     places = Places(
         sessions=cli.base,
+        store=cli.store_url,
+        direct=cli.store_direct,
+        objects=cli.objects_url,
         questions=where,
         project=cli.configuration.root,
         repository=cli.configuration.repository,

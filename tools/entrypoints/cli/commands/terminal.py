@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ....stores import is_database
 from ...terminal.theme_name import ThemeName
-from ..context import Cli, cli_of
+from ..context import STORE_VARIABLE, Cli, cli_of
 from ..options import (
     QUESTIONS_OPTION,
     AsJson,
@@ -91,11 +92,14 @@ def questions(
             "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
         )
     config = load_config()
-    sessions = open_questions(where, config=config, clock=cli.outside.clock)
+    sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     if web:
-        _serve(cli, sessions, first=first, port=port, bell=rings, theme=theme)
+        place = [QUESTIONS_OPTION, os.path.abspath(sessions.base_dir)]
+        if where is None and cli.store_url is not None and is_database(cli.store_url):
+            os.environ[STORE_VARIABLE], place = cli.store_url, []  # no password in a command line
+        _serve(cli, place, first=first, port=port, bell=rings, theme=theme)
     else:
         _show(cli, sessions, first=first, bell=rings, theme=theme)
 
@@ -124,7 +128,7 @@ def _show(
 
 def _serve(
     cli: Cli,
-    sessions: QuestionSessions,
+    place: list[str],
     *,
     first: str | None,
     port: int | None,
@@ -134,8 +138,7 @@ def _serve(
     from ...terminal import DEFAULT_PORT, run_web
 
     words = [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "questions"]
-    words += [QUESTIONS_OPTION, os.path.abspath(sessions.base_dir)]
-    words += ["--bell" if bell else "--no-bell", "--theme", theme.value]
+    words += [*place, "--bell" if bell else "--no-bell", "--theme", theme.value]
     words += [first] if first is not None else []
 
     def ready(url: str) -> None:

@@ -206,9 +206,7 @@ def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
     """Refuse states that no session can be in: the sessions in question would be removed."""
     from .....bootstrap import prune_kinds
 
-    known = {
-        state for one in prune_kinds(cli.base, store=cli.store_url).values() for state in one.states
-    }
+    known = {state for one in prune_kinds(store=cli.store()).values() for state in one.states}
     for state in wanted:
         if state not in known:
             raise typer.BadParameter(

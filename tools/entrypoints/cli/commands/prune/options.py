@@ -83,9 +83,7 @@ def select_kinds(
 
     named = {"sandbox": workspace_root, "questions": questions}
     require_text({ROOT_OPTION: workspace_root, QUESTIONS_OPTION: questions})
-    kinds = prune_kinds(
-        cli.base, store=cli.store_url, workspace_root=workspace_root, questions_dir=questions
-    )
+    kinds = prune_kinds(store=cli.store(), workspace_root=workspace_root, questions_dir=questions)
     if wanted == ALL:
         return {
             name: one
@@ -118,5 +116,5 @@ def missing_kinds(cli: Cli, kinds: Mapping[str, PruneKind]) -> dict[str, Path]:
     """Return the default directory of each kind that `kinds` leaves out."""
     from .....bootstrap import prune_kinds
 
-    known = prune_kinds(cli.base, store=cli.store_url)
+    known = prune_kinds(store=cli.store())
     return {name: one.target.root for name, one in known.items() if name not in kinds}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from attrs import evolve
 
+from .....errors import AgentForgeError
 from ...context import Cli
 from ...errors import Interrupted, OutputLost
 from ...exit_codes import ExitCode, exit_code_of
@@ -166,11 +167,15 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
 
 
 def _forget_deleted(cli: Cli, work: Work) -> None:
-    """Let go of what people's repositories kept for agent sessions that went."""
+    """Let go of what repositories and the object store kept for agent sessions that went."""
     if work.name == "harness" and work.done is not None:
-        from .....bootstrap import forget_deleted
+        from .....bootstrap import collect_packs, forget_deleted
 
         forget_deleted(cli.store())
+        try:
+            collect_packs(cli.store(), cli.objects_url)
+        except AgentForgeError as error:  # the next prune does it
+            cli.output.remark(f"warning: {error}")
 
 
 def _interrupted(works: Sequence[Work]) -> str:

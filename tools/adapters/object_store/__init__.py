@@ -1,0 +1,33 @@
+"""Stores of objects that several machines reach: a folder on shared disk, S3, GCS, Azure, memory.
+
+Only what is a service needs the extra `object-store`.
+"""
+
+from __future__ import annotations
+
+from .errors import (
+    InvalidObjectStoreAddress,
+    ObjectDamaged,
+    ObjectMissing,
+    ObjectStoreError,
+    ObjectStoreExtraMissing,
+    ObjectStoreRefused,
+    ObjectStoreUnavailable,
+)
+from .objects import ObjectStore, StoredObject, fetch_checked
+from .opening import address_without_secrets, open_objects
+
+__all__ = [
+    "InvalidObjectStoreAddress",
+    "ObjectDamaged",
+    "ObjectMissing",
+    "ObjectStore",
+    "ObjectStoreError",
+    "ObjectStoreExtraMissing",
+    "ObjectStoreRefused",
+    "ObjectStoreUnavailable",
+    "StoredObject",
+    "address_without_secrets",
+    "fetch_checked",
+    "open_objects",
+]

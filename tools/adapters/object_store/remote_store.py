@@ -1,0 +1,171 @@
+"""Objects in a service, by obstore: S3, GCS, Azure and what speaks like one of them; or in memory.
+
+The module alone knows obstore. Each call is tried a bounded number of times in a bounded time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    JoinError,
+)
+from obstore.store import MemoryStore, from_url
+
+from .errors import (
+    InvalidObjectStoreAddress,
+    ObjectMissing,
+    ObjectStoreError,
+    ObjectStoreRefused,
+    ObjectStoreUnavailable,
+)
+from .objects import StoredObject, checked_key
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+    from obstore.store import ObjectStore as Obstore
+
+_ONE_REQUEST: Final = 8 << 20
+"""Up to how many bytes an object is stored in one request, and so only if there is none."""
+_PIECE: Final = 1 << 20
+_RETRIES: Final[RetryConfig] = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+_CLIENT: Final[ClientConfig] = {
+    "allow_http": True,  # the address says it
+    "connect_timeout": timedelta(seconds=10),
+    "timeout": timedelta(seconds=300),
+}
+_QUERY: Final = re.compile(r"\?[^\s\"')]*")
+_STATUS: Final = re.compile(r"status code: (4\d\d)")
+_TRIED_AGAIN: Final = frozenset({"408", "425", "429"})
+_SHOWN: Final = 300
+
+
+class RemoteStore:
+    """Objects in a service. An `ObjectStore`.
+
+    Args:
+        url: Its address, without a query.
+        name: The same, without secrets.
+        config: More of what obstore takes for a store of this kind, by name.
+        retries: How often a request is repeated, at the most.
+
+    Raises:
+        InvalidObjectStoreAddress: It names none.
+    """
+
+    def __init__(
+        self, url: str, *, name: str, config: dict[str, str], retries: int | None = None
+    ) -> None:
+        self._name = name
+        retrying: RetryConfig = {**_RETRIES}
+        if retries is not None:
+            retrying["max_retries"] = retries
+        try:
+            if url.startswith("memory:"):
+                self._store: Obstore = MemoryStore()
+            else:
+                self._store = from_url(
+                    url,
+                    config=cast("Any", config),  # its keys are the person's
+                    client_options=_CLIENT,
+                    retry_config=retrying,
+                )
+        except (BaseError, ValueError) as error:
+            raise InvalidObjectStoreAddress(store=name, reason=_words(error)) from error
+
+    @property
+    def name(self) -> str:
+        """Its address, without secrets."""
+        return self._name
+
+    def put(self, key: str, content: IO[bytes]) -> bool:
+        """Store an object unless it is there; see `ObjectStore`."""
+        checked_key(key)
+        size = content.seek(0, os.SEEK_END)
+        if size > _ONE_REQUEST and self.find(key) is not None:
+            return False
+        content.seek(0)
+        with self._errors(key):
+            if size > _ONE_REQUEST:  # in parts, which replace what is the same
+                obstore.put(self._store, key, content)
+                return True
+            try:
+                obstore.put(self._store, key, content.read(), mode="create")
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def get(self, key: str, target: IO[bytes]) -> None:
+        """Write an object to a file; see `ObjectStore`."""
+        with self._errors(checked_key(key)):
+            stream = obstore.get(self._store, key).stream(min_chunk_size=_PIECE)
+        while True:
+            with self._errors(key):
+                piece = next(stream, None)
+            if piece is None:
+                return
+            target.write(piece)
+
+    def find(self, key: str) -> StoredObject | None:
+        """Return what is known of an object; see `ObjectStore`."""
+        try:
+            with self._errors(checked_key(key)):
+                found = obstore.head(self._store, key)
+        except ObjectMissing:
+            return None
+        return StoredObject(key, found["size"], found["last_modified"])
+
+    def list(self) -> Iterator[StoredObject]:
+        """Go through all objects; see `ObjectStore`."""
+        with self._errors(""):
+            pages = obstore.list(self._store)
+        while True:
+            with self._errors(""):
+                page = next(pages, None)
+            if page is None:
+                return
+            for one in page:
+                yield StoredObject(one["path"], one["size"], one["last_modified"])
+
+    def delete(self, key: str) -> None:
+        """Remove an object; see `ObjectStore`."""
+        try:
+            with self._errors(checked_key(key)):
+                obstore.delete(self._store, key)
+        except ObjectMissing:
+            return
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise self._refused(error) from error
+            raise ObjectMissing(store=self._name, key=key) from error
+        except AlreadyExistsError:
+            raise
+        except (BaseError, OSError) as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> ObjectStoreError:
+        status = _STATUS.search(str(error))
+        certain = status is not None and status[1] not in _TRIED_AGAIN
+        transient = isinstance(error, GenericError | JoinError | OSError) and not certain
+        kind = ObjectStoreUnavailable if transient else ObjectStoreRefused
+        return kind(store=self._name, reason=_words(error))
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says in its first line, without what may be a secret."""
+    first = str(error).strip().partition("\n")[0]
+    return _QUERY.sub("", first)[:_SHOWN] or type(error).__name__

@@ -1,0 +1,36 @@
+"""Which sessions a command line is about that names none, or is still being typed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...data_folder import data_folder_above
+
+if TYPE_CHECKING:
+    import typer
+
+    from ...harness.session_ports import LocalSessions
+    from ...project.configuration import Configuration
+
+
+def default_base(configuration: Configuration | None = None) -> Path | None:
+    """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
+    if configuration is not None and configuration.sessions is not None:
+        return configuration.sessions
+    above = data_folder_above(Path.cwd())
+    return None if above is None else above / "sessions"
+
+
+def sessions_being_typed(context: typer.Context) -> LocalSessions:
+    """Return the sessions that a command line which is being typed is about; the caller closes it.
+
+    Raises:
+        AgentForgeError: The configuration, or the store, can't be used.
+    """
+    from ...project.configuration import load_configuration
+    from ...stores import open_sessions
+
+    given, configured = context.find_root().params, load_configuration()
+    base, store = given.get("base"), given.get("store") or configured.store.url
+    return open_sessions(Path(base) if base else default_base(configured), store=store)
