@@ -61,13 +61,13 @@ def page_statement(wanted: SessionFilter, order: SessionOrder, *, limit: int, fi
             so much worse that PostgreSQL would plan each page anew.
         first: Whether no page is before it.
     """
-    given = frozenset(name for name in _CONDITIONS if getattr(wanted, name) is not None)
+    given = tuple([name for name in _CONDITIONS if getattr(wanted, name) is not None])
     return _statement(wanted.state, given, order, limit, first)
 
 
 @lru_cache(maxsize=256)
 def _statement(
-    state: SessionState | None, given: frozenset[str], order: SessionOrder, limit: int, first: bool
+    state: SessionState | None, given: tuple[str, ...], order: SessionOrder, limit: int, first: bool
 ) -> bytes:
     conditions = [condition for name, condition in _CONDITIONS.items() if name in given]
     source, rows = b" from agentforge.sessions", b" limit %d" % limit
@@ -155,7 +155,7 @@ def read_summaries(
 ) -> list[SessionSummary | UnreadableSession]:
     """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
     sound = {row[4] for row in rows} | {row[5] for row in rows}
-    sound = {name for name in sound if not name_fault("name", name, optional=True)}
+    sound = {name for name in sound if _is_sound_name(name)}
     found: list[SessionSummary | UnreadableSession] = []
     # In one loop, and without their own constructors: a page takes as long here as in the server.
     new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
@@ -186,3 +186,8 @@ def _judged(head: SessionHead, where: str, size: int) -> SessionSummary | Unread
         fault = SessionCorrupted(path=where, faults=error.faults, session_id=head.session_id)
         return UnreadableSession(head.session_id, Path(where), fault)
     return SessionSummary(head, where, size)
+
+
+@lru_cache(maxsize=1024)
+def _is_sound_name(name: str | None) -> bool:
+    return not name_fault("name", name, optional=True)
