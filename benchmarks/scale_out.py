@@ -9,31 +9,39 @@ The client and the server share the processor; each candidate has a connection o
 
 save   One more entry in the history, saved by `PostgresSessions`, with 10,000 entries there and
        with 10; against the same UPDATE and INSERT as one statement (a data-modifying CTE), prepared
-       by psycopg, whose parameters are ready made. With a job: the session is submitted to the
-       fleet and woken by the same statement; all its jobs are taken away before each time.
+       by psycopg, whose parameters are ready made. With a job: the same statement wakes a session
+       that the fleet has, or submits it as well; all jobs are taken away before each time.
 page   A page of 50 of 100,000 sessions with two filters, the last changed first, against the same
        query on a copy of the table with the one index that is best for it and that would end
        heap-only updates. The plans are printed.
 bloat  100 sessions, saved 100 times each: how the tables grow, and how many updates stayed within a
        page of the table (heap-only), with the indexes that there are and with one on updated_at.
+fleet  Sessions of 5 phases, each a script that prints a word in the sandbox, run by one worker with
+       two processes, from the first submission to the last end; against procrastinate's bare jobs
+       (an async task that does nothing, one worker, concurrency 4), deferred one by one meanwhile,
+       and against the same sessions in one process on files.
 sizes  What 100,000 sessions take, by table and index, and what a save writes to the WAL.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import itertools
 import json
 import os
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
+import procrastinate
 import psycopg
 import structlog
 
@@ -41,7 +49,9 @@ from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.schema import migrate
 from agentforge_sessions.adapters.postgres.session_pages import page_statement
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
+from agentforge_sessions.bootstrap import build_runner
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCursor,
@@ -51,14 +61,16 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.session_codec import encode_entry
 from agentforge_sessions.harness.submission import Submission
-from benchmarks.measure import Candidate, Row, compare, row, table
+from agentforge_sessions.workflows import Workflow
+from benchmarks.measure import Candidate, Row, Timed, compare, row, table
+from tests.support.fleet import QUICK, Fleet, workflow
 from tests.support.postgres import PostgresServer, postgres_server
 
 LONG, SHORT = 10_000, 10
 SESSIONS: Final = 100_000
 ENTRIES: Final = 10
 PAGE: Final = 50
-TARGETS: Final = {"save": 1.5, "save with a job": 1.9, "long": 1.1, "page": 1.5}
+TARGETS: Final = {"save": 1.5, "save with a job": 1.9, "long": 1.1, "page": 1.5, "fleet": 2.0}
 
 # The same columns that a save sets: what of them changed, the statement can't know.
 _BARE: Final = """
@@ -138,7 +150,7 @@ def connected(url: str) -> Iterator[psycopg.Connection[Any]]:
         yield connection
 
 
-_ids = count(1)
+_ids = itertools.count(1)
 
 
 def session_of(entries: int) -> SessionContext:
@@ -178,6 +190,14 @@ class Saved:
         self.store.save(self.session)
 
 
+class Waking(PostgresStore):
+    """A store whose saves wake a session that the fleet has."""
+
+    def __init__(self, url: str, base: str) -> None:
+        super().__init__(Database(url, connections=1), base)
+        self._follow_up = b", agentforge.wake(id)"
+
+
 class Bare:
     """The same session, grown by a statement that is ready made."""
 
@@ -215,15 +235,20 @@ def saves(ground: Ground) -> list[Row]:
     )
     with tempfile.TemporaryDirectory() as base:
         submitting = SubmittingStore(Database(url, connections=1), base, Submission(queue="work"))
-        woken = Saved(submitting, LONG, url)
+        submitted, woken = Saved(submitting, LONG, url), Saved(Waking(url, base), LONG, url)
+        woken.cleared.execute(
+            "insert into submissions (session_id, queue) values (%s, 'work')",
+            (woken.session.session_id,),
+        )
         names = {
             "UPDATE and INSERT, one statement": Candidate(bare.save, bare.grow),
             "save": Candidate(long.save, long.grow),
             "save with a job": Candidate(woken.save, woken.without_jobs),
+            "save and submit": Candidate(submitted.save, submitted.without_jobs),
             "short": Candidate(short.save, short.grow),
         }
         timed = compare(names, rounds=ground.rounds, budget_s=120)
-    for one in (long, short, woken):
+    for one in (long, short, woken, submitted):
         one.store.close()
         one.cleared.close()
     bare.connection.close()
@@ -240,6 +265,7 @@ def saves(ground: Ground) -> list[Row]:
             reference=bare_one,
             target=TARGETS["save with a job"],
         ),
+        row("save", LONG, "save and submit", timed["save and submit"], reference=bare_one),
         row("save", SHORT, "save", timed["short"], reference=bare_one),
         row(
             "save",
@@ -398,6 +424,91 @@ def _sizes(connection: psycopg.Connection[Any]) -> dict[str, int]:
     )
 
 
+# ------------------------------------------------------------------------------------------- fleet
+
+PHASES: Final = 5
+
+
+def fleet(ground: Ground) -> list[Row]:
+    """Compare the phases of a fleet with bare jobs, and with one process on files."""
+    sessions = 20 if ground.rounds < 1_000 else 100
+    work = workflow(*[QUICK] * PHASES)
+    timed = {name: Timed() for name in ("bare jobs", "fleet", "files")}
+    for _ in range(3):
+        timed["bare jobs"].samples.append(asyncio.run(_bare_jobs(ground.new(), 1_000)))
+        timed["fleet"].samples.append(_fleet(ground.new(), work, sessions))
+        timed["files"].samples.append(_files(work, sessions))
+    for name, one in timed.items():
+        rate = 1e3 / one.percentile(50)
+        print(f"    {name}: {rate:,.0f} a second", file=sys.stderr)
+    bare = ("bare jobs", timed["bare jobs"])
+    files = ("files", timed["files"])
+    return [
+        row("phase", sessions, "a bare job", bare[1]),
+        row("phase", sessions, "fleet", timed["fleet"], reference=bare, target=TARGETS["fleet"]),
+        row("phase", sessions, "one process on files", files[1]),
+        row("phase", sessions, "fleet", timed["fleet"], reference=files),
+    ]
+
+
+async def _bare_jobs(url: str, jobs: int) -> float:
+    """Return how long a job takes that does nothing, from its deferral on, in seconds."""
+    connector = procrastinate.PsycopgConnector(
+        conninfo=url, kwargs={"options": "-c search_path=agentforge"}, min_size=1, max_size=4
+    )
+    app = procrastinate.App(connector=connector)
+    done, ended = itertools.count(1), asyncio.Event()
+
+    @app.task(name="bare", queue="bare")
+    async def bare() -> None:
+        if next(done) == jobs:
+            ended.set()
+
+    async with app.open_async():
+        worker = asyncio.create_task(
+            app.run_worker_async(queues=["bare"], concurrency=4, install_signal_handlers=False)
+        )
+        begun = time.perf_counter()
+        for _ in range(jobs):
+            await bare.defer_async()
+        await ended.wait()
+        took = time.perf_counter() - begun
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            await worker
+    return took / jobs
+
+
+def _fleet(url: str, work: Workflow, sessions: int) -> float:
+    """Return how long a phase takes, in seconds."""
+    with tempfile.TemporaryDirectory() as place, Database(url) as database:
+        fleet = Fleet(database, Path(place))
+        try:
+            fleet.worker("--concurrency", "2")
+            for _ in range(2):  # the processes are there, and their interpreters
+                fleet.wait_for(fleet.submit(work), SessionState.COMPLETED)
+            begun = time.perf_counter()
+            every = [fleet.submit(work) for _ in range(sessions)]
+            for one in reversed(every):
+                fleet.wait_for(one, SessionState.COMPLETED)
+            took = time.perf_counter() - begun
+        finally:
+            fleet.close()
+    return took / (sessions * PHASES)
+
+
+def _files(work: Workflow, sessions: int) -> float:
+    """Return how long a phase takes in one process on files, in seconds."""
+    with tempfile.TemporaryDirectory() as place:
+        runner = build_runner(place)
+        runner.start(work)
+        begun = time.perf_counter()
+        for _ in range(sessions):
+            runner.start(work)
+        took = time.perf_counter() - begun
+    return took / (sessions * PHASES)
+
+
 # ------------------------------------------------------------------------------------------- sizes
 
 
@@ -437,6 +548,7 @@ GROUPS: Final[dict[str, Callable[[Ground], list[Row]]]] = {
     "save": saves,
     "page": pages,
     "bloat": bloat,
+    "fleet": fleet,
     "sizes": sizes,
 }
 

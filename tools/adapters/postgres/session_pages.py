@@ -61,13 +61,13 @@ def page_statement(wanted: SessionFilter, order: SessionOrder, *, limit: int, fi
             so much worse that PostgreSQL would plan each page anew.
         first: Whether no page is before it.
     """
-    given = frozenset(name for name in _CONDITIONS if getattr(wanted, name) is not None)
+    given = tuple([name for name in _CONDITIONS if getattr(wanted, name) is not None])
     return _statement(wanted.state, given, order, limit, first)
 
 
 @lru_cache(maxsize=256)
 def _statement(
-    state: SessionState | None, given: frozenset[str], order: SessionOrder, limit: int, first: bool
+    state: SessionState | None, given: tuple[str, ...], order: SessionOrder, limit: int, first: bool
 ) -> bytes:
     conditions = [condition for name, condition in _CONDITIONS.items() if name in given]
     source, rows = b" from agentforge.sessions", b" limit %d" % limit
@@ -123,12 +123,11 @@ def read_page(
         rows = connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
     found = read_summaries(rows[:limit], database.name)
     is_last = len(rows) <= limit
-    unreadable = tuple([one for one in found if isinstance(one, UnreadableSession)])
     return SessionPage(
         sessions=tuple([one for one in found if isinstance(one, SessionSummary)]),
         after=None if is_last else _cursor(rows[limit - 1]),
         more=0 if is_last else None,
-        unreadable=unreadable,
+        unreadable=tuple([one for one in found if isinstance(one, UnreadableSession)]),
     )
 
 
@@ -155,27 +154,28 @@ def read_summaries(
     rows: Sequence[Sequence[Any]], store: str
 ) -> list[SessionSummary | UnreadableSession]:
     """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
-    names = {name for row in rows for name in row[4:6]}
-    sound_names = {name for name in names if not name_fault("name", name, optional=True)}
+    sound = {row[4] for row in rows} | {row[5] for row in rows}
+    sound = {name for name in sound if _is_sound_name(name)}
     found: list[SessionSummary | UnreadableSession] = []
+    # In one loop, and without their own constructors: a page takes as long here as in the server.
+    new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
     for row in rows:
-        session_id, size, revision, state, workflow, phase, attempt = row[:7]
-        created, updated, ended, most, used = row[7:]
-        head = SessionHead._make((session_id, revision, _STATES[state], *row[4:]))
-        where = f"{store}/{session_id}"
+        one, size, revision, state, workflow, phase, tries, created, updated, ended, most, used = (
+            row
+        )
+        head = new(heads, (one, revision, states[state], *row[4:]))
         # What no rule of the domain has anything against; else the domain has the words.
         if (
             created <= updated
-            and (ended is None or created <= ended)
-            and (ended is not None) is (state in _ENDED)
-            and attempt > 0 < most
+            and (state not in _ENDED if ended is None else state in _ENDED and created <= ended)
+            and tries > 0 < most
             and used >= 0
-            and workflow in sound_names
-            and phase in sound_names
+            and workflow in sound
+            and phase in sound
         ):
-            found.append(SessionSummary(head, where, size))
+            found.append(new(summaries, (head, f"{store}/{one}", size)))
         else:
-            found.append(_judged(head, where, size))
+            found.append(_judged(head, f"{store}/{one}", size))
     return found
 
 
@@ -186,3 +186,8 @@ def _judged(head: SessionHead, where: str, size: int) -> SessionSummary | Unread
         fault = SessionCorrupted(path=where, faults=error.faults, session_id=head.session_id)
         return UnreadableSession(head.session_id, Path(where), fault)
     return SessionSummary(head, where, size)
+
+
+@lru_cache(maxsize=1024)
+def _is_sound_name(name: str | None) -> bool:
+    return not name_fault("name", name, optional=True)
