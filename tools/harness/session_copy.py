@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from attrs import frozen
 
 from ..errors import ErrorKind
-from .errors import HarnessError, SessionIdTaken, SessionNotFound
+from .errors import HarnessError, SessionCorrupted, SessionIdTaken, SessionNotFound
 from .session_codec import encode_session
 from .session_domain import SessionContext
 from .session_ports import SessionRepository
@@ -117,7 +117,8 @@ def copy_sessions(
         try:
             outcome = _copy(source, target, session_id, dry_run=dry_run)
         except HarnessError as error:
-            if error.session_id is None or error.kind is ErrorKind.STORAGE:
+            own = error.session_id is not None and error.kind is not ErrorKind.STORAGE
+            if not own and not isinstance(error, SessionCorrupted):
                 raise  # it is not about this session alone
             yield CopiedSession(session_id, CopyOutcome.LEFT, error)
         else:

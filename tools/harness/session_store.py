@@ -32,6 +32,7 @@ from ..durable import (
     RemovalError,
     WriteError,
     make_durable_directory,
+    read_regular_file,
     replace_file,
     sweep_discarded,
 )
@@ -208,8 +209,60 @@ class SessionStore(SessionReader):
         pieces = self._bounded(
             session, path, SessionEncoder().encode(session, revision=session.revision)
         )
-        self._create(session, pieces, kept_documents(None, documents), path)
+        files = kept_documents(None, documents)
+        if not self._adopt_in_place(session, pieces, files, path):
+            self._create(session, pieces, files, path)
         return path
+
+    def _adopt_in_place(
+        self,
+        session: SessionContext,
+        pieces: list[bytes | bytearray],
+        files: Mapping[str, bytes],
+        path: Path,
+    ) -> bool:
+        """Adopt a session where it was worked on here; False if nothing is there.
+
+        Its directory has a workspace then, and no session file, which is written last: before
+        that, there is no session.
+        """
+        fs, directory = self._fs, path.parent
+        try:
+            found = fs.stat(str(directory))
+        except (FileNotFoundError, NotADirectoryError):
+            return False  # or what is to hold it is no directory, which its creation says
+        except OSError as error:
+            raise WriteError(path=path, operation="look for it", cause=error) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise SessionIdTaken(session.session_id, path=path)
+        with DirectoryLock(fs, directory, timeout_s=self._lock_timeout_s) as lock:
+            for name in (SESSION_FILE, *files):
+                there = self._read_beneath(lock.fd, name, path)
+                if there is not None and there != files.get(name):
+                    raise SessionIdTaken(session.session_id, path=path)
+            for name, data in files.items():
+                *above, last = name.split("/")
+                with directory_beneath(
+                    fs, lock.fd, above, missing=Missing.MADE_DURABLY
+                ) as folder_fd:
+                    replace_file(fs, folder_fd, last, [data], path=directory / name)
+            replace_file(fs, lock.fd, SESSION_FILE, pieces, path=path, token=self._token)
+        return True
+
+    def _read_beneath(self, directory_fd: int, name: str, path: Path) -> bytes | None:
+        """Read what is of a name in a session's directory, following no link; None if nothing."""
+        *above, last = name.split("/")
+        try:
+            with directory_beneath(self._fs, directory_fd, above) as folder_fd:
+                return read_regular_file(
+                    self._fs,
+                    last,
+                    path=path.parent / name,
+                    max_bytes=self._max_file_bytes,
+                    directory_fd=folder_fd,
+                )
+        except FileNotFoundError:
+            return None
 
     def _bounded(
         self, session: SessionContext, path: Path, pieces: list[bytes | bytearray]

@@ -16,6 +16,7 @@ from agentforge_sessions.adapters.postgres.session_repository import PostgresSes
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,
+    SessionIdTaken,
     SessionRepository,
     SessionStore,
     WriteError,
@@ -221,6 +222,63 @@ def test_a_copy_that_was_killed_anywhere_is_finished_by_repeating_it(
         shutil.rmtree(base)
         death += 1
     assert death > 20
+
+
+def worked_on_here(there: PostgresSessions, base: Path) -> SessionContext:
+    """A session of the database on which this machine worked, in a directory of the target."""
+    work_in(base)
+    return begin(there, ONE)
+
+
+def work_in(base: Path) -> None:
+    (base / ONE / "workspace").mkdir(parents=True)
+    (base / ONE / "workspace" / "made.txt").write_text("by a phase")
+
+
+def test_a_session_comes_back_to_the_directory_where_it_was_worked_on(
+    there: PostgresSessions, base: Path
+) -> None:
+    session = worked_on_here(there, base)
+    assert copied(there, SessionStore(base)) == {ONE: COPIED}
+    assert SessionStore(base).load(ONE) == session
+    assert SessionStore(base).read_attachments(ONE) == there.read_attachments(ONE)
+    assert (base / ONE / "workspace" / "made.txt").read_text() == "by a phase"
+    assert copied(there, SessionStore(base)) == {ONE: PRESENT}
+
+
+def test_it_comes_back_whole_wherever_the_copy_is_killed(
+    there: PostgresSessions, base: Path
+) -> None:
+    session = worked_on_here(there, base)
+    death, ended = 0, False
+    while not ended:
+        try:
+            target = SessionStore(base, fs=MortalFileSystem(death), token=FakeTokens())
+            ended = copied(there, target) == {ONE: COPIED}
+        except Killed:
+            assert SessionStore(base).load(ONE) in (None, session)
+            copied(there, SessionStore(base))
+        assert SessionStore(base).load(ONE) == session
+        assert SessionStore(base).read_attachments(ONE) == there.read_attachments(ONE)
+        assert (base / ONE / "workspace" / "made.txt").read_text() == "by a phase"
+        shutil.rmtree(base)
+        work_in(base)
+        death += 1
+    assert death > 8
+
+
+def test_a_directory_with_something_else_in_it_is_left_as_it_is(
+    there: PostgresSessions, base: Path, tmp_path: Path
+) -> None:
+    worked_on_here(there, base)
+    (base / ONE / "plan.yaml").write_text("another plan")
+    (base / TWO).symlink_to(tmp_path)
+    begin(there, TWO)
+    before = content(base)
+    first, second = copy_sessions(there, SessionStore(base))
+    assert isinstance(first.error, SessionIdTaken)
+    assert second.outcome is LEFT
+    assert content(base) == before
 
 
 def test_a_target_that_refuses_ends_the_copy(there: PostgresSessions, tmp_path: Path) -> None:
