@@ -33,6 +33,7 @@ class MemoryPacks:
     places: dict[str, Place] = field(factory=dict)
     numbers: count[int] = field(factory=lambda: count(1))
     lock: threading.RLock = field(factory=threading.RLock)
+    space: str = "5bace0000000feed"
 
     def _rows(self) -> dict[str, list[Pack]]:
         """Return the packs of the sessions that are there."""

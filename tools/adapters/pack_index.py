@@ -59,6 +59,15 @@ class PackIndex(Protocol):
     `tests/contract/object_store/test_pack_index_contract.py`, holds all of them to this.
     """
 
+    @property
+    def space(self) -> str:
+        """What the keys of all its packs begin with, and those of no other index.
+
+        Raises:
+            AgentForgeError: The index does not answer.
+        """
+        ...
+
     def packs(self, session_id: str, kind: PackKind) -> list[Pack]:
         """Return a session's packs of a kind, in the order in which they were added.
 

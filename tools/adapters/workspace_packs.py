@@ -34,9 +34,7 @@ COLLECTED_AFTER_S: Final = 86_400.0
 MANY_PACKS: Final = 40
 """How many packs of a session are put into one."""
 _BATCH: Final = 500
-_OURS: Final = re.compile(
-    r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-]+\.tmp)?"
-)
+_PACK: Final = r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-]+\.tmp)?"
 _log = get_logger("agentforge.snapshots")
 
 
@@ -191,7 +189,7 @@ class WorkspacePacks:
                 return
             digest = sha256_of(file)
             pack = Pack(
-                f"{session_id}/{digest}.pack",
+                f"{self.index.space}/{session_id}/{digest}.pack",
                 digest,
                 file.tell(),
                 kind,
@@ -309,7 +307,7 @@ def collect(
     """Remove the packs that no session names: of deleted sessions, and of killed workers.
 
     What was stored only just now stays: its worker may be about to name it. Objects that are none
-    of ours are not touched.
+    of ours, and those of another index, are not touched.
 
     Args:
         index: Knows all packs.
@@ -321,8 +319,9 @@ def collect(
         AgentForgeError: One of them does not answer; what is removed is removed.
     """
     until = clock() - timedelta(seconds=older_than_s)
+    ours = re.compile(f"{re.escape(index.space)}/{_PACK}")
     removed = size = 0
-    old = (one for one in objects.list() if one.stored_at <= until and _OURS.fullmatch(one.key))
+    old = (one for one in objects.list() if one.stored_at <= until and ours.fullmatch(one.key))
     for batch in _batches(old):
         named = index.named([one.key for one in batch])
         for one in batch:
@@ -334,7 +333,7 @@ def collect(
 
 
 def _remove(index: PackIndex, objects: ObjectStore, one: StoredObject) -> bool:
-    with index.exclusive(one.key.partition("/")[0]):
+    with index.exclusive(one.key.split("/")[1]):
         if index.named([one.key]):
             return False
         objects.delete(one.key)

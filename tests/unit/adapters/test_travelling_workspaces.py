@@ -32,6 +32,7 @@ from agentforge_sessions.harness.session_layout import AGENT_STATE
 from agentforge_sessions.repository.apply_plan import ApplyOptions
 from tests.support.filesystem import FaultyFileSystem, nth_call
 from tests.support.machines import PLAN, Fleet, Machine
+from tests.support.memory_packs import MemoryPacks
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.object_stores import FaultyStore
 from tests.support.repositories import new_checkout, plain_git
@@ -419,17 +420,28 @@ def test_packs_that_no_session_names_are_collected_after_a_day(fleet: Fleet) -> 
     assert isinstance(objects, FolderStore)
     (objects.root / "somebody").mkdir()
     (objects.root / "somebody" / "else").write_bytes(b"theirs")
-    (objects.root / kept / f".{'a' * 64}.pack.new-0123456789abcdef.tmp").write_bytes(b"killed")
+    ours = objects.root / fleet.index.space
+    (ours / kept / f".{'a' * 64}.pack.new-0123456789abcdef.tmp").write_bytes(b"killed")
     a.sessions.delete(deleted)
 
     assert collect(fleet.index, objects).objects == 0
     found = collect(fleet.index, objects, clock=lambda: utc_now() + timedelta(hours=25))
     assert found.objects == 2
     assert found.size > 0
-    assert {one.key.partition("/")[0] for one in objects.list()} == {kept, "somebody"}
+    assert {one.key.split("/")[-2] for one in objects.list()} == {kept, "somebody"}
     b = fleet.machine("b")
     b.take_up(kept)
     assert b.names(kept) == {"one"}
+
+
+def test_the_packs_of_another_store_in_the_same_place_are_not_collected(fleet: Fleet) -> None:
+    begun(fleet.machine("a"), one="1\n")
+    objects = fleet.objects
+    assert objects is not None
+    stored = [one.key for one in objects.list()]
+    another = MemoryPacks(space="0123456789abcdef")
+    assert collect(another, objects, clock=lambda: utc_now() + timedelta(days=9)).objects == 0
+    assert [one.key for one in objects.list()] == stored != []
 
 
 def test_a_pack_that_a_killed_worker_left_is_named_by_the_next_or_stored_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Final
 
 from ..pack_index import Pack, PackKind, Place
@@ -32,6 +33,17 @@ class PostgresPacks:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    @cached_property
+    def space(self) -> str:
+        """What the keys of its packs begin with; see `PackIndex`."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "insert into agentforge.pack_space default values on conflict do nothing"
+            )
+            row = connection.execute("select name from agentforge.pack_space").fetchone()
+        assert row is not None  # noqa: S101 (it was inserted where it was not there)
+        return str(row[0])
 
     def packs(self, session_id: str, kind: PackKind) -> list[Pack]:
         """Return a session's packs; see `PackIndex`."""

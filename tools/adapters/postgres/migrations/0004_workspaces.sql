@@ -15,6 +15,13 @@ create table agentforge.session_packs (
     unique (key)
 );
 
+-- The part of the object store that is this database's own: two databases that share a bucket never
+-- take each other's packs for packs that nobody names.
+create table agentforge.pack_space (
+    only_one boolean primary key default true check (only_one),
+    name text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 16)
+);
+
 create table agentforge.session_places (
     session_id text primary key references agentforge.sessions (id) on delete cascade,
     place text not null,
