@@ -307,7 +307,7 @@ class SessionRunners:
         store: The store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
-        objects: What brings workspaces to other machines; see `open_snapshots`.
+        objects: The object store of the workspaces; see `open_snapshots`.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -390,9 +390,12 @@ def open_shared_sessions(
         InvalidStoreAddress: It is no PostgreSQL store.
     """
     if not is_database(store):
+        from .adapters.postgres.address import without_password
         from .adapters.postgres.errors import InvalidStoreAddress
 
-        raise InvalidStoreAddress(store=store, reason="a fleet shares a PostgreSQL store")
+        raise InvalidStoreAddress(
+            store=without_password(store), reason="a fleet shares a PostgreSQL store"
+        )
     database = open_database(store, direct=direct)
     from .adapters.postgres.store import PostgresStore
 
@@ -569,7 +572,7 @@ def run_worker(
         settings: What it does, and how long it waits.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
-        objects: What brings workspaces to other machines; see `open_snapshots`.
+        objects: The object store of the workspaces; see `open_snapshots`.
         address: Where its health and metrics are served, or None.
         verbose: Whether all that its sessions log is logged, and not only warnings.
 
@@ -590,9 +593,47 @@ def run_worker(
             "objects": objects,
             "level": 10 if verbose else 30,
         },
-        prune=lambda: len(prune_store(store, base_path, objects=objects).deleted_sessions),
+        prune=lambda: prune_fleet(store, base_path, direct=direct, objects=objects),
         address=address,
     )
+
+
+def prune_fleet(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    direct: str | None = None,
+    objects: str | None = None,
+) -> dict[str, int]:
+    """Remove what a fleet keeps no longer: ended sessions, questions, packs that no session names.
+
+    Safe to run on several machines at once.
+
+    Args:
+        store: The PostgreSQL store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+
+    Returns:
+        How many of each kind were removed, by name.
+
+    Raises:
+        AgentForgeError: The store or the object store does not answer; what was removed before
+            stays so, and the next prune goes on.
+    """
+    removed = prune_store(store, base_path)
+    sessions = open_shared_sessions(store, base_path, direct=direct)
+    try:
+        questions = open_questions(store=sessions).cleanup_expired_sessions()
+        packs = collect_packs(sessions, objects)
+    finally:
+        sessions.close()
+    return {
+        "sessions": len(removed.deleted_sessions),
+        "questions": len(questions.deleted),
+        "packs": packs.objects,
+    }
 
 
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:

@@ -132,6 +132,33 @@ def test_the_wheel_alone_runs_its_example(installed: Path, tmp_path: Path) -> No
     assert "words" in (session / "workspace" / "counts.json").read_text()
 
 
+def test_the_wheel_brings_the_tables_of_a_database(installed: Path, tmp_path: Path) -> None:
+    program = (
+        "from agentforge_sessions.adapters.postgres.schema import migrations\n"
+        "print(*(f'{one.number:04}_{one.name}.sql' for one in migrations()))"
+    )
+    done = run(installed / "python", "-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    files = (ROOT / "tools" / "adapters" / "postgres" / "migrations").glob("*.sql")
+    assert done.stdout.split() == sorted(path.name for path in files)
+
+
+def test_who_stays_on_files_loads_no_database(installed: Path, tmp_path: Path) -> None:
+    """Nor needs one: what is not loaded need not be installed."""
+    program = (
+        "import sys, agentforge_sessions\n"
+        "from agentforge_sessions import build_manager\n"
+        "from agentforge_sessions.entrypoints.cli.main import run\n"
+        "build_manager().create(goal='a goal')\n"
+        "for words in (['list'], ['store', 'status'], ['doctor']):\n"
+        "    run(words)\n"
+        "wanted = {'psycopg', 'psycopg_pool', 'procrastinate', 'obstore', 'prometheus_client'}\n"
+        "sys.exit(' '.join(wanted & set(sys.modules)) or 0)"
+    )
+    done = run(installed / "python", "-c", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_help_of_every_command_is_there_in_such_a_project(
     installed: Path, project: Path
 ) -> None:

@@ -20,7 +20,9 @@ from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
 
-HEARTBEAT_S: Final = 0.3
+HEARTBEAT_S: Final = 1.0
+"""Not less: workers of a machine that is held up for longer than the limit take each other for
+dead, and what they start anew holds it up still more."""
 LIMIT_S: Final = 5 * HEARTBEAT_S
 """After so long without a heartbeat a worker's sessions are taken over."""
 _WATCH_CLAIMS: Final = b"""
@@ -72,6 +74,7 @@ class Fleet:
         place: A folder for their sessions and logs.
         count: How many.
         options: More words for each.
+        globals_: More words before the command's name.
         prefixes: Words before the command of some, by their number.
         urls: How some reach the store otherwise.
         bases: Where some work instead of in the folder that all share.
@@ -81,6 +84,7 @@ class Fleet:
     place: Path
     count: int
     options: Sequence[str] = ()
+    globals_: Sequence[str] = ()
     prefixes: dict[int, Sequence[str]] = field(factory=dict)
     urls: dict[int, str] = field(factory=dict)
     bases: dict[int, Path] = field(factory=dict)
@@ -106,6 +110,7 @@ class Fleet:
             *(sys.executable, "-P", "-m", "agentforge_sessions.entrypoints.cli"),
             *("--store", self.urls.get(number, self.url)),
             *("--base", str(self.bases.get(number, self.place / "sessions"))),
+            *self.globals_,
             *("worker", "--json", "--heartbeat", str(HEARTBEAT_S), *self.options),
         ]
         with (self.place / f"worker-{number}.log").open("ab") as log:

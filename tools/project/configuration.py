@@ -235,8 +235,8 @@ class StoreConfiguration:
             in bytes, or None for the default.
     """
 
-    url: str | None = None
-    direct: str | None = None
+    url: str | None = field(default=None, repr=False)
+    direct: str | None = field(default=None, repr=False)
     objects: str | None = None
     cache_bytes: int | None = None
 

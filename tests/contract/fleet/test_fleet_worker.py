@@ -350,8 +350,13 @@ def test_a_worker_that_is_stopped_while_the_store_is_away_ends_well(
 def test_ended_sessions_are_pruned_once_by_the_fleet(ground: Ground) -> None:
     async def scenario() -> None:
         pruned: list[str] = []
+
+        def prune() -> dict[str, int]:
+            pruned.append("once")
+            return {"sessions": 1}
+
         settings = evolve(SETTINGS, prune_at="* * * * * *")
-        many = [ground.worker(settings, prune=lambda: pruned.append("once")) for _ in range(2)]
+        many = [ground.worker(settings, prune=prune) for _ in range(2)]
         async with ground.working(many[0]), ground.working(many[1]):
             await until(lambda: pruned)
 

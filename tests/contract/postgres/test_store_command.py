@@ -13,10 +13,13 @@ import pytest
 from attrs import define
 
 from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.errors import InvalidStoreAddress
 from agentforge_sessions.adapters.postgres.schema import migrations
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.bootstrap import open_shared_sessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import SESSION_FILE
+from agentforge_sessions.stores import open_sessions
 from tests.support.clock import START
 from tests.support.postgres import PostgresServer
 from tests.support.sessions import session_id as an_id
@@ -114,6 +117,44 @@ def test_a_role_that_may_not_create_is_told_so(agentforge: CommandLine, stranger
     assert refused.code == 8
     assert "does not allow this role to do that: permission denied for database" in refused.err
     assert "Grant it the right" in refused.err
+
+
+GRANTS = """
+grant usage on schema agentforge to worker;
+grant select, insert, update, delete on all tables in schema agentforge to worker;
+grant usage on all sequences in schema agentforge to worker;
+grant execute on all functions in schema agentforge to worker;
+"""
+
+
+@pytest.fixture
+def worker(server: PostgresServer, fresh: Database) -> Iterator[str]:
+    """The address of a store for a role that has the rights that the guide names, and no more."""
+    server.run("create role worker login")
+    with fresh.connection() as connection:
+        connection.execute(GRANTS.encode())
+    parts = urlsplit(fresh.url)
+    yield urlunsplit(parts._replace(netloc=parts.netloc.replace("postgres", "worker")))
+    with fresh.connection() as connection:
+        connection.execute("drop owned by worker")
+    server.run("drop role worker")
+
+
+def test_a_role_that_reads_and_writes_leads_sessions(
+    agentforge: CommandLine, worker: str, workflow: Path
+) -> None:
+    """What needs a role that may create is the migration alone."""
+    on_store = OnStore(agentforge, worker)
+    assert on_store("store", "status").code == 0
+    assert on_store("run", workflow).code == 0
+    (one,) = on_store("list", "--json").document["sessions"]
+    for command in ("show", "report", "checkpoints"):
+        assert on_store(command, one["session_id"]).code == 0
+    on_store.run.later(days=100)
+    assert on_store("cleanup", "--yes").code == 0
+    assert on_store("list", "--json").document["sessions"] == []
+    planned = on_store("store", "migrate")
+    assert (planned.code, "has all the tables" in planned.out) == (0, True)
 
 
 def test_files_have_no_tables(agentforge: CommandLine, tmp_path: Path) -> None:
@@ -329,6 +370,14 @@ def test_no_command_shows_a_password(
             ended = run(*command)
             assert SECRET not in ended.out, command
             assert SECRET not in ended.err, command
+
+
+def test_no_function_of_the_library_shows_a_password() -> None:
+    for url in (f"postgresql:/me:{SECRET}@h/x", f"mysql://me:{SECRET}@h/x", f"me:{SECRET}@h"):
+        for call in (open_shared_sessions, lambda store: open_sessions(store=store)):
+            with pytest.raises(InvalidStoreAddress) as refused:
+                call(url)
+            assert SECRET not in f"{refused.value} {refused.value.fields}"
 
 
 def test_a_faulty_address_is_the_command_lines_fault(agentforge: CommandLine) -> None:

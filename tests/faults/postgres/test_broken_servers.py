@@ -18,6 +18,7 @@ import pytest
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.errors import (
     StoreError,
+    StoreForbidden,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
@@ -309,7 +310,7 @@ def test_a_role_that_does_not_exist_is_told_so_and_not_only_that_time_is_up(
 ) -> None:
     with (
         Database(as_role(own.url, "nobody_of_this_name"), connect_s=2.0) as database,
-        pytest.raises(StoreUnavailable, match="does not exist"),
+        pytest.raises(StoreForbidden, match="does not exist"),
     ):
         PostgresSessions(database).list_sessions()
 

@@ -125,7 +125,17 @@ def test_a_fleet_that_is_killed_a_thousand_times_finishes_every_session_and_each
                 claims = count(direct, CLAIMS)
                 killer.rng.choice([killer.at_an_instant, killer.at_a_statement])()
                 feed()
-                wait_until(lambda claims=claims: count(direct, CLAIMS) > claims)  # type: ignore[misc]
+                wait_until(
+                    lambda claims=claims: count(direct, CLAIMS) > claims,  # type: ignore[misc]
+                    patience_s=PATIENCE_S,
+                )
+                if len(killer.kills) % 50 == 0:
+                    left = count(direct, OPEN)
+                    print(
+                        f"{len(killer.kills)} kills, {len(ids) - left} of {len(ids)} sessions "
+                        f"ended, {time.monotonic() - began:.0f} s",
+                        flush=True,
+                    )
             last = time.monotonic()
             wait_until(
                 lambda: [feed(), count(direct, OPEN)][-1] == 0 and len(ids) >= SESSIONS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import procrastinate
@@ -26,7 +26,7 @@ def maintenance_app(
     settings: FleetSettings,
     metrics: FleetMetrics,
     *,
-    prune: Callable[[], object] | None,
+    prune: Callable[[], Mapping[str, int]] | None,
 ) -> procrastinate.App:
     """Return an application that looks after the fleet.
 
@@ -35,7 +35,7 @@ def maintenance_app(
         queue: What we ask of the queue.
         settings: The worker's.
         metrics: What is measured.
-        prune: Prunes ended sessions; None: nothing is pruned.
+        prune: Removes what is kept no longer, and returns how many of each kind; None: nothing is.
     """
     app = new_app(connector)
 
@@ -79,6 +79,6 @@ def maintenance_app(
         async def prune_sessions(timestamp: int) -> None:
             del timestamp
             found = await asyncio.to_thread(pruning)
-            _log.info("fleet.pruned", sessions=found)
+            _log.info("fleet.pruned", **found)
 
     return app

@@ -28,7 +28,7 @@ def run_until_stopped(
     settings: FleetSettings,
     *,
     greeting: Mapping[str, Any],
-    prune: Callable[[], object] | None,
+    prune: Callable[[], Mapping[str, int]] | None,
     address: tuple[str, int] | None,
 ) -> None:
     """Be a worker until SIGTERM or Ctrl-C; the second of them ends it at once.
@@ -57,7 +57,7 @@ async def _run(
     url: str,
     settings: FleetSettings,
     greeting: Mapping[str, Any],
-    prune: Callable[[], object] | None,
+    prune: Callable[[], Mapping[str, int]] | None,
     address: tuple[str, int] | None,
 ) -> None:
     loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from random import random as any_number
@@ -60,7 +60,7 @@ class FleetWorker:
         children: Children,
         *,
         metrics: FleetMetrics | None = None,
-        prune: Callable[[], object] | None = None,
+        prune: Callable[[], Mapping[str, int]] | None = None,
         random: Callable[[], float] = any_number,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

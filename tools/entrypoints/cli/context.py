@@ -91,7 +91,7 @@ class Cli:
     outside: Outside = field(factory=Outside)
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
-    store_url: str | None = None
+    store_url: str | None = field(default=None, repr=False)
     store_given: bool = False
     opened: ExitStack = field(factory=ExitStack)
     _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
