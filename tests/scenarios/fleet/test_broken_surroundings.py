@@ -55,7 +55,7 @@ def test_a_database_that_is_killed_in_the_middle_of_runs_costs_no_session(
             for times in (1, 2, 3):
                 with connected(own) as direct:
                     claims = count(direct, CLAIMS)
-                    wait_until(lambda: count(direct, CLAIMS) >= claims + 3)  # noqa: B023
+                    wait_until(lambda: count(direct, CLAIMS) >= claims + 3, patience_s=PATIENCE_S)  # noqa: B023
                 own.kill()
                 time.sleep(0.5 * times)  # it is away for a while
                 own.start()
@@ -63,8 +63,8 @@ def test_a_database_that_is_killed_in_the_middle_of_runs_costs_no_session(
             with connected(own) as direct:
                 wait_until(lambda: count(direct, OPEN) == 0, patience_s=PATIENCE_S)
                 took = time.monotonic() - began
-                wait_until(lambda: count(direct, DOING) == 0)
-                wait_until(lambda: advisory_locks(direct) == [])
+                wait_until(lambda: count(direct, DOING) == 0, patience_s=PATIENCE_S)
+                wait_until(lambda: advisory_locks(direct) == [], patience_s=PATIENCE_S)
         with connected(own) as direct:
             assert len(stored(direct)) == len(ids)
             claims = count(direct, CLAIMS)
@@ -86,13 +86,13 @@ def test_connections_that_are_all_ended_in_the_middle_of_runs_cost_no_session(
         with running_fleet(fleet):
             for _ in range(3):
                 claims = count(direct, CLAIMS)
-                wait_until(lambda: count(direct, CLAIMS) > claims)  # noqa: B023
+                wait_until(lambda: count(direct, CLAIMS) > claims, patience_s=PATIENCE_S)  # noqa: B023
                 direct.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
                     "where pid <> pg_backend_pid() and backend_type = 'client backend'"
                 )
             wait_until(lambda: count(direct, OPEN) == 0, patience_s=PATIENCE_S)
-            wait_until(lambda: count(direct, DOING) == 0)
+            wait_until(lambda: count(direct, DOING) == 0, patience_s=PATIENCE_S)
         for session_id in ids:
             require_done_once(store, session_id, WORKFLOW)
         print(f"3 times all connections ended: {count(direct, CLAIMS)} claims, {fleet.codes}")
@@ -131,7 +131,7 @@ def test_a_session_that_crashes_what_runs_it_is_paused_in_the_end_and_stops_nobo
         poisoning.start()
         try:
             with running_fleet(fleet):
-                wait_until(lambda: len(crashes) >= 2)
+                wait_until(lambda: len(crashes) >= 2, patience_s=PATIENCE_S)
                 others = [begin_session(store, WORKFLOW) for _ in range(4)]
                 wait_until(
                     lambda: {_state(store, one) for one in others} == {SessionState.COMPLETED},
@@ -139,7 +139,7 @@ def test_a_session_that_crashes_what_runs_it_is_paused_in_the_end_and_stops_nobo
                 )
                 crashed = len(crashes)
                 wait_until(lambda: _state(store, poisoned) is SessionState.PAUSED, patience_s=900)
-                wait_until(lambda: count(direct, DOING) == 0)
+                wait_until(lambda: count(direct, DOING) == 0, patience_s=PATIENCE_S)
                 assert len(crashes) <= 10
         finally:
             over.set()
@@ -166,18 +166,20 @@ def test_a_child_that_is_frozen_holds_up_its_own_session_alone_until_it_is_cance
         store = PostgresStore(database, fleet.place / "sessions")
         with running_fleet(fleet):
             frozen = begin_session(store, WORKFLOW)
-            wait_until(lambda: count(direct, CLAIMS) == 1)
+            wait_until(lambda: count(direct, CLAIMS) == 1, patience_s=PATIENCE_S)
             ((worker, (child,)),) = fleet.pids().items()
             psutil.Process(child).suspend()
             other = begin_session(store, WORKFLOW)
-            wait_until(lambda: _state(store, other) is SessionState.COMPLETED)
+            wait_until(
+                lambda: _state(store, other) is SessionState.COMPLETED, patience_s=PATIENCE_S
+            )
             assert _state(store, frozen) is SessionState.ACTIVE
             direct.execute("select agentforge.withdraw(%s)", (frozen,))
-            wait_until(lambda: count(direct, DOING) == 0)
+            wait_until(lambda: count(direct, DOING) == 0, patience_s=PATIENCE_S)
             assert not psutil.pid_exists(child)
             assert fleet.pids().keys() == {worker}
-            wait_until(lambda: advisory_locks(direct) == [])
+            wait_until(lambda: advisory_locks(direct) == [], patience_s=PATIENCE_S)
             direct.execute("select agentforge.submit(%s, 'default', 0, null)", (frozen,))
-            wait_until(lambda: count(direct, OPEN) == 0)
+            wait_until(lambda: count(direct, OPEN) == 0, patience_s=PATIENCE_S)
         for session_id in (frozen, other):
             require_done_once(store, session_id, WORKFLOW)

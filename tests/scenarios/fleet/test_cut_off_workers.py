@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +31,7 @@ from tests.support.fleet_drills import (
 )
 from tests.support.own_postgres import OwnPostgres, own_postgres
 from tests.support.postgres import PostgresServer
-from tests.support.postgres_proxy import PostgresProxy
+from tests.support.postgres_proxy import Moment, PostgresProxy, Statement
 from tests.support.postgres_sessions import advisory_locks, stored
 from tests.support.promptness import wait_until
 
@@ -38,6 +39,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 
 WORKFLOW: Final = napping_workflow(phases=4, nap_s=1.0)
 AWAY, OTHER = "away", "other"
+PATIENCE_S: Final = 300.0
 
 
 @frozen
@@ -54,23 +56,24 @@ class Two:
         """Have the first worker leave in the middle of a session, and come back after it ended."""
         with running_fleet(self.away):
             session_id = begin_session(self.store, WORKFLOW)
-            wait_until(lambda: count(self.direct, CLAIMS) == 1)
-            wait_until(lambda: self._revision(session_id) > 3)  # in a phase, not the first
+            wait_until(lambda: count(self.direct, CLAIMS) == 1, patience_s=PATIENCE_S)
+            # In a phase, and not the first.
+            wait_until(lambda: self._revision(session_id) > 3, patience_s=PATIENCE_S)
             leave()
             left = time.monotonic()
             with running_fleet(self.other):
-                wait_until(lambda: count(self.direct, CLAIMS) > 1)
+                wait_until(lambda: count(self.direct, CLAIMS) > 1, patience_s=PATIENCE_S)
                 taken_s = time.monotonic() - left
-                wait_until(lambda: count(self.direct, OPEN) == 0)
-                wait_until(lambda: count(self.direct, DOING) == 0)
+                wait_until(lambda: count(self.direct, OPEN) == 0, patience_s=PATIENCE_S)
+                wait_until(lambda: count(self.direct, DOING) == 0, patience_s=PATIENCE_S)
             whole = stored(self.direct)
             come_back()
-            wait_until(lambda: self.told() is not None)
+            wait_until(lambda: self.told() is not None, patience_s=PATIENCE_S)
             assert stored(self.direct) == whole
             # It goes on with others.
             another = begin_session(self.store, WORKFLOW)
-            wait_until(lambda: count(self.direct, OPEN) == 0)
-        wait_until(lambda: advisory_locks(self.direct) == [])
+            wait_until(lambda: count(self.direct, OPEN) == 0, patience_s=PATIENCE_S)
+        wait_until(lambda: advisory_locks(self.direct) == [], patience_s=PATIENCE_S)
         for one in (session_id, another):
             require_done_once(self.store, one, WORKFLOW)
         assert stored(self.direct)[0] == whole[0]
@@ -106,14 +109,17 @@ class Two:
 @contextmanager
 def two(own: OwnPostgres, place: Path, url: str) -> Iterator[Two]:
     """Prepare two workers, of which one reaches the server by another address."""
+    objects = place / "objects"
+    objects.mkdir()
+    shared = ("--objects", objects.as_uri())
     with (
         Database(own.url) as database,
         psycopg.connect(own.url, autocommit=True) as direct,
     ):
         yield Two(
             own,
-            Fleet(url, place / AWAY, 1),
-            Fleet(own.url, place / OTHER, 1),
+            Fleet(url, place / AWAY, 1, globals_=shared),
+            Fleet(own.url, place / OTHER, 1, globals_=shared),
             direct,
             PostgresStore(database, place / AWAY / "sessions"),
         )
@@ -143,18 +149,32 @@ def test_a_worker_that_hears_nothing_of_the_server_is_refused(
 
 
 def test_a_worker_that_is_frozen_with_its_children_is_refused(
-    own: OwnPostgres, tmp_path: Path
+    own: OwnPostgres, short: Path, tmp_path: Path
 ) -> None:
-    with two(own, tmp_path, own.url) as drill:
+    door = short / "door"
+    door.mkdir()
+    with PostgresProxy(own.url, door) as proxy, two(own, tmp_path, proxy.url) as drill:
         frozen: list[psutil.Process] = []
+        saved = threading.Event()
 
         def leave() -> None:
             frozen.extend(drill.processes())
             for one in frozen:
                 one.suspend()
 
+        def note(statement: Statement, moment: Moment) -> bool:
+            children = {one.pid for one in frozen[1:]}
+            is_save = "update agentforge.sessions" in statement.text
+            if statement.pid in children and moment is Moment.DONE and is_save:
+                saved.set()
+            return False
+
         def come_back() -> None:
-            for one in reversed(frozen):
-                one.resume()
+            """Come back, the children first: what they save is refused before anything else."""
+            with proxy.losing(note):
+                for one in frozen[1:]:
+                    one.resume()
+                wait_until(saved.is_set, patience_s=PATIENCE_S)
+            frozen[0].resume()
 
         drill.drill(leave, come_back)

@@ -78,10 +78,13 @@ def test_sessions_go_on_with_their_files_on_other_machines_when_workers_are_kill
         with running_fleet(fleet):
             for number in range(KILLS):
                 claims = count(direct, CLAIMS)
-                wait_until(lambda: count(direct, CLAIMS) > claims or count(direct, OPEN) == 0)  # noqa: B023
+                wait_until(
+                    lambda: count(direct, CLAIMS) > claims or count(direct, OPEN) == 0,  # noqa: B023
+                    patience_s=PATIENCE_S,
+                )
                 fleet.kill(fleet.worker(number % 3).pid, "a machine that ends")
             wait_until(lambda: count(direct, OPEN) == 0, patience_s=PATIENCE_S)
-            wait_until(lambda: count(direct, DOING) == 0)
+            wait_until(lambda: count(direct, DOING) == 0, patience_s=PATIENCE_S)
         for session_id in ids:
             require_done_once(store, session_id, WORKFLOW)
         machines = [machines_of(fleet, session_id) for session_id in ids]
@@ -116,11 +119,11 @@ def test_an_object_store_that_is_away_stops_runs_and_loses_nothing(
         store = PostgresStore(database, tmp_path / "submitter" / "sessions")
         with running_fleet(fleet):
             session_id = begin_session(store, WORKFLOW)
-            wait_until(lambda: "1.txt" in json.dumps(stored(direct)))
+            wait_until(lambda: "1.txt" in json.dumps(stored(direct)), patience_s=PATIENCE_S)
             away = objects.rename(tmp_path / "away")
-            wait_until(lambda: '"outcome": "unavailable"' in fleet.log())
+            wait_until(lambda: '"outcome": "unavailable"' in fleet.log(), patience_s=PATIENCE_S)
             away.rename(objects)
             wait_until(lambda: count(direct, OPEN) == 0, patience_s=PATIENCE_S)
-            wait_until(lambda: count(direct, DOING) == 0)
+            wait_until(lambda: count(direct, DOING) == 0, patience_s=PATIENCE_S)
         require_done_once(store, session_id, WORKFLOW)
         print(f"{count(direct, CLAIMS)} claims, {fleet.codes}")
