@@ -86,6 +86,7 @@ def begun(machine: Machine, checkout: Path) -> str:
     return session.session_id
 
 
+@pytest.mark.parametrize("objects", ["folder"], indirect=True)
 def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
     machines: Machines, tmp_path: Path, database: Database, objects: str
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
     assert (found / "new").read_text() == "three\n"
 
 
+@pytest.mark.parametrize("objects", ["folder"], indirect=True)
 def test_a_prune_collects_the_packs_of_deleted_sessions(
     machines: Machines, desk: Callable[..., Any], tmp_path: Path, objects: str
 ) -> None:
