@@ -12,42 +12,30 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, cast
-
-from attrs import evolve, frozen
+from typing import TYPE_CHECKING, Any, cast
 
 from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
-from .clock import Clock, utc_now
-from .harness import PhaseExecutor, SessionManager, SessionState
-from .stores import is_database, open_database, open_sessions
+from .harness import PhaseExecutor, SessionManager
+from .stores import is_database, open_sessions
 
 if TYPE_CHECKING:
-    from .adapters.fleet.settings import FleetSettings
     from .adapters.pack_index import PackIndex
-    from .adapters.postgres.fleet_view import JobView, WorkerView
     from .adapters.postgres.store import PostgresStore
     from .adapters.session_results import SessionResults
     from .adapters.session_snapshots import SessionSnapshots
-    from .adapters.workspace_packs import Collected
     from .harness import QuestionChannel
     from .harness.session_ports import LocalSessions
     from .harness.snapshot_port import WorkspaceSnapshots
-    from .harness.submission import Submission
     from .jail import JailPolicy
     from .project.configuration import Configuration
-    from .prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
     from .workflows.gate_port import GateSandbox
-
-DEFAULT_ENDED_HOURS: Final = 30 * 24.0
-"""How long agent sessions stay after they ended when no rule is named, in hours."""
 
 
 def build_manager(
@@ -83,7 +71,7 @@ def build_manager(
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    sessions = _opened(base_path, store)
+    sessions = opened_sessions(base_path, store)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
@@ -98,7 +86,7 @@ def build_manager(
         sessions,
         executor=executor,
         channel=channel
-        or cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir, sessions))),
+        or cast("QuestionChannel", Late(lambda: _configured_channel(questions_dir, sessions))),
         snapshots=(
             open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
         ),
@@ -108,7 +96,10 @@ def build_manager(
     return manager
 
 
-def _opened(base_path: Path | str | None, store: LocalSessions | str | None) -> LocalSessions:
+def opened_sessions(
+    base_path: Path | str | None, store: LocalSessions | str | None
+) -> LocalSessions:
+    """Return a store: the one that is open already, or the one of an address or a directory."""
     if store is None or isinstance(store, str):
         return open_sessions(base_path, store=store)
     return store
@@ -126,7 +117,7 @@ def open_snapshots(
         cache_bytes: How much this machine keeps of sessions before those go that are stored there
             and worked on elsewhere, or ended, in bytes; 20 GiB if None.
     """
-    return cast("WorkspaceSnapshots", _Late(lambda: _snapshots(store, objects, cache_bytes)))
+    return cast("WorkspaceSnapshots", Late(lambda: _snapshots(store, objects, cache_bytes)))
 
 
 def _snapshots(
@@ -134,7 +125,7 @@ def _snapshots(
 ) -> SessionSnapshots:
     from .adapters.session_snapshots import SessionSnapshots
 
-    index = _pack_index(store)
+    index = pack_index_of(store)
     if index is None:
         return SessionSnapshots(store)
     from .adapters.object_store import open_objects
@@ -147,33 +138,11 @@ def _snapshots(
     return SessionSnapshots(store, packs=packs, cache_bytes=cache_bytes)
 
 
-def _pack_index(store: LocalSessions) -> PackIndex | None:
+def pack_index_of(store: LocalSessions) -> PackIndex | None:
+    """Return the index of the packs of a store's workspaces; None where no machines share them."""
     from .adapters.pack_index import KeepsPacks
 
     return store.pack_index() if isinstance(store, KeepsPacks) else None
-
-
-def collect_packs(
-    store: LocalSessions, objects: str | None, *, older_than_s: float = 86_400.0
-) -> Collected:
-    """Remove the packs from the object store that no session names; nothing on files.
-
-    Args:
-        store: The sessions.
-        objects: The address of the object store, or None.
-        older_than_s: The age below which one stays in any case, in seconds: its worker may be
-            about to name it.
-
-    Raises:
-        AgentForgeError: The object store or the database does not answer.
-    """
-    from .adapters.object_store import open_objects
-    from .adapters.workspace_packs import Collected, collect
-
-    index = _pack_index(store)
-    if index is None or objects is None:
-        return Collected()
-    return collect(index, open_objects(objects), older_than_s=older_than_s)
 
 
 @contextmanager
@@ -258,7 +227,7 @@ def session_results(store: LocalSessions, objects: str | None = None) -> Session
     return SessionResults(_snapshots(store, objects))
 
 
-class _Late:
+class Late:
     """An object that is made when its first attribute is needed."""
 
     def __init__(self, make: Callable[[], object]) -> None:
@@ -296,342 +265,6 @@ def agents_channel(
     sessions = open_agents_questions(directory, store=store)
     notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
-
-
-class SessionRunners:
-    """Runs the sessions of a PostgreSQL store one after another, as `agentforge resume` does.
-
-    What can be kept from one session to the next is: the connections, and a warm sandbox.
-
-    Args:
-        store: The store.
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        direct: The server's own address, where `store` is a connection pooler.
-        objects: The object store of the workspaces; see `open_snapshots`.
-
-    Raises:
-        StoreExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
-        InvalidConfiguration: The project's configuration can't be used.
-    """
-
-    def __init__(
-        self,
-        store: str,
-        base_path: Path | str | None = None,
-        *,
-        direct: str | None = None,
-        objects: str | None = None,
-    ) -> None:
-        from .project.configuration import load_configuration
-
-        configuration = load_configuration()
-        self._sessions = open_shared_sessions(store, base_path, direct=direct)
-        self._objects = objects
-        self._cache_bytes = configuration.store.cache_bytes
-        self._jail = configured_jail(configuration)
-        self._managers: dict[str, SessionManager] = {}
-
-    def manager_of(self, session_id: str, job_id: int) -> SessionManager:
-        """Return the manager for a session, which runs it for a job of the queue.
-
-        Raises:
-            StoreError: The session can't be read now.
-        """
-        self._sessions.job_id = job_id
-        return self._manager(self._isolation_of(session_id))
-
-    def plain_manager(self) -> SessionManager:
-        """Return a manager for what is no run."""
-        return SessionManager(self._sessions)
-
-    def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
-        """Return what runs the sessions of a manager; it waits for no person."""
-        return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
-
-    def _isolation_of(self, session_id: str) -> str:
-        from .harness import HarnessError
-        from .workflows.job import Job
-
-        try:
-            return Job.of_session(self._sessions, session_id).workflow.isolation
-        except HarnessError as error:
-            if error.retryable:
-                raise
-            return "sandbox"  # the runner says what is wrong with it
-
-    def _manager(self, isolation: str) -> SessionManager:
-        if isolation not in self._managers:
-            self._managers[isolation] = build_manager(
-                store=self._sessions,
-                objects=self._objects,
-                cache_bytes=self._cache_bytes,
-                isolation=isolation,
-                jail=self._jail,
-                channel=cast(
-                    "QuestionChannel", _Late(lambda: agents_channel(store=self._sessions))
-                ),
-            )
-        return self._managers[isolation]
-
-
-def open_shared_sessions(
-    store: str, base_path: Path | str | None = None, *, direct: str | None = None
-) -> PostgresStore:
-    """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
-
-    Args:
-        store: Its address.
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        direct: The server's own address, where `store` is a connection pooler.
-
-    Raises:
-        StoreExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
-    """
-    if not is_database(store):
-        from .adapters.postgres.address import without_password
-        from .adapters.postgres.errors import InvalidStoreAddress
-
-        raise InvalidStoreAddress(
-            store=without_password(store), reason="a fleet shares a PostgreSQL store"
-        )
-    database = open_database(store, direct=direct)
-    from .adapters.postgres.store import PostgresStore
-
-    return PostgresStore(database, base_path)
-
-
-def open_submitting(
-    store: str,
-    base_path: Path | str | None,
-    submission: Submission,
-    *,
-    direct: str | None = None,
-) -> LocalSessions:
-    """Open the sessions of a store so that each save hands the session to the fleet.
-
-    Args:
-        store: Its address.
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        submission: How the fleet is to take them.
-        direct: The server's own address, where `store` is a connection pooler.
-
-    Raises:
-        StoreExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
-    """
-    database = open_shared_sessions(store, direct=direct).database
-    from .adapters.postgres.submissions import SubmittingStore
-
-    return SubmittingStore(database, base_path, submission)
-
-
-def new_submission(*, queue: str, priority: int, at: datetime | None) -> Submission:
-    """Return how the fleet is to take a session.
-
-    Raises:
-        ValueError: The queue or the priority is none.
-    """
-    from .harness.submission import Submission
-
-    return Submission(queue=queue, priority=priority, at=at)
-
-
-def submitting_runner(manager: SessionManager, gates: GateSandbox | None = None) -> WorkflowRunner:
-    """Return a runner that only begins sessions; workers have what their gates need.
-
-    Args:
-        manager: Leads the sessions.
-        gates: Where gates are looked at; nowhere if None.
-    """
-    from .adapters.gates_elsewhere import CommandsElsewhere, GatesElsewhere
-    from .workflows import WorkflowRunner
-
-    return WorkflowRunner(manager, gates or GatesElsewhere(), commands=CommandsElsewhere())
-
-
-def submit_session(manager: SessionManager) -> None:
-    """Hand a manager's current session to the fleet; a paused one becomes active.
-
-    Raises:
-        InvalidStateTransition: It has ended.
-        NotAWorkflowSession: No workflow began it.
-    """
-    from .adapters.postgres.submissions import SubmittingStore
-    from .workflows.job import Job
-    from .workflows.run_lock import require_open
-
-    store, session = manager.store, manager.current_session
-    assert isinstance(store, SubmittingStore)  # noqa: S101 (opened for this)
-    assert session is not None  # noqa: S101 (the caller loaded it)
-    require_open(manager, session.session_id, session, "submit")
-    Job.of_session(store, session.session_id)
-    if session.state is SessionState.PAUSED:
-        manager.resume()
-    else:
-        store.submit(session)
-
-
-def fleet_settings(
-    *, concurrency: int, queues: list[str] | None, grace_s: float, heartbeat_s: float
-) -> FleetSettings:
-    """Return the settings of a worker; a silent one is taken for dead after five heartbeats.
-
-    Args:
-        concurrency: How many sessions it runs at once.
-        queues: The queues that it takes jobs of; the default one if None.
-        grace_s: How long sessions may go on once it is stopped, in seconds.
-        heartbeat_s: How often it says that it is alive, in seconds.
-
-    Raises:
-        ValueError: One of them is out of its range.
-    """
-    from .adapters.fleet.settings import LIMIT_HEARTBEATS, FleetSettings
-
-    settings = FleetSettings(
-        concurrency=concurrency,
-        grace_s=grace_s,
-        heartbeat_s=heartbeat_s,
-        limit_s=LIMIT_HEARTBEATS * heartbeat_s,
-    )
-    return settings if queues is None else evolve(settings, queues=tuple(queues))
-
-
-class FleetView:
-    """A fleet as it stands, on its own connection; close it, as by a `with` statement.
-
-    Args:
-        store: The PostgreSQL store.
-        direct: The server's own address, where `store` is a connection pooler.
-
-    Raises:
-        StoreExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
-    """
-
-    def __init__(self, store: str, *, direct: str | None = None) -> None:
-        self._database = open_shared_sessions(store, direct=direct).database
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
-
-    @property
-    def where(self) -> str:
-        """The store, for messages."""
-        return self._database.name
-
-    def workers(self) -> list[WorkerView]:
-        """Return the workers that are alive."""
-        from .adapters.postgres.fleet_view import workers
-
-        return workers(self._database)
-
-    def jobs(
-        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
-    ) -> tuple[list[JobView], int]:
-        """Return the first jobs, and how many there are.
-
-        Args:
-            failed: Whether only those that failed are wanted.
-            session_id: Whose, or None for all.
-            limit: The most that are returned.
-        """
-        from .adapters.postgres.fleet_view import jobs
-
-        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
-
-    def withdraw(self, session_id: str) -> bool:
-        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
-
-        Raises:
-            NotSubmitted: The fleet does not work on it.
-        """
-        from .adapters.postgres.fleet_view import withdraw
-
-        return withdraw(self._database, session_id)
-
-
-def run_worker(
-    store: str,
-    settings: FleetSettings,
-    *,
-    base_path: Path | str | None = None,
-    direct: str | None = None,
-    objects: str | None = None,
-    address: tuple[str, int] | None = None,
-    verbose: bool = False,
-) -> None:
-    """Be a worker of the fleet until SIGTERM or Ctrl-C.
-
-    Args:
-        store: The PostgreSQL store.
-        settings: What it does, and how long it waits.
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        direct: The server's own address, where `store` is a connection pooler.
-        objects: The object store of the workspaces; see `open_snapshots`.
-        address: Where its health and metrics are served, or None.
-        verbose: Whether all that its sessions log is logged, and not only warnings.
-
-    Raises:
-        StoreError: The store can't be used as it is.
-        FleetStopped: It could not reach the store for as long as the settings say.
-    """
-    sessions = open_shared_sessions(store, base_path, direct=direct)
-    from .adapters.fleet.running import run_until_stopped
-
-    run_until_stopped(
-        sessions.database,
-        settings,
-        greeting={
-            "store": store,
-            "direct": direct,
-            "base": None if base_path is None else str(base_path),
-            "objects": objects,
-            "level": 10 if verbose else 30,
-        },
-        prune=lambda: prune_fleet(store, base_path, direct=direct, objects=objects),
-        address=address,
-    )
-
-
-def prune_fleet(
-    store: str,
-    base_path: Path | str | None = None,
-    *,
-    direct: str | None = None,
-    objects: str | None = None,
-) -> dict[str, int]:
-    """Remove what a fleet keeps no longer: ended sessions, questions, packs that no session names.
-
-    Safe to run on several machines at once.
-
-    Args:
-        store: The PostgreSQL store.
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        direct: The server's own address, where `store` is a connection pooler.
-        objects: The object store of the workspaces; see `open_snapshots`.
-
-    Returns:
-        How many of each kind were removed, by name.
-
-    Raises:
-        AgentForgeError: The store or the object store does not answer; what was removed before
-            stays so, and the next prune goes on.
-    """
-    removed = prune_store(store, base_path, objects=objects)
-    sessions = open_shared_sessions(store, base_path, direct=direct)
-    try:
-        questions = open_questions(store=sessions).cleanup_expired_sessions()
-    finally:
-        sessions.close()
-    return {
-        "sessions": len(removed.deleted_sessions),
-        "questions": len(questions.deleted),
-    }
 
 
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
@@ -776,7 +409,7 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        opened = _opened(base_path, store)
+        opened = opened_sessions(base_path, store)
         kept = open_snapshots(opened, objects)
         manager = SessionManager(opened, channel=channel, snapshots=kept)
     sessions = manager.store
@@ -814,147 +447,3 @@ def build_editing_agent(
     if choice.kind == "recorded":
         return make_agent(choice)
     raise ValueError(f"agent: {choice.kind} can't edit files in place; name a command")
-
-
-@frozen(kw_only=True)
-class PruneKind:
-    """A kind of sessions that can be pruned.
-
-    Attributes:
-        target: Where they are and how they are dated.
-        max_age_hours: The age at which they go when no rule is named, in hours; None where the
-            configuration keeps them for ever, whatever rule is named.
-        states: The states they may be in; none where the kind has no states.
-
-    Where a store has them as rows, there is no directory, no trash and no list of what was begun.
-    """
-
-    target: PruneSource
-    max_age_hours: float | None
-    states: frozenset[str] = frozenset()
-
-    @property
-    def directories(self) -> PruneTarget | None:
-        """The sessions, where they are directories; None where a store has them as rows."""
-        return cast("PruneTarget", self.target) if hasattr(self.target, "guards") else None
-
-    @property
-    def stored(self) -> StoredSessions | None:
-        """The sessions, where a store has them as rows; None where they are directories."""
-        return cast("StoredSessions", self.target) if self.directories is None else None
-
-    @property
-    def is_there(self) -> bool:
-        """Whether there is such a directory; a store is always there."""
-        return self.stored is not None or os.path.lexists(self.target.root)
-
-    def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
-        """Prune the sessions; see `prune.prune` and `prune.prune_stored`."""
-        from .prune import prune, prune_stored
-
-        if self.directories is not None:
-            return prune(self.directories, policy, **more)
-        return prune_stored(cast("StoredSessions", self.target), policy, **more)
-
-
-def prune_kinds(
-    base_path: Path | str | None = None,
-    *,
-    store: LocalSessions | str | None = None,
-    workspace_root: Path | str | None = None,
-    questions_dir: Path | str | None = None,
-) -> dict[str, PruneKind]:
-    """Return the kinds of sessions that can be pruned, by name.
-
-    Args:
-        base_path: The agent sessions' directory; `.agentforge/sessions` if None.
-        store: Where the agent sessions are, if not there: opened, or an address for
-            `stores.open_sessions`.
-        workspace_root: The sandbox sessions' directory; `workspace` if None.
-        questions_dir: The question sessions' directory; the configured one if None.
-
-    Raises:
-        questions.InvalidConfig: The configuration can't be used.
-    """
-    from .harness.prune_target import HarnessTarget
-    from .questions import DEFAULT_BASE_DIR
-    from .questions.config import load_config
-    from .questions.prune_target import QuestionTarget
-    from .questions.session_status import SessionStatus
-    from .sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
-    from .sandbox.session_directory import DEFAULT_ROOT
-
-    sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
-    found = _opened(base_path, store)
-    prunable = getattr(found, "prunable", None)  # a store that has them as rows
-    sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
-    config = load_config()
-    directory = questions_dir if questions_dir is not None else config.directory
-    questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
-    kept_s = config.questions.retention_s
-    return {
-        sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
-        sessions.kind: PruneKind(
-            target=sessions,
-            max_age_hours=DEFAULT_ENDED_HOURS,
-            states=frozenset(state.value for state in SessionState),
-        ),
-        questions.kind: PruneKind(
-            target=questions,
-            max_age_hours=kept_s / 3600 if kept_s > 0 else None,
-            states=frozenset(state.value for state in SessionStatus),
-        ),
-    }
-
-
-def prune_store(
-    store: str,
-    base_path: Path | str | None = None,
-    *,
-    objects: str | None = None,
-    policy: RetentionPolicy | None = None,
-    archive: Path | None = None,
-    dry_run: bool = False,
-    clock: Clock = utc_now,
-) -> PruneResult:
-    """Remove old sessions from a database, once for all its machines, and what is here of them.
-
-    Safe to run on several machines at once. Run on each of them, it also deletes the directories
-    there of sessions that were removed elsewhere.
-
-    Args:
-        store: The database.
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        objects: The object store of the workspaces, of which what no session names goes, too.
-        policy: Which go; those that ended 30 days ago if None.
-        archive: Where to keep an archive of each before; none is kept if None.
-        dry_run: Only say what would go.
-        clock: The time.
-
-    Raises:
-        ArchiveUnavailable: The extra that compresses is not installed; nothing was removed.
-        StoreError: The store does not answer, or is no database; what was removed is in its log.
-    """
-    from .adapters.postgres.store import PostgresStore
-    from .harness.prune_target import CleanUpEvents
-    from .prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune_stored
-
-    sessions = PostgresStore(open_database(store), base_path)
-    try:
-        result = prune_stored(
-            sessions.prunable(),
-            policy or RetentionPolicy(max_age_hours=DEFAULT_ENDED_HOURS),
-            dry_run=dry_run,
-            disposal=Disposal(
-                archiver=None if archive is None else TarArchiver(directory=archive, clock=clock)
-            ),
-            observer=CleanUpEvents(),
-            outside=Outside(clock=clock),
-        )
-        if not dry_run:
-            sessions.clear_directories()
-            forget_deleted(sessions)
-            collect_packs(sessions, objects)
-    finally:
-        sessions.close()
-    return result

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 from attrs import frozen
 
-from agentforge_sessions import bootstrap
+from agentforge_sessions import pruning
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.durable import DirectoryLock, FileSystem, OsFileSystem
@@ -373,7 +373,7 @@ def test_the_fleets_prune_needs_the_address_of_its_store_alone(
 
     def prune(**more: Any) -> list[str]:
         url = fleet.database.url
-        return bootstrap.prune_store(url, base, clock=fleet.clock, **more).deleted_sessions
+        return pruning.prune_store(url, base, clock=fleet.clock, **more).deleted_sessions
 
     assert prune(dry_run=True) == [old]
     assert fleet.store.exists(old)

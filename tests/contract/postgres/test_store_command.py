@@ -16,7 +16,7 @@ from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.errors import InvalidStoreAddress
 from agentforge_sessions.adapters.postgres.schema import migrations
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
-from agentforge_sessions.bootstrap import open_shared_sessions
+from agentforge_sessions.fleet import open_shared_sessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import SESSION_FILE
 from agentforge_sessions.stores import open_sessions

@@ -295,8 +295,8 @@ def _entries(base: Path) -> list[str]:
 
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
     """Check that no creation, deletion or prune of any kind of sessions was left half done."""
-    from ...bootstrap import prune_kinds
     from ...prune import PruneRootMissing, left_half_done
+    from ...pruning import prune_kinds
 
     left = []
     for one in prune_kinds(base).values():

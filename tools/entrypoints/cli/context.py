@@ -137,7 +137,7 @@ class Cli:
 
     def _opened_store(self) -> LocalSessions:
         if self.submission is not None and self.store_url is not None:
-            from ...bootstrap import open_submitting
+            from ...fleet import open_submitting
 
             return open_submitting(
                 self.store_url, self.base, self.submission, direct=self.store_direct

@@ -22,7 +22,8 @@ def submit_work(
     attachments: Mapping[str, bytes] | None = None,
 ) -> str:
     """Begin a session that the fleet runs, and say how to follow it; return its id."""
-    from ...bootstrap import open_snapshots, submitting_runner
+    from ...bootstrap import open_snapshots
+    from ...fleet import submitting_runner
     from ...harness import SessionManager
 
     store = cli.store()
@@ -42,7 +43,7 @@ def submit_existing(cli: Cli, shortened: str) -> None:
         InvalidStateTransition: It has ended.
         NotAWorkflowSession: No workflow began it.
     """
-    from ...bootstrap import submit_session
+    from ...fleet import submit_session
 
     _, session, _ = cli.change(shortened, submit_session)
     _say(cli, session.session_id)

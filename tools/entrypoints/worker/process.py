@@ -15,7 +15,7 @@ from ...event_log import configure_when_heard
 from .parent import Parent
 
 if TYPE_CHECKING:
-    from ...bootstrap import SessionRunners
+    from ...fleet import SessionRunners
 
 GRACE_S: Final = 5.0
 """How long what runs may take to stop once the worker has ended, in seconds."""
@@ -48,7 +48,7 @@ def serve(parent: Parent) -> None:
 
 
 def _greeted(parent: Parent, message: Mapping[str, Any]) -> SessionRunners | None:
-    from ...bootstrap import SessionRunners
+    from ...fleet import SessionRunners
 
     _log_to(parent, message.get("level", _WARNING))
     try:

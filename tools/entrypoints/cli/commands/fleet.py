@@ -58,7 +58,7 @@ def worker(
     """Run the sessions that were submitted to a PostgreSQL store, until SIGTERM or Ctrl-C."""
     cli = cli_of(context, json=as_json)
     store = store_of(cli)
-    from ....bootstrap import fleet_settings, run_worker
+    from ....fleet import fleet_settings, run_worker
     from ..logs import configure_service_logs
 
     try:

@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 def workers(context: typer.Context, as_json: AsJson = False) -> None:
     """List the workers that are alive."""
-    from ....bootstrap import FleetView
+    from ....fleet import FleetView
 
     cli = cli_of(context, json=as_json)
     with FleetView(store_of(cli)) as fleet:
@@ -62,7 +62,7 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the fleet's jobs: running, waiting, scheduled for later, failed."""
-    from ....bootstrap import FleetView
+    from ....fleet import FleetView
 
     cli = cli_of(context, json=as_json)
     with FleetView(store_of(cli)) as fleet:
@@ -106,7 +106,7 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
-    from ....bootstrap import FleetView
+    from ....fleet import FleetView
     from ....harness import SessionState
 
     cli = cli_of(context, json=as_json)

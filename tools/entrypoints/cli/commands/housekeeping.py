@@ -54,9 +54,10 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _days(older_than, days)
-    from ....bootstrap import forget_deleted, prune_kinds
+    from ....bootstrap import forget_deleted
     from ....harness.session_layout import KIND
     from ....prune import Outside, PruneResult, RetentionPolicy
+    from ....pruning import prune_kinds
 
     cli = cli_of(context, json=as_json)
     sessions = prune_kinds(store=cli.store())[KIND]

@@ -173,7 +173,7 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
 
     if cli.store_url is None or not is_database(cli.store_url):
         return []
-    from ....bootstrap import FleetView
+    from ....fleet import FleetView
     from ..render import field, words
     from ..text import duration_text
 

@@ -15,8 +15,8 @@ from ...options import AsJson, QuestionsDirectory, Yes, option, parse_size
 from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_text, select_kinds
 
 if TYPE_CHECKING:
-    from .....bootstrap import PruneKind
     from .....prune import Disposal, RetentionPolicy
+    from .....pruning import PruneKind
 
 _TRASH_FOR: Final = "7d"
 _WAIT: Final = "60s"
@@ -204,7 +204,7 @@ def _require_no_options(context: typer.Context) -> None:
 
 def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
     """Refuse states that no session can be in: the sessions in question would be removed."""
-    from .....bootstrap import prune_kinds
+    from .....pruning import prune_kinds
 
     known = {state for one in prune_kinds(store=cli.store()).values() for state in one.states}
     for state in wanted:

@@ -14,8 +14,8 @@ from ...options import AsJson, QuestionsDirectory, argument
 from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
 
 if TYPE_CHECKING:
-    from .....bootstrap import PruneKind
     from .....prune import PruneTarget
+    from .....pruning import PruneKind
 
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 

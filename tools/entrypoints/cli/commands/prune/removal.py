@@ -20,8 +20,8 @@ from ...text import counted
 from .options import outside_of
 
 if TYPE_CHECKING:
-    from .....bootstrap import PruneKind
     from .....prune import Disposal, Outside, RetentionPolicy
+    from .....pruning import PruneKind
     from .view import Work
 
 
@@ -169,7 +169,8 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
 def _forget_deleted(cli: Cli, work: Work) -> None:
     """Let go of what repositories and the object store kept for agent sessions that went."""
     if work.name == "harness" and work.done is not None:
-        from .....bootstrap import collect_packs, forget_deleted
+        from .....bootstrap import forget_deleted
+        from .....pruning import collect_packs
 
         forget_deleted(cli.store())
         try:

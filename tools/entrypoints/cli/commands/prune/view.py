@@ -15,8 +15,8 @@ from ...text import age_text, counted, some_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .....bootstrap import PruneKind
     from .....prune import Decision, PruneObserver, RetentionPolicy
+    from .....pruning import PruneKind
     from .....sandbox.prune_target import PruneEvents
     from ...context import Cli
 

@@ -1,0 +1,368 @@
+"""The part of the composition root that has the fleet: what submits sessions, and what runs them.
+
+It is over `bootstrap`, whose managers and runners it hands to the workers.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, cast
+
+from attrs import evolve
+
+from .bootstrap import (
+    Late,
+    agents_channel,
+    build_agent_runner,
+    build_manager,
+    configured_jail,
+    open_questions,
+)
+from .harness import SessionManager, SessionState
+from .pruning import prune_store
+from .stores import is_database, open_database
+
+if TYPE_CHECKING:
+    from .adapters.fleet.settings import FleetSettings
+    from .adapters.postgres.fleet_view import JobView, WorkerView
+    from .adapters.postgres.store import PostgresStore
+    from .harness import QuestionChannel
+    from .harness.session_ports import LocalSessions
+    from .harness.submission import Submission
+    from .workflows import RunObserver, WorkflowRunner
+    from .workflows.gate_port import GateSandbox
+
+
+class SessionRunners:
+    """Runs the sessions of a PostgreSQL store one after another, as `agentforge resume` does.
+
+    What can be kept from one session to the next is: the connections, and a warm sandbox.
+
+    Args:
+        store: The store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+        InvalidConfiguration: The project's configuration can't be used.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        base_path: Path | str | None = None,
+        *,
+        direct: str | None = None,
+        objects: str | None = None,
+    ) -> None:
+        from .project.configuration import load_configuration
+
+        configuration = load_configuration()
+        self._sessions = open_shared_sessions(store, base_path, direct=direct)
+        self._objects = objects
+        self._cache_bytes = configuration.store.cache_bytes
+        self._jail = configured_jail(configuration)
+        self._managers: dict[str, SessionManager] = {}
+
+    def manager_of(self, session_id: str, job_id: int) -> SessionManager:
+        """Return the manager for a session, which runs it for a job of the queue.
+
+        Raises:
+            StoreError: The session can't be read now.
+        """
+        self._sessions.job_id = job_id
+        return self._manager(self._isolation_of(session_id))
+
+    def plain_manager(self) -> SessionManager:
+        """Return a manager for what is no run."""
+        return SessionManager(self._sessions)
+
+    def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
+        """Return what runs the sessions of a manager; it waits for no person."""
+        return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
+
+    def _isolation_of(self, session_id: str) -> str:
+        from .harness import HarnessError
+        from .workflows.job import Job
+
+        try:
+            return Job.of_session(self._sessions, session_id).workflow.isolation
+        except HarnessError as error:
+            if error.retryable:
+                raise
+            return "sandbox"  # the runner says what is wrong with it
+
+    def _manager(self, isolation: str) -> SessionManager:
+        if isolation not in self._managers:
+            self._managers[isolation] = build_manager(
+                store=self._sessions,
+                objects=self._objects,
+                cache_bytes=self._cache_bytes,
+                isolation=isolation,
+                jail=self._jail,
+                channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
+            )
+        return self._managers[isolation]
+
+
+def open_shared_sessions(
+    store: str, base_path: Path | str | None = None, *, direct: str | None = None
+) -> PostgresStore:
+    """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+    if not is_database(store):
+        from .adapters.postgres.address import without_password
+        from .adapters.postgres.errors import InvalidStoreAddress
+
+        raise InvalidStoreAddress(
+            store=without_password(store), reason="a fleet shares a PostgreSQL store"
+        )
+    database = open_database(store, direct=direct)
+    from .adapters.postgres.store import PostgresStore
+
+    return PostgresStore(database, base_path)
+
+
+def open_submitting(
+    store: str,
+    base_path: Path | str | None,
+    submission: Submission,
+    *,
+    direct: str | None = None,
+) -> LocalSessions:
+    """Open the sessions of a store so that each save hands the session to the fleet.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        submission: How the fleet is to take them.
+        direct: The server's own address, where `store` is a connection pooler.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+    database = open_shared_sessions(store, direct=direct).database
+    from .adapters.postgres.submissions import SubmittingStore
+
+    return SubmittingStore(database, base_path, submission)
+
+
+def new_submission(*, queue: str, priority: int, at: datetime | None) -> Submission:
+    """Return how the fleet is to take a session.
+
+    Raises:
+        ValueError: The queue or the priority is none.
+    """
+    from .harness.submission import Submission
+
+    return Submission(queue=queue, priority=priority, at=at)
+
+
+def submitting_runner(manager: SessionManager, gates: GateSandbox | None = None) -> WorkflowRunner:
+    """Return a runner that only begins sessions; workers have what their gates need.
+
+    Args:
+        manager: Leads the sessions.
+        gates: Where gates are looked at; nowhere if None.
+    """
+    from .adapters.gates_elsewhere import CommandsElsewhere, GatesElsewhere
+    from .workflows import WorkflowRunner
+
+    return WorkflowRunner(manager, gates or GatesElsewhere(), commands=CommandsElsewhere())
+
+
+def submit_session(manager: SessionManager) -> None:
+    """Hand a manager's current session to the fleet; a paused one becomes active.
+
+    Raises:
+        InvalidStateTransition: It has ended.
+        NotAWorkflowSession: No workflow began it.
+    """
+    from .adapters.postgres.submissions import SubmittingStore
+    from .workflows.job import Job
+    from .workflows.run_lock import require_open
+
+    store, session = manager.store, manager.current_session
+    assert isinstance(store, SubmittingStore)  # noqa: S101 (opened for this)
+    assert session is not None  # noqa: S101 (the caller loaded it)
+    require_open(manager, session.session_id, session, "submit")
+    Job.of_session(store, session.session_id)
+    if session.state is SessionState.PAUSED:
+        manager.resume()
+    else:
+        store.submit(session)
+
+
+def fleet_settings(
+    *, concurrency: int, queues: list[str] | None, grace_s: float, heartbeat_s: float
+) -> FleetSettings:
+    """Return the settings of a worker; a silent one is taken for dead after five heartbeats.
+
+    Args:
+        concurrency: How many sessions it runs at once.
+        queues: The queues that it takes jobs of; the default one if None.
+        grace_s: How long sessions may go on once it is stopped, in seconds.
+        heartbeat_s: How often it says that it is alive, in seconds.
+
+    Raises:
+        ValueError: One of them is out of its range.
+    """
+    from .adapters.fleet.settings import LIMIT_HEARTBEATS, FleetSettings
+
+    settings = FleetSettings(
+        concurrency=concurrency,
+        grace_s=grace_s,
+        heartbeat_s=heartbeat_s,
+        limit_s=LIMIT_HEARTBEATS * heartbeat_s,
+    )
+    return settings if queues is None else evolve(settings, queues=tuple(queues))
+
+
+class FleetView:
+    """A fleet as it stands, on its own connection; close it, as by a `with` statement.
+
+    Args:
+        store: The PostgreSQL store.
+        direct: The server's own address, where `store` is a connection pooler.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+
+    def __init__(self, store: str, *, direct: str | None = None) -> None:
+        self._database = open_shared_sessions(store, direct=direct).database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    @property
+    def where(self) -> str:
+        """The store, for messages."""
+        return self._database.name
+
+    def workers(self) -> list[WorkerView]:
+        """Return the workers that are alive."""
+        from .adapters.postgres.fleet_view import workers
+
+        return workers(self._database)
+
+    def jobs(
+        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
+    ) -> tuple[list[JobView], int]:
+        """Return the first jobs, and how many there are.
+
+        Args:
+            failed: Whether only those that failed are wanted.
+            session_id: Whose, or None for all.
+            limit: The most that are returned.
+        """
+        from .adapters.postgres.fleet_view import jobs
+
+        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
+
+    def withdraw(self, session_id: str) -> bool:
+        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+
+        Raises:
+            NotSubmitted: The fleet does not work on it.
+        """
+        from .adapters.postgres.fleet_view import withdraw
+
+        return withdraw(self._database, session_id)
+
+
+def run_worker(
+    store: str,
+    settings: FleetSettings,
+    *,
+    base_path: Path | str | None = None,
+    direct: str | None = None,
+    objects: str | None = None,
+    address: tuple[str, int] | None = None,
+    verbose: bool = False,
+) -> None:
+    """Be a worker of the fleet until SIGTERM or Ctrl-C.
+
+    Args:
+        store: The PostgreSQL store.
+        settings: What it does, and how long it waits.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+        address: Where its health and metrics are served, or None.
+        verbose: Whether all that its sessions log is logged, and not only warnings.
+
+    Raises:
+        StoreError: The store can't be used as it is.
+        FleetStopped: It could not reach the store for as long as the settings say.
+    """
+    sessions = open_shared_sessions(store, base_path, direct=direct)
+    from .adapters.fleet.running import run_until_stopped
+
+    run_until_stopped(
+        sessions.database,
+        settings,
+        greeting={
+            "store": store,
+            "direct": direct,
+            "base": None if base_path is None else str(base_path),
+            "objects": objects,
+            "level": 10 if verbose else 30,
+        },
+        prune=lambda: prune_fleet(store, base_path, direct=direct, objects=objects),
+        address=address,
+    )
+
+
+def prune_fleet(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    direct: str | None = None,
+    objects: str | None = None,
+) -> dict[str, int]:
+    """Remove what a fleet keeps no longer: ended sessions, questions, packs that no session names.
+
+    Safe to run on several machines at once.
+
+    Args:
+        store: The PostgreSQL store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+
+    Returns:
+        How many of each kind were removed, by name.
+
+    Raises:
+        AgentForgeError: The store or the object store does not answer; what was removed before
+            stays so, and the next prune goes on.
+    """
+    removed = prune_store(store, base_path, objects=objects)
+    sessions = open_shared_sessions(store, base_path, direct=direct)
+    try:
+        questions = open_questions(store=sessions).cleanup_expired_sessions()
+    finally:
+        sessions.close()
+    return {
+        "sessions": len(removed.deleted_sessions),
+        "questions": len(questions.deleted),
+    }
