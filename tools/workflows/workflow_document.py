@@ -80,6 +80,22 @@ def read_agent_workflow(data: bytes, path: Path) -> Workflow:
     return _read(data, path, form=AgentForm)
 
 
+def document_kind(path: Path) -> str:
+    """Return what a file is by its fields, without judging it.
+
+    Returns:
+        "workflow" (of scripts), "agent workflow" or "specification"; "workflow" for what can't be
+        read, so that who loads it says why.
+    """
+    data = read_limited(path, MAX_WORKFLOW_BYTES)
+    text = "" if isinstance(data, str) else data.decode("utf-8-sig", "replace")
+    keys = read_document(text, Faults(), lambda root: set(root.fields), max_depth=100)
+    keys = keys or {"phases"}
+    if "role" in keys:
+        return "agent workflow"
+    return "workflow" if "phases" in keys else "specification"
+
+
 def _file(path: Path) -> bytes:
     data = read_limited(path, MAX_WORKFLOW_BYTES)
     if isinstance(data, str):

@@ -22,7 +22,25 @@ phases:
   - name: one
     code: print("one")
 """
-SPECIFICATION = Path(__file__).parents[3] / "examples" / "interval-scheduler" / "spec.yaml"
+AGENTS = """\
+schema_version: 1
+name: notes
+workflow_type: writing
+goal: Notes that people read.
+token_budget: 60000
+role: You write for people who have five minutes.
+files:
+  - group: notes
+    paths: [notes/]
+phases:
+  - name: draft
+    mode: write
+    prompt: Write notes/release.md from what is wanted.
+    writes: [notes]
+    budget_share: 0.7
+    gate: {kind: files, require: [notes/release.md]}
+"""
+SPECIFICATION = Path(__file__).parents[3] / "examples" / "specs" / "slugs.yaml"
 
 
 @pytest.fixture
@@ -54,6 +72,24 @@ def test_a_workflow_is_begun_and_waits_for_a_worker(fleet: Fleet, written: str) 
     session = PostgresStore(fleet.database, fleet.base).load(job.session_id)
     assert session is not None
     assert (session.workflow_type, session.current_phase) == ("quick", "one")
+
+
+def test_a_file_names_the_command_that_it_is_for(
+    fleet: Fleet, written: str, tmp_path: Path
+) -> None:
+    begun = fleet.command("submit", "--queue", "night", written)["session_id"]
+    assert only_job(fleet).queue == "night"
+    specified = fleet.command("submit", str(SPECIFICATION), "--agent", "true")["session_id"]
+    driven = tmp_path / "driven.yaml"
+    driven.write_text(AGENTS, encoding="utf-8")
+    agents = fleet.command("submit", str(driven), "--agent", "true", "--about", "notes")
+    store = PostgresStore(fleet.database, fleet.base)
+    kinds = [store.load(one) for one in (begun, specified, agents["session_id"])]
+    assert [one and one.workflow_type for one in kinds] == ["quick", "tdflow", "writing"]
+
+
+def test_what_is_no_file_is_no_command(fleet: Fleet) -> None:
+    assert "No such command" in fleet.command("submit", "nothing.yaml")["error"]["message"]
 
 
 def test_what_is_not_to_run_yet_is_scheduled(fleet: Fleet, written: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 import typer
@@ -20,10 +22,21 @@ _MODULES: Final = {"work": "run", "agent_work": "tdflow spec drive"}
 """The commands whose work can be submitted, with all their options."""
 
 
+_FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification": "tdflow"}
+
+
 class _SubmitGroup(GroupOnDemand):
-    """The commands that begin a session, each as it is without `submit`."""
+    """The commands that begin a session, each as it is without `submit`; a file names its own."""
 
     parts: ClassVar[Mapping[str, Part]] = parts_in(_PACKAGE, _MODULES)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a name, or the one that a file is for."""
+        if args and args[0] not in self.commands and os.path.isfile(args[0]):
+            from ....workflows.workflow_document import document_kind
+
+            args = [_FOR_KIND[document_kind(Path(args[0]))], *args]
+        return super().resolve_command(ctx, args)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,7 +47,8 @@ def add_to(app: typer.Typer) -> None:
         submit,
         name="submit",
         help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
-        "the session that `agentforge run W.yaml` does, and a worker runs it.",
+        "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
+        "the command names it: a workflow run or drive, a specification tdflow.",
         short_help="Have the workers run a workflow, or an agent's work.",
     )
 
