@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -112,6 +113,8 @@ async def browsing(
 ) -> AsyncIterator[Browser]:
     """Start a browser with a profile of its own, and end it."""
     profile.mkdir(parents=True, exist_ok=True)
+    # Its socket lies there, and the path of a socket may have 107 characters.
+    temporary = tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True)
     process = subprocess.Popen(
         [
             program,
@@ -129,7 +132,7 @@ async def browsing(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "HOME": str(profile), "TMPDIR": str(profile)},
+        env={**os.environ, "HOME": str(profile), "TMPDIR": temporary.name},
         start_new_session=True,
     )
     try:
@@ -152,6 +155,7 @@ async def browsing(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        temporary.cleanup()
 
 
 async def _page_of(http: aiohttp.ClientSession, port: int) -> str:

@@ -45,9 +45,9 @@ from .session_layout import (
     WORKSPACE,
 )
 from .session_names import ATTACHMENT, INHERITED, resolved
-from .session_page import SessionCursor, SessionOrder, SessionPage, page_of
 
 if TYPE_CHECKING:
+    from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_ports import SessionFilter
 
 _CACHED_PLACES: Final = 1024
@@ -457,7 +457,7 @@ class SessionReader:
         self,
         wanted: SessionFilter | None = None,
         *,
-        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        order: SessionOrder | None = None,
         limit: int,
         after: SessionCursor | None = None,
     ) -> SessionPage:
@@ -465,7 +465,7 @@ class SessionReader:
 
         Args:
             wanted: Only those that fit; all of them by default.
-            order: The order.
+            order: The order; the last changed first if None.
             limit: The most sessions of the page, 1 or more.
             after: Where the page before it ended; None for the first one.
 
@@ -473,6 +473,9 @@ class SessionReader:
             InvalidSession: There can't be so many sessions on a page.
             ReadError: The base is there and can't be read.
         """
+        from .session_page import SessionOrder, page_of  # which take long to load
+
+        order = SessionOrder.LAST_CHANGED if order is None else order
         return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
 
     def _fits_goal(self, name: str, wanted: SessionFilter) -> bool:
