@@ -34,6 +34,9 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 	tests/security/test_attacks_without_openat2.py tests/security/test_carried_state.py \
 	tests/faults/test_guest_programs.py tests/crash/test_guest_crash.py --ignore-glob '*/test_host_*'
 
+# A fleet of real processes, and what breaks its database: servers of their own, killed and filled up.
+FLEET := tests/e2e/fleet tests/crash/fleet tests/faults/postgres tests/scenarios/fleet
+
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
@@ -44,7 +47,7 @@ EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-examples test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-examples test-fleet test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -75,11 +78,15 @@ run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a comp
 
 test: $(VENV)/.dev-ready  ## run the tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES))
+	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES) $(FLEET))
 
 test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel in environments of its own
 	$(BIN)/agentforge setup
 	$(RUN_TESTS) $(EXAMPLES)
+
+test-fleet: $(VENV)/.dev-ready  ## run workers as real processes, and kill and break what they stand on
+	$(BIN)/agentforge setup
+	$(RUN_TESTS) $(FLEET)
 
 test-own-host: $(VENV)/.dev-ready  ## run what the sandbox promises again, on its own host
 	$(BIN)/agentforge setup
@@ -137,7 +144,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/unit/adapters/test_travelling_workspaces.py
 	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
-check: lint types imports test test-examples test-own-host  ## everything that must hold before a change lands
+check: lint types imports test test-examples test-fleet test-own-host  ## everything that must hold before a change lands
 
 lint: $(VENV)/.dev-ready  ## ruff: rules and format
 	$(BIN)/ruff check .
