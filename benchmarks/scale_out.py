@@ -16,10 +16,11 @@ page   A page of 50 of 100,000 sessions with two filters, the last changed first
        heap-only updates. The plans are printed.
 bloat  100 sessions, saved 100 times each: how the tables grow, and how many updates stayed within a
        page of the table (heap-only), with the indexes that there are and with one on updated_at.
-fleet  Sessions of 5 phases, each a script that prints a word in the sandbox, run by one worker with
-       two processes, from the first submission to the last end; against procrastinate's bare jobs
-       (an async task that does nothing, one worker, concurrency 4), deferred one by one meanwhile,
-       and against the same sessions in one process on files.
+fleet  Sessions of 5 phases that do nothing, run by one worker with two processes, from the first
+       submission to the last end; against procrastinate's bare jobs (an async task that does
+       nothing, one worker, concurrency 4), deferred one by one meanwhile, and against the same
+       sessions in one process on files. Then the same with scripts that print a word in the
+       sandbox.
 sizes  What 100,000 sessions take, by table and index, and what a save writes to the WAL.
 """
 
@@ -30,6 +31,7 @@ import asyncio
 import itertools
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -51,8 +53,9 @@ from agentforge_sessions.adapters.postgres.session_pages import page_statement
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
-from agentforge_sessions.bootstrap import build_runner
+from agentforge_sessions.bootstrap import build_manager
 from agentforge_sessions.harness import (
+    PhaseExecutor,
     SessionContext,
     SessionCursor,
     SessionFilter,
@@ -61,7 +64,8 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.session_codec import encode_entry
 from agentforge_sessions.harness.submission import Submission
-from agentforge_sessions.workflows import Workflow
+from agentforge_sessions.workflows import Workflow, WorkflowRunner
+from benchmarks._idle_fleet import Idle
 from benchmarks.measure import Candidate, Row, Timed, compare, row, table
 from tests.support.fleet import QUICK, Fleet, workflow
 from tests.support.postgres import PostgresServer, postgres_server
@@ -433,21 +437,31 @@ def fleet(ground: Ground) -> list[Row]:
     """Compare the phases of a fleet with bare jobs, and with one process on files."""
     sessions = 20 if ground.rounds < 1_000 else 100
     work = workflow(*[QUICK] * PHASES)
-    timed = {name: Timed() for name in ("bare jobs", "fleet", "files")}
+    timed = {
+        name: Timed()
+        for name in ("bare jobs", "fleet", "files", "fleet, sandbox", "files, sandbox")
+    }
     for _ in range(3):
         timed["bare jobs"].samples.append(asyncio.run(_bare_jobs(ground.new(), 1_000)))
-        timed["fleet"].samples.append(_fleet(ground.new(), work, sessions))
-        timed["files"].samples.append(_files(work, sessions))
+        timed["fleet"].samples.append(_fleet(ground.new(), work, sessions, idle=True))
+        timed["files"].samples.append(_files(work, sessions, executor=Idle()))
+        timed["fleet, sandbox"].samples.append(_fleet(ground.new(), work, sessions, idle=False))
+        timed["files, sandbox"].samples.append(_files(work, sessions))
     for name, one in timed.items():
         rate = 1e3 / one.percentile(50)
         print(f"    {name}: {rate:,.0f} a second", file=sys.stderr)
     bare = ("bare jobs", timed["bare jobs"])
-    files = ("files", timed["files"])
+    target = TARGETS["fleet"]
     return [
         row("phase", sessions, "a bare job", bare[1]),
-        row("phase", sessions, "fleet", timed["fleet"], reference=bare, target=TARGETS["fleet"]),
-        row("phase", sessions, "one process on files", files[1]),
-        row("phase", sessions, "fleet", timed["fleet"], reference=files),
+        row("phase", sessions, "fleet", timed["fleet"], reference=bare, target=target),
+        row("phase", sessions, "one process on files", timed["files"]),
+        row("phase", sessions, "fleet", timed["fleet"], reference=("files", timed["files"])),
+        row("phase", sessions, "in the sandbox: fleet", timed["fleet, sandbox"], reference=bare),
+        row(
+            *("phase", sessions, "in the sandbox: fleet", timed["fleet, sandbox"]),
+            reference=("files", timed["files, sandbox"]),
+        ),
     ]
 
 
@@ -479,28 +493,45 @@ async def _bare_jobs(url: str, jobs: int) -> float:
     return took / jobs
 
 
-def _fleet(url: str, work: Workflow, sessions: int) -> float:
+def _fleet(url: str, work: Workflow, sessions: int, *, idle: bool) -> float:
     """Return how long a phase takes, in seconds."""
     with tempfile.TemporaryDirectory() as place, Database(url) as database:
         fleet = Fleet(database, Path(place))
+        command = (
+            ["benchmarks._idle_fleet", "worker", url, str(fleet.base), "2"]
+            if idle
+            else [
+                *("agentforge_sessions.entrypoints.cli", "--store", url, "--base", str(fleet.base)),
+                *("worker", "--concurrency", "2", "--grace", "0"),
+            ]
+        )
+        worker = subprocess.Popen([sys.executable, "-m", *command], stderr=subprocess.DEVNULL)
         try:
-            fleet.worker("--concurrency", "2")
-            for _ in range(2):  # the processes are there, and their interpreters
-                fleet.wait_for(fleet.submit(work), SessionState.COMPLETED)
-            begun = time.perf_counter()
-            every = [fleet.submit(work) for _ in range(sessions)]
-            for one in reversed(every):
+            first = [fleet.submit(work) for _ in range(12)]  # each process takes one, and is warm
+            for one in first:
                 fleet.wait_for(one, SessionState.COMPLETED)
+            begun = time.perf_counter()
+            for _ in range(sessions):
+                fleet.submit(work)
+            while _open_sessions(database):
+                time.sleep(0.02)
             took = time.perf_counter() - begun
         finally:
-            fleet.close()
+            worker.terminate()
+            worker.wait(60)
     return took / (sessions * PHASES)
 
 
-def _files(work: Workflow, sessions: int) -> float:
+def _open_sessions(database: Database) -> int:
+    row = database.one("select count(*) from agentforge.sessions where state <> 'completed'")
+    assert row is not None
+    return int(row[0])
+
+
+def _files(work: Workflow, sessions: int, *, executor: PhaseExecutor | None = None) -> float:
     """Return how long a phase takes in one process on files, in seconds."""
     with tempfile.TemporaryDirectory() as place:
-        runner = build_runner(place)
+        runner = WorkflowRunner(build_manager(place, executor=executor))
         runner.start(work)
         begun = time.perf_counter()
         for _ in range(sessions):

@@ -51,6 +51,7 @@ def build_manager(
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
     channel: QuestionChannel | None = None,
+    executor: PhaseExecutor | None = None,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
@@ -67,6 +68,7 @@ def build_manager(
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
         jail: What scripts in a jail may use and see; the jail's default if None.
         channel: How a person is asked; as the configuration says if None.
+        executor: What runs phases; what `isolation` says if None.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
@@ -77,11 +79,12 @@ def build_manager(
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
     if isolation == "jail" and ask_user:
         raise ValueError("ask_user: code in a jail can't call functions of the host")
-    executor: PhaseExecutor = (
-        JailPhaseExecutor(sessions, jail)
-        if isolation == "jail"
-        else SandboxPhaseExecutor(sessions, policy, tools=tools)
-    )
+    if executor is None:
+        executor = (
+            JailPhaseExecutor(sessions, jail)
+            if isolation == "jail"
+            else SandboxPhaseExecutor(sessions, policy, tools=tools)
+        )
     manager = SessionManager(
         sessions,
         executor=executor,

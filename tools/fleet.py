@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
     from .adapters.postgres.fleet_view import JobView, WorkerView
     from .adapters.postgres.store import PostgresStore
-    from .harness import QuestionChannel
+    from .harness import PhaseExecutor, QuestionChannel
     from .harness.session_ports import LocalSessions
     from .harness.submission import Submission
     from .workflows import RunObserver, WorkflowRunner
@@ -44,6 +44,7 @@ class SessionRunners:
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
+        executor: What runs scripts; the sandbox or a jail, as their workflow says, if None.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -58,12 +59,14 @@ class SessionRunners:
         *,
         direct: str | None = None,
         objects: str | None = None,
+        executor: PhaseExecutor | None = None,
     ) -> None:
         from .project.configuration import load_configuration
 
         configuration = load_configuration()
         self._sessions = open_shared_sessions(store, base_path, direct=direct)
         self._objects = objects
+        self._executor = executor
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
         self._managers: dict[str, SessionManager] = {}
@@ -104,6 +107,7 @@ class SessionRunners:
                 cache_bytes=self._cache_bytes,
                 isolation=isolation,
                 jail=self._jail,
+                executor=self._executor,
                 channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
             )
         return self._managers[isolation]

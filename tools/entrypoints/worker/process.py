@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from ...adapters.fleet.messages import look_message
@@ -22,37 +22,47 @@ GRACE_S: Final = 5.0
 _WARNING: Final = 30
 
 
-def main() -> None:
-    """Serve a worker by standard input and output, until it has ended."""
+def main(open_runners: Callable[..., SessionRunners] | None = None) -> None:
+    """Serve a worker by standard input and output, until it has ended.
+
+    Args:
+        open_runners: Opens what runs sessions, as `SessionRunners` does, which is the default.
+    """
     # Standard output is the worker's alone: what anything else prints goes to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     parent = Parent(sys.stdin.buffer, answers, grace_s=GRACE_S)
     with contextlib.suppress(KeyboardInterrupt):
-        serve(parent)
+        serve(parent, open_runners)
     with contextlib.suppress(KeyboardInterrupt):  # one that came just now
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends already
     _end()
 
 
-def serve(parent: Parent) -> None:
-    """Do what a worker asks, until it has ended."""
+def serve(parent: Parent, open_runners: Callable[..., SessionRunners] | None = None) -> None:
+    """Do what a worker asks, until it has ended; see `main`."""
     runners: SessionRunners | None = None
     for message in parent.asked():
         if runners is None:
-            runners = _greeted(parent, message)
+            runners = _greeted(parent, message, open_runners)
         elif "run" in message:
             parent.tell(_run(runners, message["run"], message["job"]))
         elif "pause" in message:
             parent.tell(_pause(runners, message["pause"], message["reason"]))
 
 
-def _greeted(parent: Parent, message: Mapping[str, Any]) -> SessionRunners | None:
-    from ...fleet import SessionRunners
+def _greeted(
+    parent: Parent,
+    message: Mapping[str, Any],
+    open_runners: Callable[..., SessionRunners] | None,
+) -> SessionRunners | None:
+    if open_runners is None:
+        from ...fleet import SessionRunners
 
+        open_runners = SessionRunners
     _log_to(parent, message.get("level", _WARNING))
     try:
-        runners = SessionRunners(
+        runners = open_runners(
             message["store"],
             message.get("base"),
             direct=message.get("direct"),
