@@ -103,7 +103,7 @@ class SessionSnapshots:
         self._packs = packs
         self._cache_bytes = cache_bytes
         self._moved = 0
-        self._bases: dict[str, Base] = {}
+        self._bases: dict[str, Base | None] = {}
 
     def of(self, session_id: str) -> Snapshots:
         """Return the snapshots of a session, which need not have any."""
@@ -144,10 +144,8 @@ class SessionSnapshots:
         if session_id in self._bases:
             return self._bases[session_id]
         data = self._store.read_attachment(session_id, REPOSITORY_NAME)
-        if data is None:
-            return None
         try:
-            base = Base.decode(data)
+            base = None if data is None else Base.decode(data)
         except ValueError as error:
             directory = self._store.session_directory(session_id)
             raise SnapshotMissing(REPOSITORY_NAME, directory=directory) from error

@@ -37,6 +37,7 @@ SETTINGS = FleetSettings(
     crash=Backoff(wait_s=0.0),
     crashes=2,
     busy_s=0.05,
+    sweep_at=None,  # these processes change no session: each would be taken up again
     prune_at=None,
 )
 
@@ -343,6 +344,18 @@ def test_a_worker_that_is_stopped_while_the_store_is_away_ends_well(
         await until(lambda: worker.metrics.registry.get_sample_value(RESTARTS) == 1.0)
         worker.stop()
         await task
+
+    asyncio.run(scenario())
+
+
+def test_a_session_that_lost_its_job_is_taken_up_all_the_same(ground: Ground) -> None:
+    async def scenario() -> None:
+        session_id = ground.submit()
+        with ground.database.transaction() as connection:
+            connection.execute("set local search_path = agentforge")  # its triggers name no schema
+            connection.execute("delete from procrastinate_jobs")
+        async with ground.working(ground.worker(evolve(SETTINGS, sweep_at="* * * * * *"))):
+            await until(lambda: ground.begun(session_id))
 
     asyncio.run(scenario())
 

@@ -11,8 +11,9 @@ import pytest
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.fleet_view import jobs
 from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager, SessionState
-from tests.support.fleet import QUICK, Fleet, workflow
+from tests.support.fleet import QUICK, Fleet, capturing, workflow
 
 WORKFLOW = """\
 schema_version: 1
@@ -86,6 +87,12 @@ def test_a_file_names_the_command_that_it_is_for(
     store = PostgresStore(fleet.database, fleet.base)
     kinds = [store.load(one) for one in (begun, specified, agents["session_id"])]
     assert [one and one.workflow_type for one in kinds] == ["quick", "tdflow", "writing"]
+
+
+def test_help_needs_no_store(fleet: Fleet) -> None:
+    with capturing() as written:
+        assert run(["submit", "run", "--help"]) == 0
+    assert "Run a workflow" in written.getvalue()
 
 
 def test_what_is_no_file_is_no_command(fleet: Fleet) -> None:

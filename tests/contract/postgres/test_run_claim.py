@@ -215,3 +215,55 @@ def test_of_workers_that_race_for_a_session_one_holds_it_at_a_time(
     stored = PostgresStore(database, tmp_path).load(session.session_id)
     assert stored is not None
     assert [one.action for one in stored.history][1:] == ["noted"] * 4
+
+
+def holder(database: Database, lock: PostgresRunLock) -> tuple[int, str]:
+    """Return the server's process that holds a lock, and what it is called."""
+    assert lock.is_held
+    row = database.one(
+        "select pid, application_name from pg_stat_activity join pg_locks using (pid) "
+        "where locktype = 'advisory' and database = "
+        "(select oid from pg_database where datname = current_database())"
+    )
+    assert row is not None
+    return row[0], row[1]
+
+
+def test_the_next_run_of_a_process_has_the_connection_of_the_last_and_nothing_else_of_it(
+    database: Database, session: SessionContext, tmp_path: Path
+) -> None:
+    """To open one costs as much as two saves."""
+    store = worker(database, tmp_path, "a")
+    lock = taken(store, session)
+    first, named = holder(database, lock)
+    assert named == f"agentforge job {store.job_id}"
+    lock.release()
+    store.job_id = None
+    lock = taken(store, session)
+    assert holder(database, lock) == (first, "agentforge")
+    lock.release()
+
+
+def test_a_connection_that_the_server_ended_since_is_replaced(database: Database) -> None:
+    now = [0.0]
+    with Database(database.url, monotonic=lambda: now[0]) as own:
+        kept = own.lend()
+        pid = kept.info.backend_pid
+        own.give_back(kept)
+        database.one("select pg_terminate_backend(%s, 60000)", [pid])
+        now[0] = 60.0
+        other = own.lend()
+        assert other.info.backend_pid != pid
+        assert kept.closed
+        own.give_back(other)
+
+
+def test_of_the_connections_of_locks_one_is_kept_and_closed_with_the_store(
+    database: Database, session: SessionContext, tmp_path: Path
+) -> None:
+    one, other = database.lend(), database.lend()
+    database.give_back(one)
+    database.give_back(other)
+    assert (one.closed, other.closed) == (False, True)
+    database.close()
+    assert one.closed

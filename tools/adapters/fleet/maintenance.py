@@ -16,7 +16,6 @@ from .settings import MAINTENANCE_QUEUE, FleetSettings
 
 _log = get_logger("agentforge.fleet")
 _EACH_SECOND: Final = "* * * * * *"
-_EACH_TEN_SECONDS: Final = "* * * * * */10"
 _EACH_HOUR: Final = "7 * * * *"
 
 
@@ -53,12 +52,14 @@ def maintenance_app(
                 successor=found["successor"],
             )
 
-    @app.periodic(cron=_EACH_TEN_SECONDS)
-    @app.task(name="agentforge.sweep", queue=MAINTENANCE_QUEUE, queueing_lock="sweep")
-    async def sweep(timestamp: int) -> None:
-        del timestamp
-        for session_id in await queue.sweep():
-            _log.warning("fleet.session.woken", session_id=session_id)
+    if settings.sweep_at is not None:
+
+        @app.periodic(cron=settings.sweep_at)
+        @app.task(name="agentforge.sweep", queue=MAINTENANCE_QUEUE, queueing_lock="sweep")
+        async def sweep(timestamp: int) -> None:
+            del timestamp
+            for session_id in await queue.sweep():
+                _log.warning("fleet.session.woken", session_id=session_id)
 
     @app.periodic(cron=_EACH_HOUR)
     @app.task(name="agentforge.remove_old_jobs", queue=MAINTENANCE_QUEUE, queueing_lock="old")

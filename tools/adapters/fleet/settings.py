@@ -53,6 +53,8 @@ class FleetSettings:
         crash: How long the session waits after each.
         busy_s: After how long a session is looked at again that is run outside the fleet.
         jobs_kept_hours: How long jobs that have ended are kept, in hours.
+        sweep_at: When sessions that lost their job are looked for, as cron has it with seconds as a
+            sixth field; None for never.
         prune_at: When ended sessions are pruned, as cron has it; None for never.
     """
 
@@ -69,6 +71,7 @@ class FleetSettings:
     crash: Backoff = _CRASH
     busy_s: float = field(default=5.0, validator=_positive)
     jobs_kept_hours: float = field(default=72.0, validator=_positive)
+    sweep_at: str | None = "* * * * * */10"
     prune_at: str | None = "15 3 * * *"
 
     def __attrs_post_init__(self) -> None:

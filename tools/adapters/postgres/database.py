@@ -183,12 +183,13 @@ class Database:
         self._ready = ready
         self._monotonic = monotonic
         self._seen: WeakKeyDictionary[Connection, float] = WeakKeyDictionary()
+        self._spare: Connection | None = None
 
     def _opened(self) -> ConnectionPool[Connection]:
         """Return this process's pool; the first connection of all says at once what is wrong."""
         if self._process != os.getpid():
-            _of_parents.append(self._pool)
-            self._pool, self._process, self._mutex = None, os.getpid(), Lock()
+            _of_parents.extend((self._pool, self._spare))
+            self._pool, self._spare, self._process, self._mutex = None, None, os.getpid(), Lock()
         with self._mutex:
             if self._pool is None:
                 if self._pooled is None:
@@ -258,6 +259,37 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def lend(self) -> Connection:
+        """Give a connection as `connect` does, one that was given back where there is one.
+
+        Whoever has it closes it or gives it back.
+
+        Raises: as `connect`.
+        """
+        self._opened()
+        with self._mutex:
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            try:
+                self._check(spare)
+            except psycopg.Error:
+                spare.close()
+            else:
+                return spare
+        return self.connect()
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for the next one to whom one is lent; close it where one is kept.
+
+        It has to be as it was when it was lent.
+        """
+        self._seen[connection] = self._monotonic()
+        with self._mutex:
+            if self._process == os.getpid() and self._spare is None and not connection.closed:
+                self._spare = connection
+                return
+        connection.close()
 
     def _require_no_pooler(self, connection: Connection) -> None:
         if self._pooled is None:
@@ -343,5 +375,8 @@ class Database:
             return
         with self._mutex:
             pool, self._pool = self._pool, None
+            spare, self._spare = self._spare, None
         if pool is not None:
             pool.close()
+        if spare is not None:
+            spare.close()

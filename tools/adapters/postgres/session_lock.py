@@ -20,6 +20,10 @@ _THERE: Final = (
     "select 1 from agentforge.sessions where id = %(id)s and (%(name)s::text is null or exists "
     "(select 1 from agentforge.session_attachments where session_id = id and name = %(name)s))"
 )
+_RELEASE: Final = (
+    "select pg_advisory_unlock(%s), set_config('application_name', 'agentforge', false), "
+    "set_config('lock_timeout', '0', false)"
+)
 _CLAIM: Final = (
     "update agentforge.sessions set revision = revision + 1, claims = claims + 1 "
     "where id = %s and state in ('active', 'paused') returning claims"
@@ -35,9 +39,10 @@ def lock_key(session_id: str) -> int:
 class PostgresRunLock:
     """One worker's hold on a session. A `harness.session_ports.RunLock`.
 
-    It has a connection of its own, straight to the server: a pooler that gives each transaction
-    another one would lose it. The server lets go of it when the connection ends, which is when the
-    worker's process dies, or when the server finds that its machine is away.
+    It has a connection of its own, straight to the server, which the next lock of this process is
+    given: a pooler that gives each transaction another one would lose it. The server lets go of the
+    lock when the connection ends, which is when the worker's process dies, or when the server finds
+    that its machine is away.
 
     Args:
         database: Where the sessions are.
@@ -81,7 +86,7 @@ class PostgresRunLock:
             LockTimeout: Another owner holds it.
             StoreUnavailable: The server does not answer.
         """
-        connection = self._database.connect()
+        connection = self._database.lend()
         try:
             self._lock_on(connection)
             self._claim(connection)
@@ -136,10 +141,17 @@ class PostgresRunLock:
             self._on_claim(None)
         try:
             # Said to the server, which notices that a connection has ended a moment later.
-            connection.execute("select pg_advisory_unlock(%s)", (lock_key(self._session_id),))
+            unlocked = connection.execute(_RELEASE, (lock_key(self._session_id),)).fetchone()
         except psycopg.Error:
             _log.warning("store.lock_lost", session_id=self._session_id, store=self._where)
-        finally:
+            connection.close()
+            return
+        except BaseException:
+            connection.close()
+            raise
+        if unlocked is not None and unlocked[0]:
+            self._database.give_back(connection)
+        else:
             connection.close()
 
 

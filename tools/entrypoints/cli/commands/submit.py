@@ -22,6 +22,7 @@ _MODULES: Final = {"work": "run", "agent_work": "tdflow spec drive"}
 """The commands whose work can be submitted, with all their options."""
 
 
+_ASKS_FOR_HELP: Final = f"{__name__}.help"
 _FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification": "tdflow"}
 
 
@@ -32,6 +33,7 @@ class _SubmitGroup(GroupOnDemand):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a name, or the one that a file is for."""
+        ctx.meta[_ASKS_FOR_HELP] = not set(ctx.help_option_names).isdisjoint(args)
         if args and args[0] not in self.commands and os.path.isfile(args[0]):
             from ....workflows.workflow_document import document_kind
 
@@ -76,7 +78,8 @@ def submit(
 ) -> None:
     """Hand work to the workers of a PostgreSQL store."""
     cli = cli_of(context, json=as_json)
-    store_of(cli)
+    if not context.meta.get(_ASKS_FOR_HELP):
+        store_of(cli)
     if at is not None and after is not None:
         raise typer.BadParameter("give --at or --in, not both", param_hint="--at")
     chosen = _submission(cli, queue, priority, at, after)
