@@ -34,8 +34,10 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 	tests/security/test_attacks_without_openat2.py tests/security/test_carried_state.py \
 	tests/faults/test_guest_programs.py tests/crash/test_guest_crash.py --ignore-glob '*/test_host_*'
 
-# A fleet of real processes, and what breaks its database: servers of their own, killed and filled up.
-FLEET := tests/e2e/fleet tests/crash/fleet tests/faults/postgres tests/scenarios/fleet
+# Many machines: what PostgreSQL, the fleet and object stores promise beyond the contracts that all stores have, a fleet
+# of real processes, and what breaks its database: servers of their own, killed and filled up.
+FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_store tests/e2e/fleet tests/crash/fleet \
+	tests/faults/postgres tests/scenarios/fleet
 
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
@@ -84,7 +86,7 @@ test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel
 	$(BIN)/agentforge setup
 	$(RUN_TESTS) $(EXAMPLES)
 
-test-fleet: $(VENV)/.dev-ready  ## run workers as real processes, and kill and break what they stand on
+test-fleet: $(VENV)/.dev-ready  ## try many machines: PostgreSQL, object stores, workers as real processes; kill and break them
 	$(BIN)/agentforge setup
 	$(RUN_TESTS) $(FLEET)
 
