@@ -140,7 +140,8 @@ FILES: Final = {
         ' b"\\x01\\x00\\x00\\x02" + bytes(16))'
     ),
     "remove_the_ground": _p(
-        'attempt("rmdir", os.rmdir, "/work"); attempt("rename", os.rename, "/work", "/work2")'
+        'attempt("rmdir", os.rmdir, os.getcwd())\n'
+        'attempt("rename", os.rename, os.getcwd(), "/work2")'
     ),
     "open_a_file_by_its_handle": _p(
         'refused_call("open_by_handle_at", (304, 265), ctypes.c_int(-100), None, ctypes.c_int(0))'
@@ -164,7 +165,7 @@ PRIVILEGES: Final = {
         'shutil.copy("/usr/bin/id", "copy"); os.chmod("copy", 0o6755)\n'
         'seen = subprocess.run(["./copy", "-u"], capture_output=True, text=True).stdout\n'
         'expect("user", seen.strip() == "1000")\n'
-        'for place in ("/usr", "/work", "/tmp"):\n'
+        'for place in ("/usr", os.getcwd(), "/tmp"):\n'
         " expect(place, os.statvfs(place).f_flag & os.ST_NOSUID)"
     ),
     "make_namespaces": _p(

@@ -1,7 +1,7 @@
 """An agent that edits in place: its program runs in a jail, in a copy of the session's workspace.
 
     copy      the workspace, as it is, without any `.git`
-    run       the program, at /work, in a git repository of its own whose first commit is the copy
+    run       the program, in a git repository of its own whose first commit is the copy
     look      at what differs: that is its answer
     remove    the copy
 
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 BEGIN: Final = "/run/agentforge/begin"
 PROMPT: Final = "/run/agentforge/prompt.md"
 STATE: Final = "agent-state"
-_WORK: Final = "/work"
 _KEPT_OUTPUT: Final = 16_384
 _NOT_FOUND: Final = 127
 _SCRIPT: Final = b"""\
@@ -210,7 +209,9 @@ class JailedAgent:
     # -------------------------------------------------------------------------------------- the run
 
     def _run(self, request: AgentRequest, folder: Path, *, continued: bool) -> JailResult:
-        state = f"{_WORK}/{GIT}/{STATE}"
+        from ..jail import WORKSPACE
+
+        state = f"{WORKSPACE}/{GIT}/{STATE}"
         words = filled_words(self._words, prompt_file=PROMPT, state=state, continued=continued)
         prompt = request.prompt.encode("utf-8", "replace")
         return self._jail().run(

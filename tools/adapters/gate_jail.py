@@ -125,7 +125,9 @@ class JailGates:
         variables = _report_variables(request)
         own = self._policy.environment if self._policy is not None else {}
         if request.import_root is not None and "PYTHONPATH" not in own:
-            variables["PYTHONPATH"] = f"/work/{request.import_root}".rstrip("/")
+            from ..jail import WORKSPACE
+
+            variables["PYTHONPATH"] = f"{WORKSPACE}/{request.import_root}".rstrip("/")
         return variables
 
     def _jail(self) -> Jail:
@@ -141,7 +143,9 @@ def _report_variables(request: CommandRequest) -> dict[str, str]:
     """Return what the common runners are told by their variables."""
     if request.report != "junit" or request.report_path is not None:
         return {}
-    path = f"/work/{_OWN_REPORT}"
+    from ..jail import WORKSPACE
+
+    path = f"{WORKSPACE}/{_OWN_REPORT}"
     return {
         "AGENTFORGE_REPORT": path,
         "PYTEST_ADDOPTS": f"--junitxml={path}",

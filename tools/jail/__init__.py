@@ -29,8 +29,10 @@ from .missing_program import MissingProgram
 from .policy import FolderMount, JailLimits, JailPolicy
 from .result import JailResult, JailUsage, Means, Stop
 from .shell_words import is_shell, started_by_text
+from .system_folders import WORKSPACE
 
 __all__ = [
+    "WORKSPACE",
     "CommandMissing",
     "FolderForbidden",
     "FolderMount",

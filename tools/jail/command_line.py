@@ -11,10 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from .system_folders import ETC, SystemView, is_in_etc
+from .system_folders import ETC, WORKSPACE, SystemView, is_in_etc
 
-WORKSPACE: Final = "/work"
-"""Where a command finds the workspace, and where it starts."""
 HOME: Final = "/home/jail"
 OWN_FOLDER: Final = "/run/agentforge"
 """Where files are that the jail's maker gives along."""

@@ -20,7 +20,6 @@ from .bubblewrap import find_bubblewrap, refusal_of
 from .command_line import (
     HOME,
     SYSTEM_FILES,
-    WORKSPACE,
     Bind,
     GivenFile,
     JailPlan,
@@ -37,7 +36,7 @@ from .policy import JailPolicy
 from .result import JailResult
 from .seccomp import filter_program, in_memory
 from .shell_words import started_by
-from .system_folders import SystemView, is_in_etc, system_view
+from .system_folders import WORKSPACE, SystemView, is_in_etc, system_view
 from .toolchain import Toolchain, find_program, toolchain_of
 from .watch import Watch
 
@@ -51,7 +50,7 @@ _log = get_logger("agentforge.jail")
 class Jail:
     """Runs commands, each in a jail of its own; may be used from any thread.
 
-    A command sees the workspace at `/work`, which it may write, the system's programs, the
+    A command sees the workspace at `WORKSPACE`, which it may write, the system's programs, the
     toolchains of its programs, and what the policy names, all read-only; scratch folders in memory
     (`/tmp`, `/dev/shm`, its home); and nothing else of the host. docs/security.md has what is
     promised and what is not.
@@ -174,7 +173,7 @@ class Jail:
         Args:
             command: The program and its arguments. A program with a relative path that has a slash
                 is one of the workspace.
-            workspace: The folder that it may write, at `/work`.
+            workspace: The folder that it may write, at `WORKSPACE`.
             files: Files for it, by the absolute path where it finds them, executable and read-only.
             stdin: What it reads.
             environment: Further variables.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,22 @@ _ETC_FILES: Final = (
 _HIDDEN: Final = ("usr/local/etc", "usr/etc")
 _MASKED: Final = ("keys", "key-users", "kallsyms", "cmdline", "kcore")
 _MAX_FILE_BYTES: Final = 4 << 20
+_WORKSPACES: Final = ("/work", "/workspace", "/agentforge-work")
+
+
+def workspace_name(is_taken: Callable[[str], bool] = os.path.lexists) -> str:
+    """Return where commands find the workspace: `/work`, or a name that the system has not.
+
+    Toolchains are shown at their own paths, and the workspace would lie over one below its name.
+
+    Args:
+        is_taken: Whether the system has something at a path.
+    """
+    return next((name for name in _WORKSPACES if not is_taken(name)), _WORKSPACES[-1])
+
+
+WORKSPACE: Final = workspace_name()
+"""Where a command finds the workspace, and where it starts."""
 
 
 @frozen(kw_only=True)

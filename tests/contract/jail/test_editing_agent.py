@@ -13,6 +13,7 @@ from attrs import evolve
 from agentforge_sessions.adapters.agent_jail import JailedAgent
 from agentforge_sessions.bootstrap import build_agent_runner, open_snapshots
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
+from agentforge_sessions.jail import WORKSPACE
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome, WorkflowRunner
 from agentforge_sessions.workflows.agents import (
     AgentCrashed,
@@ -384,7 +385,7 @@ def test_it_sees_what_it_is_given_and_nothing_else(ground: Ground) -> None:
     )
     answer = made.answer(request(session_id))
     lines = answer.text.splitlines()
-    assert lines[:6] == ["there", "the prompt", "the prompt", "given", "", "/work"]
+    assert lines[:6] == ["there", "the prompt", "the prompt", "given", "", WORKSPACE]
     assert lines[-1] == "unseen"
     assert answer.change is not None
     assert [(one.path, one.content) for one in answer.change.written] == [("out.txt", b"x\n")]

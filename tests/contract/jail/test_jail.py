@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.jail import (
+    WORKSPACE,
     CommandMissing,
     FolderForbidden,
     FolderMount,
@@ -44,7 +45,7 @@ def test_a_command_works_in_its_workspace(jail: Jail, tmp_path: Path) -> None:
         ["sh", "-c", "pwd; echo made > file; echo no >&2; exit 3"], workspace=tmp_path
     )
     assert (result.exit_code, result.stopped, result.success) == (3, None, False)
-    assert (result.stdout, result.stderr) == (b"/work\n", b"no\n")
+    assert (result.stdout, result.stderr) == (f"{WORKSPACE}\n".encode(), b"no\n")
     assert (tmp_path / "file").read_text() == "made\n"
     assert result.sealed
     assert result.usage.workspace_files == 1

@@ -26,7 +26,12 @@ from agentforge_sessions.jail.jailed_process import Channels, processes_are_coun
 from agentforge_sessions.jail.mount_points import make_mount_points
 from agentforge_sessions.jail.process_tree import divided, look_at
 from agentforge_sessions.jail.status_report import StatusReport
-from agentforge_sessions.jail.system_folders import SystemView, system_view
+from agentforge_sessions.jail.system_folders import (
+    WORKSPACE,
+    SystemView,
+    system_view,
+    workspace_name,
+)
 from agentforge_sessions.jail.toolchain import find_program, toolchain_of
 from agentforge_sessions.jail.watch import Watch
 
@@ -183,7 +188,7 @@ def plan(**given: object) -> JailPlan:
         "view": EMPTY,
         "read": (Bind(source="/opt/tool", target="/opt/tool"),),
         "workspace": "/srv/w",
-        "mounts": (Bind(source="/p/.venv", target="/work/.venv"),),
+        "mounts": (Bind(source="/p/.venv", target=f"{WORKSPACE}/.venv"),),
         "files": (GivenFile(fd=9, target="/run/agentforge/script", mode=0o555),),
         "environment": {"PATH": "/bin"},
         "scratch_bytes": 4096,
@@ -334,6 +339,12 @@ def test_the_files_of_the_machine_are_not_taken_for_a_jails_that_has_no_root_yet
         now[0] += 10
         assert watch.look(child.pid) is None
         child.communicate(b"\n")
+
+
+def test_the_workspace_does_not_lie_over_what_the_system_has_at_its_name() -> None:
+    assert workspace_name(lambda _: False) == "/work"
+    assert workspace_name({"/work"}.__contains__) == "/workspace"
+    assert workspace_name({"/work", "/workspace"}.__contains__) == "/agentforge-work"
 
 
 def test_disk_usage_counts_a_file_once_and_ends_where_there_is_too_much(tmp_path: Path) -> None:
