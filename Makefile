@@ -42,14 +42,15 @@ FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_stor
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
-	tests/e2e/test_embedding_document.py tests/e2e/test_installed_package.py tests/real_work
+	tests/e2e/test_embedding_document.py tests/e2e/test_first_day.py tests/e2e/test_documents_site.py \
+	tests/e2e/test_installed_package.py tests/real_work
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-examples test-fleet test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -148,6 +149,9 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 
 check: lint types imports test test-examples test-fleet test-own-host  ## everything that must hold before a change lands
 
+docs: $(VENV)/.dev-ready  ## build the documents' site into site/, without a network; a broken link fails
+	$(BIN)/zensical build --strict --config-file mkdocs.yml
+
 lint: $(VENV)/.dev-ready  ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -186,5 +190,5 @@ prune: $(VENV)/.run-ready  ## remove old sessions of every kind (shows them, and
 	$(BIN)/agentforge prune
 
 clean:  ## remove what was built here; sessions stay
-	rm -rf $(VENV) .venv-3.* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) .venv-3.* build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .coverage .coverage.* htmlcov

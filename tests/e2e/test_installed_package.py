@@ -85,7 +85,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def first_example() -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "first-day.md").read_text(encoding="utf-8")
     found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert found is not None
     return found.group(1)

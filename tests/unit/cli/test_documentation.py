@@ -46,7 +46,7 @@ def test_every_example_is_a_command_that_there_is(text: str) -> None:
     assert commands - set(examples) == {"retry"}, "each has an example of its output"
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/operations.md", "docs/pruning.md"])
+@pytest.mark.parametrize("document", ["docs/first-day.md", "docs/operations.md", "docs/pruning.md"])
 def test_every_prune_of_the_guides_is_understood(document: str) -> None:
     """Also those of timers: an option that moved would stop the removal every night."""
     content = (DOCUMENT.parents[1] / document).read_text(encoding="utf-8")

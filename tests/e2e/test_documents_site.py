@@ -1,0 +1,66 @@
+"""The documents' site is built from what is here, and its picture of a run is true."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.sandbox import prepare
+
+# The first run on a machine compiles the guest, which takes minutes.
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGURATION = ROOT / "mkdocs.yml"
+
+
+def test_every_page_of_the_documents_is_in_the_navigation() -> None:
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    named = set(re.findall(r"([a-z0-9/-]+\.md)$", text, re.MULTILINE))
+    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert named == there
+
+
+def test_the_site_is_built_without_a_network_and_fetches_nothing(tmp_path: Path) -> None:
+    """A link or an anchor that leads nowhere fails the build."""
+    copy = tmp_path / "project"
+    copy.mkdir()
+    shutil.copytree(ROOT / "docs", copy / "docs")
+    for name in ("tools", "agentforge_sessions"):
+        (copy / name).symlink_to(ROOT / name)
+    (copy / "mkdocs.yml").write_text(CONFIGURATION.read_text(encoding="utf-8"), encoding="utf-8")
+    command = [str(Path(sys.executable).parent / "zensical"), "build", "--strict"]
+    without_network = ["unshare", "--net", "--map-root-user"]
+    if subprocess.run([*without_network, "true"], capture_output=True, check=False).returncode:
+        without_network = []
+    done = subprocess.run(
+        [*without_network, *command, "--config-file", str(copy / "mkdocs.yml")],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    api = (copy / "site" / "api.html").read_text(encoding="utf-8")
+    assert 'id="agentforge_sessions.harness.SessionManager.extend_budget"' in api
+    for page in (copy / "site").rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r'<(?:script|img|iframe)[^>]+src="(?:https?:)?//', text), page
+        assert not re.search(r'<link[^>]+stylesheet[^>]+href="(?:https?:)?//', text), page
+
+
+def test_the_picture_of_a_run_shows_what_the_commands_print() -> None:
+    prepare()
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "pictures" / "kill_and_resume.py"), "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr or "run it without --check, and look at the picture"
