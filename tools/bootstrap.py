@@ -270,6 +270,23 @@ def agents_channel(
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
+def isolation_of(store: LocalSessions, session_id: str) -> str:
+    """Return where a session's scripts run; where no workflow can be read, the runner says so.
+
+    Raises:
+        HarnessError: The store does not answer now; the same call may succeed later.
+    """
+    from .harness import HarnessError
+    from .workflows.job import Job
+
+    try:
+        return Job.of_session(store, session_id).workflow.isolation
+    except HarnessError as error:
+        if error.retryable:
+            raise
+        return "sandbox"
+
+
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
     """Build what runs the code of one call in the sandbox, until `cancel` stops it."""
     return SandboxPhaseExecutor(store, kept=0, cancel=cancel)

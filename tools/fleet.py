@@ -17,6 +17,7 @@ from .bootstrap import (
     build_agent_runner,
     build_manager,
     configured_jail,
+    isolation_of,
     open_questions,
 )
 from .harness import SessionManager, SessionState
@@ -78,7 +79,7 @@ class SessionRunners:
             StoreError: The session can't be read now.
         """
         self._sessions.job_id = job_id
-        return self._manager(self._isolation_of(session_id))
+        return self._manager(isolation_of(self._sessions, session_id))
 
     def plain_manager(self) -> SessionManager:
         """Return a manager for what is no run."""
@@ -87,17 +88,6 @@ class SessionRunners:
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
         """Return what runs the sessions of a manager; it waits for no person."""
         return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
-
-    def _isolation_of(self, session_id: str) -> str:
-        from .harness import HarnessError
-        from .workflows.job import Job
-
-        try:
-            return Job.of_session(self._sessions, session_id).workflow.isolation
-        except HarnessError as error:
-            if error.retryable:
-                raise
-            return "sandbox"  # the runner says what is wrong with it
 
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in self._managers:

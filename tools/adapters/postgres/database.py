@@ -8,6 +8,7 @@ that a restarted server ended is replaced unseen. What is not understood as an e
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import os
 import re
@@ -80,6 +81,12 @@ class _OwnTypes:
 
 
 _TYPES: Final = _OwnTypes()
+
+
+def advisory_key(name: str) -> int:
+    """Return the number that the advisory lock of a name goes by, in 64 bits with a sign."""
+    digest = hashlib.sha256(f"agentforge {name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def is_pooled(connection: Connection) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Final
 
 from ..pack_index import Pack, PackKind, Place
-from .database import Connection, Database
+from .database import Connection, Database, advisory_key
 
 _ADD: Final = (
     "insert into agentforge.session_packs (session_id, kind, key, sha256, size_bytes, snapshots, "
@@ -107,8 +106,7 @@ class PostgresPacks:
     @contextmanager
     def exclusive(self, session_id: str) -> Iterator[None]:
         """Hold a session's packs; see `PackIndex`."""
-        digest = hashlib.sha256(f"agentforge packs {session_id}".encode()).digest()
-        key = int.from_bytes(digest[:8], "big", signed=True)
+        key = advisory_key(f"packs {session_id}")
         with self._database.transaction() as connection:
             connection.execute("select pg_advisory_xact_lock(%s)", (key,))
             yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 from ...durable import LockTimeout
 from ...event_log import get_logger
 from ...harness.session_layout import RUN_LOCKS
-from .database import Connection, Database
+from .database import Connection, Database, advisory_key
 
 _log = get_logger("agentforge.store")
 _THERE: Final = (
@@ -32,8 +31,7 @@ _CLAIM: Final = (
 
 def lock_key(session_id: str) -> int:
     """Return the number that a session's advisory lock goes by, in 64 bits with a sign."""
-    digest = hashlib.sha256(f"agentforge run {session_id}".encode()).digest()
-    return int.from_bytes(digest[:8], "big", signed=True)
+    return advisory_key(f"run {session_id}")
 
 
 class PostgresRunLock:

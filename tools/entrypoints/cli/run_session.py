@@ -20,7 +20,6 @@ from .submitting import require_no, submit_work
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
-    from ...harness.session_ports import LocalSessions
     from ...workflows import RunOutcome, WorkflowRunner
     from ...workflows.agents import PhaseAgent
     from ...workflows.agents.port import AgentChoice
@@ -201,19 +200,10 @@ def resume_scripts(
     back_to: str | None = None,
 ) -> None:
     """Resume or retry a session that runs scripts."""
+    from ...bootstrap import isolation_of
+
     act = _taking_up(session_id, retry=retry, reason=reason, back_to=back_to)
-    _run_scripts(cli, act, _isolation_of(cli.store(), session_id))
-
-
-def _isolation_of(store: LocalSessions, session_id: str) -> str:
-    """Return where a session's scripts run; the runner says it where there are none."""
-    from ...harness import HarnessError
-    from ...workflows.job import Job
-
-    try:
-        return Job.of_session(store, session_id).workflow.isolation
-    except HarnessError:
-        return "sandbox"
+    _run_scripts(cli, act, isolation_of(cli.store(), session_id))
 
 
 def _make(

@@ -22,14 +22,9 @@ def submit_work(
     attachments: Mapping[str, bytes] | None = None,
 ) -> str:
     """Begin a session that the fleet runs, and say how to follow it; return its id."""
-    from ...bootstrap import open_snapshots
     from ...fleet import submitting_runner
-    from ...harness import SessionManager
 
-    store = cli.store()
-    snapshots = open_snapshots(store, cli.objects_url)
-    manager = SessionManager(store, snapshots=snapshots, clock=cli.outside.clock)
-    runner = submitting_runner(manager, cli.outside.gates)
+    runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
     session_id = runner.begin(work, token_budget=budget, attachments=attachments)
     _say(cli, session_id)
     return session_id
