@@ -296,7 +296,7 @@ class MemorySessions:
         limit: int,
         after: SessionCursor | None = None,
     ) -> SessionPage:
-        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
+        return page_of(self.summaries(wanted), wanted=wanted, order=order, limit=limit, after=after)
 
     def resolve(self, shortened: str) -> str:
         if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:

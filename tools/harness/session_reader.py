@@ -47,8 +47,8 @@ from .session_layout import (
 from .session_names import ATTACHMENT, INHERITED, resolved
 
 if TYPE_CHECKING:
+    from .session_filter import SessionFilter
     from .session_page import SessionCursor, SessionOrder, SessionPage
-    from .session_ports import SessionFilter
 
 _CACHED_PLACES: Final = 1024
 
@@ -471,12 +471,13 @@ class SessionReader:
 
         Raises:
             InvalidSession: There can't be so many sessions on a page.
+            InvalidCursor: `after` ended a page of another order or filter.
             ReadError: The base is there and can't be read.
         """
         from .session_page import SessionOrder, page_of  # which take long to load
 
         order = SessionOrder.LAST_CHANGED if order is None else order
-        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
+        return page_of(self.summaries(wanted), wanted=wanted, order=order, limit=limit, after=after)
 
     def _fits_goal(self, name: str, wanted: SessionFilter) -> bool:
         """Return whether a session's goal fits, which stands behind its head."""

@@ -61,6 +61,7 @@ CODES = {
         "jail.errors.InvalidJail",
         "harness.session_checks.InvalidSession",
         "harness.session_checks.InvalidSessionId",
+        "harness.session_page.InvalidCursor",
         "project.errors.UnknownExample",
         "prune.errors.ArchiveUnavailable",
         "prune.errors.InvalidPolicy",
