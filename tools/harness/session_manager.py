@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from attrs import evolve
 
@@ -68,6 +68,10 @@ from .session_ports import LocalSessions
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+
+if TYPE_CHECKING:
+    from ..search_words import SearchWords
+    from .session_search import SessionMatches
 
 __all__ = [
     "InvalidSession",
@@ -1033,6 +1037,40 @@ class SessionManager:
         Raises: as `find`.
         """
         return in_order(self.find(**filters), as_order(order))
+
+    def search(
+        self,
+        words: SearchWords | str | Iterable[str],
+        *,
+        limit: int = 20,
+        **filters: Unpack[AskedFilters],
+    ) -> SessionMatches:
+        """Return the sessions that hold all of some words, the last changed first.
+
+        What is searched are goals, the details and data of histories, and the paths of artifacts.
+        Letters are compared without regard to case, in any language; a word may be a part of one.
+
+        Args:
+            words: The words as a person writes them (`parser "retry limit"`; what is quoted is a
+                phrase), or one by one.
+            limit: The most sessions that are returned, 1 to 10,000.
+            **filters: Those of `find()`.
+
+        Raises:
+            InvalidSearch: There are no words, or too many.
+            InvalidSession: There can't be so many sessions, or as `find`.
+            ReadError: The store refused.
+        """
+        from ..search_words import SearchWords  # which few programs need
+        from .session_search import match_sessions
+
+        asked = SearchWords.of(words)
+        wanted = SessionFilter.asked(self._clock(), **filters)
+        candidates = self.store.candidates(asked, wanted)
+        matches = match_sessions(candidates, self.store.load, asked, limit=limit)
+        for one in matches.unreadable:
+            self._events.unreadable(one)
+        return matches
 
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.

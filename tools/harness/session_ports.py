@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..clock import Clock
 from .session_domain import SessionContext, SessionState
 from .session_filter import SessionFilter
 from .session_head import SessionSummary, UnreadableSession
 from .session_page import SessionCursor, SessionOrder, SessionPage
+
+if TYPE_CHECKING:
+    from ..search_words import SearchWords
 
 
 @runtime_checkable
@@ -296,6 +299,23 @@ class SessionRepository(Protocol):
         Raises:
             InvalidSession: There can't be so many sessions on a page.
             InvalidCursor: `after` ended a page of another order or filter.
+            ReadError: The store refused.
+        """
+        ...
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words, the last changed first.
+
+        Each session that fits and holds all of the words is among them; whether one does hold
+        them, `session_search` says. One that can't be read may come anywhere.
+
+        Args:
+            words: The words.
+            wanted: Only those that fit; all of them by default.
+
+        Raises:
             ReadError: The store refused.
         """
         ...

@@ -72,6 +72,7 @@ CODES = {
         "sandbox.errors.InvalidExecution",
         "sandbox.errors.InvalidPolicy",
         "sandbox.errors.InvalidSessionId",
+        "search_words.InvalidSearch",
         "sandbox.errors.PathEscapesWorkspace",
         "sandbox.errors.ReservedSessionPath",
         "workflows.context.RulesTooLong",

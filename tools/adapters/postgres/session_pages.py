@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...harness.errors import SessionCorrupted
 from ...harness.session_checks import name_fault
@@ -77,7 +77,29 @@ def filter_values(wanted: SessionFilter) -> dict[str, Any]:
     }
 
 
-def page_statement(wanted: SessionFilter, order: SessionOrder, *, limit: int, first: bool) -> bytes:
+class SearchedPart(NamedTuple):
+    """A part of a word by which the rows of sessions are sifted.
+
+    Attributes:
+        pattern: That of `like`.
+        folded: An expression for what is let through besides; None where nothing is.
+    """
+
+    pattern: str
+    folded: str | None
+
+
+_Parts = tuple[SearchedPart, ...]
+
+
+def page_statement(
+    wanted: SessionFilter,
+    order: SessionOrder,
+    *,
+    limit: int,
+    first: bool,
+    parts: _Parts = (),
+) -> bytes:
     """Return the statement of a page.
 
     Args:
@@ -86,8 +108,11 @@ def page_statement(wanted: SessionFilter, order: SessionOrder, *, limit: int, fi
         limit: The most rows, part of the statement, too: a plan for any number of them would be
             so much worse that PostgreSQL would plan each page anew.
         first: Whether no page is before it.
+        parts: What the sessions' rows must have; only how many they are, and whether something is
+            let through, is part of the statement.
     """
-    return _statement(wanted.state, _given(filter_values(wanted)), order, limit, first)
+    sifted = tuple([one.folded is not None for one in parts])
+    return _statement(wanted.state, _given(filter_values(wanted)), sifted, order, limit, first)
 
 
 def _given(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -98,13 +123,15 @@ def _given(values: Mapping[str, Any]) -> tuple[str, ...]:
 def _statement(
     states: frozenset[SessionState] | None,
     given: tuple[str, ...],
+    sifted: tuple[bool, ...],
     order: SessionOrder,
     limit: int,
     first: bool,
 ) -> bytes:
     conditions = [_CONDITIONS[name] for name in given]
+    conditions += [_has_part(number, folded) for number, folded in enumerate(sifted)]
     source, rows = b" from agentforge.sessions", b" limit %d" % limit
-    if "goal" in given:
+    if "goal" in given or sifted:
         source += b" join agentforge.session_documents on session_id = id"
     if order not in _BY_LISTING:
         conditions += [] if states is None else [_any_of(states)]
@@ -118,6 +145,18 @@ def _statement(
     direction = _direction(order)
     last = b" every order by updated_at %s, id %s" % (direction, direction)
     return b"select * from ((" + every + b"))" + last + rows
+
+
+def _has_part(number: int, folded: bool) -> bytes:
+    """Return the condition that a session's rows have a part of a word, small or capital."""
+    entry = b'entry collate "C" ilike %%(part_%d)s' % number
+    if folded:
+        entry = b"(%s or entry ~ %%(folded_%d)s)" % (entry, number)
+    return (
+        b"(goal_words like %%(part_%d)s "
+        b"or exists (select from agentforge.session_history where session_id = id and %s) "
+        b"or exists (select from agentforge.session_artifacts where session_id = id and %s))"
+    ) % (number, entry, entry)
 
 
 def _any_of(states: frozenset[SessionState]) -> bytes:
@@ -200,15 +239,10 @@ def read_page(
 ) -> SessionPage:
     """Read a page; see `SessionRepository.page`."""
     require_limit(limit)
-    values = filter_values(wanted)
     if after is not None:
         after.require_of(order, wanted)
-        values["after_at"], values["after_id"] = after.position, after.session_id
-    statement = page_statement(wanted, order, limit=limit + 1, first=after is None)
-    # A plan for any text could not use the index of its trigrams.
-    prepare = False if wanted.goal is not None else None
-    with database.connection() as connection:
-        rows = connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
+    behind = None if after is None else (after.position, after.session_id)
+    rows = read_rows(database, wanted, order, limit=limit + 1, after=behind)
     found = read_summaries(rows[:limit], database.name)
     is_last = len(rows) <= limit
     return SessionPage(
@@ -217,6 +251,38 @@ def read_page(
         more=0 if is_last else None,
         unreadable=tuple([one for one in found if isinstance(one, UnreadableSession)]),
     )
+
+
+def read_rows(
+    database: Database,
+    wanted: SessionFilter,
+    order: SessionOrder,
+    *,
+    limit: int,
+    after: tuple[Any, str] | None,
+    parts: _Parts = (),
+) -> list[Any]:
+    """Read the rows of a page, which have the columns of `COLUMNS`.
+
+    Args:
+        database: Where they are.
+        wanted: What is filtered.
+        order: Their order.
+        limit: The most of them.
+        after: Where in the order the page before it ended, and with which session; None for the
+            first one.
+        parts: What the sessions' rows must have.
+    """
+    values = filter_values(wanted)
+    if after is not None:
+        values["after_at"], values["after_id"] = after
+    for number, part in enumerate(parts):
+        values[f"part_{number}"], values[f"folded_{number}"] = part
+    statement = page_statement(wanted, order, limit=limit, first=after is None, parts=parts)
+    # A plan for any text could not use the index of its trigrams.
+    prepare = False if wanted.goal is not None or parts else None
+    with database.connection() as connection:
+        return connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
 
 
 def read_all(

@@ -41,7 +41,9 @@ from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, 
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
 from ...identifiers import is_session_id, names_no_session
 from ...prune.audit_log import actor
+from ...search_words import SearchWords
 from .database import Connection, Database
+from .session_candidates import read_candidates
 from .session_lock import is_run
 from .session_pages import read_all, read_page
 from .session_rows import (
@@ -520,6 +522,12 @@ class PostgresSessions:
         return read_page(
             self._database, wanted or SessionFilter(), order=order, limit=limit, after=after
         )
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words; see `SessionRepository`."""
+        return read_candidates(self._database, words, wanted or SessionFilter())
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""
