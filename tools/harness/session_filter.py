@@ -112,6 +112,8 @@ class AskedFilters(TypedDict, total=False):
     current_phase: str | None
     older_than: timedelta | None
     younger_than: timedelta | None
+    tags: str | Iterable[str] | None
+    parent_id: str | None
     goal: str | None
     budget_left: BudgetLeft | str | None
 
@@ -134,6 +136,13 @@ def as_states(given: AskedStates) -> frozenset[SessionState] | None:
     return frozenset(known[one] for one in names) or None
 
 
+def as_tags(given: str | Iterable[str] | None) -> frozenset[str] | None:
+    """Return the tags that are asked for, None where none is: also of an empty collection."""
+    if given is None:
+        return None
+    return frozenset([given] if isinstance(given, str) else given) or None
+
+
 @frozen(kw_only=True)
 class SessionFilter:
     """Which sessions a listing is of: those that fit everything that is not None.
@@ -144,6 +153,8 @@ class SessionFilter:
         current_phase: The phase that they are in.
         changed_until: The latest time at which they were changed last, aware.
         changed_since: The earliest time at which they were changed last, aware.
+        tags: Tags that they have, each of them; one, or several.
+        parent_id: The session that they were made from.
         goal: A part of their goal, capital or small; at least three characters.
         budget_left: How much of their budgets is left.
 
@@ -156,6 +167,8 @@ class SessionFilter:
     current_phase: str | None = None
     changed_until: datetime | None = None
     changed_since: datetime | None = None
+    tags: frozenset[str] | None = attrs.field(default=None, converter=as_tags)
+    parent_id: str | None = None
     goal: str | None = None
     budget_left: BudgetLeft | None = None
 
@@ -175,6 +188,8 @@ class SessionFilter:
         current_phase: str | None = None,
         older_than: timedelta | None = None,
         younger_than: timedelta | None = None,
+        tags: str | Iterable[str] | None = None,
+        parent_id: str | None = None,
         goal: str | None = None,
         budget_left: BudgetLeft | str | None = None,
     ) -> Self:
@@ -190,6 +205,8 @@ class SessionFilter:
             current_phase=current_phase,
             changed_until=None if older_than is None else _before(now, older_than),
             changed_since=None if younger_than is None else _before(now, younger_than),
+            tags=tags,
+            parent_id=parent_id,
             goal=goal,
             budget_left=(
                 BudgetLeft.parse(budget_left) if isinstance(budget_left, str) else budget_left
@@ -204,6 +221,8 @@ class SessionFilter:
             and (self.current_phase is None or head.current_phase == self.current_phase)
             and (self.changed_until is None or head.updated_at <= self.changed_until)
             and (self.changed_since is None or head.updated_at >= self.changed_since)
+            and (self.tags is None or self.tags.issubset(head.tags))
+            and (self.parent_id is None or head.parent_id == self.parent_id)
             and (
                 self.budget_left is None
                 or self.budget_left.fits(head.total_budget, head.tokens_used)
@@ -229,6 +248,7 @@ class SessionFilter:
             *(self.workflow_type, self.current_phase),
             *(self.changed_until is not None, self.changed_since is not None),
             *(self.goal, self.budget_left),
+            *(None if self.tags is None else sorted(self.tags), self.parent_id),
         ]
         return f"{crc32(repr(values).encode('utf-8', 'surrogatepass')):08x}"
 

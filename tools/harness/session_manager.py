@@ -948,6 +948,8 @@ class SessionManager:
         current_phase: str | None = None,
         older_than: timedelta | None = None,
         younger_than: timedelta | None = None,
+        tags: str | Iterable[str] | None = None,
+        parent_id: str | None = None,
         goal: str | None = None,
         budget_left: BudgetLeft | str | None = None,
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
@@ -961,6 +963,8 @@ class SessionManager:
             current_phase: Only those in this phase.
             older_than: Only those not changed for at least this long.
             younger_than: Only those changed within this time.
+            tags: Only those with this tag, or with all of these.
+            parent_id: Only those that were made from this session.
             goal: Only those with this in their goal, capital or small; three characters or more.
             budget_left: Only those with so much of their budget left: a `BudgetLeft`, or a range
                 in tokens or percent ("..20%", "5000..", "10%..50%").
@@ -978,6 +982,8 @@ class SessionManager:
             current_phase=current_phase,
             older_than=older_than,
             younger_than=younger_than,
+            tags=tags,
+            parent_id=parent_id,
             goal=goal,
             budget_left=budget_left,
         )
@@ -1047,8 +1053,9 @@ class SessionManager:
     ) -> SessionMatches:
         """Return the sessions that hold all of some words, the last changed first.
 
-        What is searched are goals, the details and data of histories, and the paths of artifacts.
-        Letters are compared without regard to case, in any language; a word may be a part of one.
+        What is searched are titles, goals, the details and data of histories, and the paths of
+        artifacts. Letters are compared without regard to case, in any language; a word may be a
+        part of one.
 
         Args:
             words: The words as a person writes them (`parser "retry limit"`; what is quoted is a

@@ -21,7 +21,7 @@ class SessionMatch:
 
     Attributes:
         summary: The session, as a listing shows it.
-        goal: Its goal, or None.
+        goal: Its goal, or None; its title is in the summary's head.
         passages: Lines that have all the words between them.
     """
 
@@ -52,6 +52,8 @@ class SessionMatches:
 
 def searched_texts(session: SessionContext) -> Iterator[SearchedText]:
     """Go through what is searched of a session, the most telling first."""
+    if session.title is not None:
+        yield SearchedText(Place.TITLE, session.title)
     if session.goal is not None:
         yield SearchedText(Place.GOAL, session.goal)
     for number in range(len(session.history) - 1, -1, -1):

@@ -29,6 +29,8 @@ __all__ = ["kept"]
 
 WORKFLOWS: Final = ("tdflow", "spec", None)
 PHASES: Final = ("red", "green")
+TAGS: Final = ("billing", "urgent", "ünïque")
+PARENT: Final = an_id(999)
 STATES: Final = tuple(SessionState)
 
 
@@ -45,6 +47,8 @@ def fill(kept: Kept, count: int = 12) -> list[SessionContext]:
             100 * (1 + number % 3),
             session_id=an_id(100 + (number * 7) % count),
             goal=f"Make the Übersicht {number} of 100%_\\\nand its index",
+            tags=TAGS[: number % 4],
+            parent_id=PARENT if number % 5 == 1 else None,
             now=clock(),
         )
         kept.sessions.save(session)
@@ -142,6 +146,15 @@ FILTERS: Final = (
     SessionFilter(state=tuple(SessionState)),
     SessionFilter(state=()),
     SessionFilter(state=SessionState.COMPLETED, workflow_type="spec"),
+    SessionFilter(tags="billing"),
+    SessionFilter(tags=["ünïque", "billing"]),
+    SessionFilter(tags=["urgent"], state=["active", "aborted"]),
+    SessionFilter(tags=()),
+    SessionFilter(tags="bill"),
+    SessionFilter(tags=["billing", "other"]),
+    SessionFilter(parent_id=PARENT),
+    SessionFilter(parent_id=PARENT, tags="billing"),
+    SessionFilter(parent_id=an_id(998)),
     SessionFilter(budget_left=BudgetLeft.parse("..0")),
     SessionFilter(budget_left=BudgetLeft.parse("19..")),
     SessionFilter(budget_left=BudgetLeft.parse("19..59")),
@@ -191,6 +204,8 @@ def test_a_page_has_those_that_fit(kept: Kept) -> None:
             for one in made
             if (wanted.state is None or one.state in wanted.state)
             and fits_budget(wanted.budget_left, one)
+            and (wanted.tags is None or wanted.tags <= set(one.tags))
+            and (wanted.parent_id is None or one.parent_id == wanted.parent_id)
             and (wanted.workflow_type is None or one.workflow_type == wanted.workflow_type)
             and (wanted.current_phase is None or one.current_phase == wanted.current_phase)
             and (wanted.changed_until is None or one.updated_at <= wanted.changed_until)

@@ -17,7 +17,7 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.harness.session_search import SessionMatches
 from agentforge_sessions.search_words import InvalidSearch, Place, SearchWords
 from tests.contract.harness.test_session_repository_contract import Kept, kept
-from tests.support.clock import FakeClock
+from tests.support.clock import START, FakeClock
 from tests.support.sessions import session_id as an_id
 
 __all__ = ["kept"]
@@ -65,6 +65,17 @@ def test_a_session_is_found_by_words_of_its_goal_its_history_and_its_artifacts(k
     assert [at.text[a:b] for a, b in at.marks] == ["late"]
     assert at.number == 1
     assert found.summary == next(one for one in kept.sessions.summaries() if one[0][0] == S)
+
+
+def test_a_title_is_searched_first_of_all(kept: Kept) -> None:
+    session = SessionContext.create(
+        "tdflow", "red", session_id=S, goal="the needle", title="Needles of Straße", now=START
+    )
+    kept.sessions.save(session)
+    for words in ("needle", "STRASSE", "needles straße"):
+        (found,) = search(kept, words).found
+        assert [one.place for one in found.passages] == [Place.TITLE], words
+    assert ids(kept, "needle", tags="x") == []
 
 
 def test_texts_of_the_data_and_the_names_of_notes_are_searched(kept: Kept) -> None:

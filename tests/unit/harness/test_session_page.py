@@ -130,6 +130,8 @@ def test_a_fingerprint_knows_what_was_asked_and_not_when() -> None:
         SessionFilter(workflow_type="active"),
         SessionFilter(current_phase="active"),
         SessionFilter(goal="active"),
+        SessionFilter(tags="active"),
+        SessionFilter(parent_id="active"),
         SessionFilter(goal="\ud800ab"),
         SessionFilter(budget_left=BudgetLeft(least_tokens=0)),
         SessionFilter(budget_left=BudgetLeft(most_tokens=0)),

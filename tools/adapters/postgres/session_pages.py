@@ -18,20 +18,24 @@ from typing import Any, Final, NamedTuple
 from ...harness.errors import SessionCorrupted
 from ...harness.session_checks import name_fault
 from ...harness.session_codec import session_of
+from ...harness.session_data import tags_fault
 from ...harness.session_domain import InvalidSession, SessionState
 from ...harness.session_filter import BudgetLeft, SessionFilter
 from ...harness.session_head import SessionHead, SessionSummary, UnreadableSession
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
+from ...identifiers import is_session_id
 from .database import Database
 from .session_rows import searched_text
 
 COLUMNS: Final = (
     b"id, size_bytes, revision, state, workflow_type, current_phase, attempt_number, created_at, "
-    b"updated_at, completed_at, total_budget, tokens_used"
+    b"updated_at, completed_at, total_budget, tokens_used, title, tags, parent_id"
 )
 _CONDITIONS: Final = {
     "workflow_type": b"workflow_type = %(workflow_type)s",
     "current_phase": b"current_phase = %(current_phase)s",
+    "parent_id": b"parent_id = %(parent_id)s",
+    "tags": b"tags @> %(tags)s::text[] and tags <> '{}'",  # the latter for the index, which has it
     "changed_until": b"updated_at <= %(changed_until)s and listed_at <= %(changed_until)s",
     "changed_since": b"updated_at >= %(changed_since)s and "
     b"listed_at > %(changed_since)s - interval '1 hour'",
@@ -67,6 +71,8 @@ def filter_values(wanted: SessionFilter) -> dict[str, Any]:
     return {
         "workflow_type": wanted.workflow_type,
         "current_phase": wanted.current_phase,
+        "parent_id": wanted.parent_id,
+        "tags": None if wanted.tags is None else sorted(wanted.tags),
         "changed_until": wanted.changed_until,
         "changed_since": wanted.changed_since,
         "goal": None if wanted.goal is None else like_pattern(searched_text(wanted.goal)),
@@ -149,14 +155,17 @@ def _statement(
 
 def _has_part(number: int, folded: bool) -> bytes:
     """Return the condition that a session's rows have a part of a word, small or capital."""
-    entry = b'entry collate "C" ilike %%(part_%d)s' % number
-    if folded:
-        entry = b"(%s or entry ~ %%(folded_%d)s)" % (entry, number)
+
+    def within(column: bytes) -> bytes:
+        alike = b'%s collate "C" ilike %%(part_%d)s' % (column, number)
+        return b"(%s or %s ~ %%(folded_%d)s)" % (alike, column, number) if folded else alike
+
+    entry = within(b"entry")
     return (
-        b"(goal_words like %%(part_%d)s "
+        b"(goal_words like %%(part_%d)s or %s "
         b"or exists (select from agentforge.session_history where session_id = id and %s) "
         b"or exists (select from agentforge.session_artifacts where session_id = id and %s))"
-    ) % (number, entry, entry)
+    ) % (number, within(b"title"), entry, entry)
 
 
 def _any_of(states: frozenset[SessionState]) -> bytes:
@@ -308,7 +317,7 @@ def _cursor(row: Sequence[Any], order: SessionOrder, wanted: SessionFilter) -> S
 
 
 def _head(row: Sequence[Any]) -> SessionHead:
-    return SessionHead(row[0], row[2], _STATES[row[3]], *row[4:])
+    return SessionHead._make((row[0], row[2], _STATES[row[3]], *row[4:13], tuple(row[13]), row[14]))
 
 
 def like_pattern(text: str) -> str:
@@ -322,16 +331,15 @@ def read_summaries(
     rows: Sequence[Sequence[Any]], store: str
 ) -> list[SessionSummary | UnreadableSession]:
     """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
-    sound = {row[4] for row in rows} | {row[5] for row in rows}
+    sound = {row[4] for row in rows} | {row[5] for row in rows} | {row[12] for row in rows}
     sound = {name for name in sound if _is_sound_name(name)}
     found: list[SessionSummary | UnreadableSession] = []
     # In one loop, and without their own constructors: a page takes as long here as in the server.
     new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
     for row in rows:
-        one, size, revision, state, workflow, phase, tries, created, updated, ended, most, used = (
-            row
-        )
-        head = new(heads, (one, revision, states[state], *row[4:]))
+        one, size, revision, state, workflow, phase, tries, created, updated, ended, *rest = row
+        most, used, title, tags, parent = rest
+        head = new(heads, (one, revision, states[state], *row[4:13], tuple(tags), parent))
         # What no rule of the domain has anything against; else the domain has the words.
         if (
             created <= updated
@@ -340,6 +348,9 @@ def read_summaries(
             and used >= 0
             and workflow in sound
             and phase in sound
+            and (title is None or title in sound)
+            and (not tags or not tags_fault(head.tags))
+            and (parent is None or (is_session_id(parent) and parent != one))
         ):
             found.append(new(summaries, (head, f"{store}/{one}", size)))
         else:
