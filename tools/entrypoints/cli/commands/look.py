@@ -38,6 +38,20 @@ class StateName(StrEnum):
     ABORTED = "aborted"
 
 
+class OrderName(StrEnum):
+    """The orders of a listing."""
+
+    LAST_CHANGED = "last-changed"
+    FIRST_CHANGED = "first-changed"
+    LAST_CREATED = "last-created"
+    FIRST_CREATED = "first-created"
+    LEAST_LEFT = "least-left"
+    MOST_LEFT = "most-left"
+    MOST_SPENT = "most-spent"
+    LEAST_SPENT = "least-spent"
+    ID = "id"
+
+
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.command("list")(list_sessions)
@@ -51,7 +65,13 @@ def add_to(app: typer.Typer) -> None:
 
 def list_sessions(
     context: typer.Context,
-    state: Annotated[StateName | None, option("--state", "Only those in this state.")] = None,
+    state: Annotated[
+        list[StateName] | None,
+        option(
+            "--state STATE",
+            "Only those that are active, paused, completed or aborted; repeatable.",
+        ),
+    ] = None,
     workflow: Annotated[
         str | None, option("--workflow TYPE", "Only those of this workflow type.")
     ] = None,
@@ -60,6 +80,17 @@ def list_sessions(
         str | None,
         option("--goal TEXT", "Only those with this in their goal; at least three characters."),
     ] = None,
+    budget_left: Annotated[
+        str | None,
+        option(
+            "--budget-left RANGE",
+            "Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.",
+        ),
+    ] = None,
+    order: Annotated[
+        OrderName,
+        option("--order ORDER", f"What comes first: {', '.join(OrderName)}."),
+    ] = OrderName.LAST_CHANGED,
     limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
     after: Annotated[
         str | None,
@@ -83,7 +114,7 @@ def list_sessions(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the sessions, the last changed first.
+    """List the sessions, the last changed first by default.
 
     A session that can't be read is listed with the reason; it hides none of the others.
     """
@@ -92,14 +123,15 @@ def list_sessions(
     cli = cli_of(context, json=as_json)
     manager = cli.manager()
     filters: dict[str, Any] = {
-        "state": None if state is None else state.value,
+        "state": [one.value for one in state or ()],
         "workflow_type": workflow,
         "current_phase": phase,
         "goal": goal,
+        "budget_left": budget_left,
         "older_than": older_than,
         "younger_than": younger_than,
     }
-    page = _page(manager, limit, after, filters)
+    page = _page(manager, limit, after, order.value.replace("-", "_"), filters)
     found, unreadable = page.sessions, page.unreadable
     interrupted = {
         one.session_id
@@ -130,22 +162,26 @@ def list_sessions(
             count = "more" if page.more is None else f"{page.more} more"
             cli.output.remark(f"{count} fit; --limit {limit} --after {page.after} lists the next")
     elif not unreadable:
-        which = "fits" if any(one is not None for one in (*filters.values(), after)) else "is there"
+        asked = any(one not in (None, []) for one in (*filters.values(), after))
+        which = "fits" if asked else "is there"
         cli.output.line(f"No session {which} in {manager.store.where}.")
     cli.output.show(*render.unreadable_lines(unreadable))
 
 
 def _page(
-    manager: SessionManager, limit: int | None, after: str | None, filters: Mapping[str, Any]
+    manager: SessionManager,
+    limit: int | None,
+    after: str | None,
+    order: str,
+    filters: Mapping[str, Any],
 ) -> SessionPage:
     """Return the sessions to be listed, all of them without a limit."""
-    from ....harness import SessionCursor, SessionPage
+    from ....harness import SessionPage
 
     if limit is not None:
-        cursor = None if after is None else SessionCursor.parse(after)
-        return manager.page(limit, after=cursor, **filters)
+        return manager.page(limit, after=after, order=order, **filters)
     unreadable: list[UnreadableSession] = []
-    found = manager.list(on_unreadable=unreadable.append, **filters)
+    found = manager.list(order=order, on_unreadable=unreadable.append, **filters)
     return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
