@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     )
     from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
+    from .session_observer import SessionEvent, SessionObserver
     from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
     from .session_store import SessionStore
@@ -98,6 +99,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
+            "session_observer": "SessionEvent SessionObserver",
             "session_page": "SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
             "session_store": "SessionStore",
@@ -140,6 +142,7 @@ __all__ = [
     "SessionContext",
     "SessionCorrupted",
     "SessionCursor",
+    "SessionEvent",
     "SessionFenced",
     "SessionFilter",
     "SessionHistory",
@@ -147,6 +150,7 @@ __all__ = [
     "SessionInUse",
     "SessionManager",
     "SessionNotFound",
+    "SessionObserver",
     "SessionOrder",
     "SessionPage",
     "SessionPlaces",
