@@ -20,6 +20,7 @@ from .bootstrap import (
     open_questions,
 )
 from .harness import SessionManager, SessionState
+from .observing import configured_observers
 from .pruning import prune_store
 from .stores import is_database, open_database
 
@@ -69,6 +70,7 @@ class SessionRunners:
         self._executor = executor
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
+        self._observers = configured_observers(configuration)
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -82,11 +84,15 @@ class SessionRunners:
 
     def plain_manager(self) -> SessionManager:
         """Return a manager for what is no run."""
-        return SessionManager(self._sessions)
+        return SessionManager(self._sessions, observers=self._observers.observers)
 
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
         """Return what runs the sessions of a manager; it waits for no person."""
         return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
+
+    def close(self) -> None:
+        """Wait a moment until what happened is told; see `ConfiguredObservers.close`."""
+        self._observers.close()
 
     def _isolation_of(self, session_id: str) -> str:
         from .harness import HarnessError
@@ -109,6 +115,7 @@ class SessionRunners:
                 jail=self._jail,
                 executor=self._executor,
                 channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
+                observers=self._observers.observers,
             )
         return self._managers[isolation]
 

@@ -28,7 +28,9 @@ def submit_work(
 
     store = cli.store()
     snapshots = open_snapshots(store, cli.objects_url)
-    manager = SessionManager(store, snapshots=snapshots, clock=cli.outside.clock)
+    manager = SessionManager(
+        store, snapshots=snapshots, clock=cli.outside.clock, observers=cli.observers()
+    )
     runner = submitting_runner(manager, cli.outside.gates)
     session_id = runner.begin(work, token_budget=budget, attachments=attachments)
     _say(cli, session_id)
