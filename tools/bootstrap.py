@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .adapters.postgres.store import PostgresStore
     from .adapters.session_results import SessionResults
     from .adapters.session_snapshots import SessionSnapshots
-    from .harness import QuestionChannel
+    from .harness import QuestionChannel, SessionObserver
     from .harness.session_ports import LocalSessions
     from .harness.snapshot_port import WorkspaceSnapshots
     from .jail import JailPolicy
@@ -52,6 +52,7 @@ def build_manager(
     jail: JailPolicy | None = None,
     channel: QuestionChannel | None = None,
     executor: PhaseExecutor | None = None,
+    observers: Iterable[SessionObserver] = (),
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
@@ -69,6 +70,7 @@ def build_manager(
         jail: What scripts in a jail may use and see; the jail's default if None.
         channel: How a person is asked; as the configuration says if None.
         executor: What runs phases; what `isolation` says if None.
+        observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
@@ -93,6 +95,7 @@ def build_manager(
         snapshots=(
             open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
         ),
+        observers=observers,
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
@@ -364,6 +367,7 @@ def build_runner(
     observer: RunObserver | None = None,
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
+    observers: Iterable[SessionObserver] = (),
 ) -> WorkflowRunner:
     """Build a runner of workflows whose phases run in the sandbox or in a jail.
 
@@ -372,15 +376,22 @@ def build_runner(
         store: Where the sessions are, if not there; as in `build_manager`.
         objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
-        observer: Observes the runs, or None.
+        observer: Observes the runs, or None; what it raises ends a run.
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
         jail: What scripts and gates in a jail may use and see; the jail's default if None.
+        observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
 
     Raises:
         ValueError: There is no such isolation.
     """
     manager = build_manager(
-        base_path, store=store, objects=objects, policy=policy, isolation=isolation, jail=jail
+        base_path,
+        store=store,
+        objects=objects,
+        policy=policy,
+        isolation=isolation,
+        jail=jail,
+        observers=observers,
     )
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
@@ -398,6 +409,7 @@ def build_agent_runner(
     observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
     monotonic: Callable[[], float] = time.monotonic,
+    observers: Iterable[SessionObserver] = (),
 ) -> WorkflowRunner:
     """Build a runner of agents' work whose gates run in the sandbox.
 
@@ -413,16 +425,21 @@ def build_agent_runner(
             default if None.
         channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
             pauses where a person is needed.
-        observer: Observes the runs, or None.
+        observer: Observes the runs, or None; what it raises ends a run.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.
         monotonic: The clock that agents are timed with.
+        observers: Who observes what happens to the new manager's sessions; see
+            `harness.SessionObserver`.
 
     Raises:
-        ValueError: `channel` was given beside a manager, which has its own.
+        ValueError: `channel` or `observers` were given beside a manager, which has its own.
     """
+    given = tuple(observers)
     if manager is not None and channel is not None:
         raise ValueError("channel: is the manager's own; give it to SessionManager(channel=...)")
+    if manager is not None and given:
+        raise ValueError("observers: are the manager's own; give them to SessionManager")
     from .adapters.gate_jail import JailGates
     from .adapters.gate_sandbox import SandboxGates
     from .workflows import WorkflowRunner
@@ -431,7 +448,7 @@ def build_agent_runner(
     if manager is None:
         opened = opened_sessions(base_path, store)
         kept = open_snapshots(opened, objects)
-        manager = SessionManager(opened, channel=channel, snapshots=kept)
+        manager = SessionManager(opened, channel=channel, snapshots=kept, observers=given)
     sessions = manager.store
     return WorkflowRunner(
         manager,

@@ -21,6 +21,7 @@ from .bootstrap import (
     open_questions,
 )
 from .harness import SessionManager, SessionState
+from .observing import configured_observers
 from .pruning import prune_store
 from .stores import is_database, open_database
 
@@ -70,6 +71,7 @@ class SessionRunners:
         self._executor = executor
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
+        self._observers = configured_observers(configuration)
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -83,11 +85,15 @@ class SessionRunners:
 
     def plain_manager(self) -> SessionManager:
         """Return a manager for what is no run."""
-        return SessionManager(self._sessions)
+        return SessionManager(self._sessions, observers=self._observers.observers)
 
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
         """Return what runs the sessions of a manager; it waits for no person."""
         return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
+
+    def close(self) -> None:
+        """Wait a moment until what happened is told; see `ConfiguredObservers.close`."""
+        self._observers.close()
 
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in self._managers:
@@ -99,6 +105,7 @@ class SessionRunners:
                 jail=self._jail,
                 executor=self._executor,
                 channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
+                observers=self._observers.observers,
             )
         return self._managers[isolation]
 

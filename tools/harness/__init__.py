@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from .session_filter import BudgetLeft, SessionFilter
     from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
+    from .session_observer import SessionEvent, SessionObserver
     from .session_page import InvalidCursor, SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionPlaces, SessionRepository
     from .session_store import SessionStore
@@ -100,6 +101,7 @@ else:
             "session_filter": "BudgetLeft SessionFilter",
             "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
+            "session_observer": "SessionEvent SessionObserver",
             "session_page": "InvalidCursor SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionPlaces SessionRepository",
             "session_store": "SessionStore",
@@ -144,6 +146,7 @@ __all__ = [
     "SessionContext",
     "SessionCorrupted",
     "SessionCursor",
+    "SessionEvent",
     "SessionFenced",
     "SessionFilter",
     "SessionHistory",
@@ -151,6 +154,7 @@ __all__ = [
     "SessionInUse",
     "SessionManager",
     "SessionNotFound",
+    "SessionObserver",
     "SessionOrder",
     "SessionPage",
     "SessionPlaces",

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from .entry_data import EntryData, freeze
+from .event_values import Occurrence
 from .history_events import EVENTS, GateJudged, HistoryEvent, PersonAnswer
 from .session_checks import InvalidSession, storable
 
@@ -107,7 +108,7 @@ def data_of(event: HistoryEvent) -> dict[str, Any]:
     return dict(_written(event, str))
 
 
-def logged(event: HistoryEvent) -> dict[str, Any]:
+def logged(event: Occurrence) -> dict[str, Any]:
     """Return the fields of an event that go into the log."""
     quiet = {one.name for one in fields(event) if not one.metadata.get("logged", True)}
     return {name: value for name, value in _written(event, str) if name not in quiet}

@@ -13,9 +13,13 @@ into data and back. The module is long because the set is one and closed.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from dataclasses import field
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
+from typing import ClassVar, Final, TypeVar, dataclass_transform
+
+from .event_values import EventValue as _Value
+from .event_values import Occurrence
+from .event_values import event_fields as _fields
 
 _Kind = TypeVar("_Kind")
 _QUIET: Final = {"logged": False}
@@ -25,16 +29,6 @@ _WHERE_GIVEN: Final = {"omitted": True}
 BUDGET_CAUSE: Final = "budget"
 """Why a session was paused whose budget is spent: the `cause` of its pause."""
 _events: Final[dict[str, type["HistoryEvent"]]] = {}
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def _fields(kind: type[_Kind]) -> type[_Kind]:
-    """Make a class a value of its fields.
-
-    Its methods are those of `_Value`: to have them generated for each of some forty classes
-    takes longer than all else that a command of one save loads. Slots would make each class twice.
-    """
-    return dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -53,59 +47,14 @@ def _event(action: str, *, log: str | None = None) -> Callable[[type[_Kind]], ty
 
 
 @_fields
-class _Value:
-    """What is made of its fields by their names, compared by them, and never changed."""
-
-    def __init__(self, **values: Any) -> None:
-        for one in fields(self):
-            value = values.pop(one.name, MISSING)
-            if value is MISSING:
-                value = one.default if one.default is not MISSING else _made_default(one)
-            object.__setattr__(self, one.name, value)
-        if values:
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, one.name) for one in fields(self))
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        assert isinstance(other, _Value)  # noqa: S101 # for the type checker
-        return self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash((type(self), self._values()))
-
-    def __repr__(self) -> str:
-        given = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
-        return f"{type(self).__name__}({given})"
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._values()
-
-    def __setstate__(self, values: tuple[Any, ...]) -> None:
-        for one, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, one.name, value)
-
-
-@_fields
-class HistoryEvent(_Value):
-    """Something that happened to a session.
+class HistoryEvent(Occurrence):
+    """Something that happened to a session, and has an entry in its history.
 
     Attributes:
         action: The name of it in the history.
-        log_name: Its name in the log.
     """
 
     action: ClassVar[str]
-    log_name: ClassVar[str]
 
     @property
     def sentence(self) -> str | None:
@@ -135,12 +84,6 @@ class Checkpoint(HistoryEvent):
 
     snapshot: str | None = field(default=None, metadata=_WHERE_GIVEN)
     unkept: str | None = field(default=None, metadata=_WHERE_GIVEN)
-
-
-def _made_default(one: Field[Any]) -> Any:
-    if one.default_factory is MISSING:
-        raise TypeError(f"the field {one.name} is missing")
-    return one.default_factory()
 
 
 # ----------------------------------------------------------------------------------- the life cycle
@@ -421,6 +364,8 @@ class BudgetExtended(HistoryEvent):
 @_fields
 class BudgetCrossed(HistoryEvent):
     """The tokens used crossed a line of the budget."""
+
+    level: ClassVar[str] = "warning"
 
     tokens_used: int = 0
     total_budget: int = 0

@@ -109,7 +109,7 @@ class PersonQuestions:
         """Return the id of what is asked under a key; record it first, unless it is recorded."""
         own_id = self._channel.id_for(f"{session.session_id}/{key}")
 
-        def change() -> QuestionAsked:
+        def change() -> None:
             session.require(SessionState.ACTIVE, operation="ask")
             self._channel.check(questions)
             prompts = tuple(one.prompt for one in questions)
@@ -123,7 +123,6 @@ class PersonQuestions:
                     question_id=own_id,
                     now=self._clock(),
                 )
-            return event
 
         def catch_up(session: SessionContext) -> bool:
             return self._changes.catch_up(session) and find_asked(session, key, own_id) is None
@@ -132,13 +131,12 @@ class PersonQuestions:
         if found is not None:
             return found
         try:
-            event = self._changes.record(session, change, catch_up=catch_up)
+            self._changes.record(session, change, catch_up=catch_up)
         except SessionConflict:
             found = find_asked(session, key, own_id)  # another worker recorded it
             if found is None:
                 raise
             return found
-        self._events.happened(session, event)
         return own_id
 
     def _found_again(self, known: QuestionEnded) -> QuestionEnded:
@@ -185,7 +183,6 @@ class PersonQuestions:
             if is_recorded(session):  # another worker recorded it
                 return
             raise
-        self._events.happened(session, spelled(reply))
 
     def _keep_reply(self, session_id: str, reply: QuestionEnded) -> None:
         """Put a reply into the history of a session that another worker leads by now."""
@@ -194,12 +191,9 @@ class PersonQuestions:
             if found.state.is_terminal or find_reply(found, reply.question_id) is not None:
                 return False  # there is nothing to go on with, or another worker recorded it
             self._add_reply(found, reply)
-            kept.append(found)
             return True
 
-        kept: list[SessionContext] = []
-        if self._changes.change_elsewhere(session_id, change):
-            self._events.happened(kept[-1], spelled(reply))
+        self._changes.change_elsewhere(session_id, change)
 
     def _add_reply(self, session: SessionContext, reply: QuestionEnded) -> None:
         session.add_event(spelled(reply), now=self._clock())

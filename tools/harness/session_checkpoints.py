@@ -32,7 +32,6 @@ from .history_events import (
     WorkspacePrepared,
 )
 from .session_domain import SessionContext
-from .session_events import SessionEvents
 from .session_layout import GUARDS, WORKSPACE
 from .session_ports import SessionPlaces
 from .session_recording import SessionChanges
@@ -99,7 +98,6 @@ class SessionCheckpoints:
         snapshots: Keeps the workspaces; None: none is kept.
         places: Where the sessions' directories are, and their locks.
         changes: Saves them.
-        events: The log.
         clock: The time.
     """
 
@@ -109,13 +107,11 @@ class SessionCheckpoints:
         *,
         places: SessionPlaces,
         changes: SessionChanges,
-        events: SessionEvents,
         clock: Clock,
     ) -> None:
         self._snapshots = snapshots
         self._places = places
         self._changes = changes
-        self._events = events
         self._clock = clock
 
     def prepare(self, session: SessionContext) -> None:
@@ -154,7 +150,6 @@ class SessionCheckpoints:
         )
         with self._changes.changing(session):
             session.add_event(prepared, now=self._clock())
-        self._events.happened(session, prepared)
 
     def take(self, session: SessionContext, label: str) -> SnapshotTaken:
         """Keep the workspace of a session that is about to be saved at a checkpoint."""
@@ -257,7 +252,6 @@ class SessionCheckpoints:
                 kept = CheckpointTaken(snapshot=left.snapshot)
                 session.add_event(kept, details="before going back", now=self._clock())
             session.go_back(event, phase=phase, now=self._clock())
-        self._events.happened(session, event)
         self.prepare(session)
 
     def fork(

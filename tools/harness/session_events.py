@@ -1,135 +1,219 @@
-"""The log of sessions: each event with the fields that it always has."""
+"""What happens to sessions, once it is on disk: built once, logged, handed to the observers."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
 
+from ..clock import Clock, utc_now
 from ..durable import WriteError
 from .errors import SessionConflict
 from .event_codec import logged
-from .history_events import BudgetCrossed, HistoryEvent
-from .session_domain import BudgetState, SessionContext, SessionState
+from .event_values import Occurrence
+from .history_events import (
+    BudgetCrossed,
+    CheckpointTaken,
+    HistoryEvent,
+    PhaseAdvanced,
+    PhaseEnded,
+    SessionAborted,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+)
+from .session_domain import SessionContext, SessionState
+from .session_entries import SessionHistory
 from .session_head import UnreadableSession
+from .session_notices import (
+    CheckpointReached,
+    ConflictMet,
+    NoteRecorded,
+    Notice,
+    PhaseStarted,
+    QuestionNotWithdrawn,
+    SaveFailed,
+    SessionDeleted,
+    SessionLoaded,
+    SessionPassedOver,
+    SessionsCleanedUp,
+)
+from .session_observer import Observers, SessionEvent, SessionObserver
+
+_STEPS: Final[dict[type[HistoryEvent], tuple[str, SessionState]]] = {
+    SessionPaused: ("pause", SessionState.PAUSED),
+    SessionResumed: ("resume", SessionState.ACTIVE),
+    SessionCompleted: ("complete", SessionState.COMPLETED),
+    SessionAborted: ("abort", SessionState.ABORTED),
+}
+"""The steps of the life cycle: what they are called, and where they lead."""
 
 
 class SessionEvents:
-    """Logs what happens to sessions.
+    """Logs what happens to sessions, and hands it to the observers.
+
+    What is in a session's history is read off it (`added`), so that history, log and observers
+    can't differ. A step of the life cycle is logged as `session.state_changed`; observers are given
+    the step itself.
 
     Args:
         log: A structlog logger.
+        observers: Who observes, in this order.
+        clock: The time of what leaves no entry.
     """
 
-    def __init__(self, log: Any) -> None:
+    def __init__(
+        self, log: Any, *, observers: Iterable[SessionObserver] = (), clock: Clock = utc_now
+    ) -> None:
         self.log = log
+        self._observers = Observers(observers, log)
+        self._clock = clock
 
-    def happened(self, session: SessionContext, event: HistoryEvent) -> None:
-        """An event is recorded in a session's history.
+    # ----------------------------------------------------------------------------- the history
+
+    def added(
+        self,
+        session: SessionContext,
+        since: int,
+        *,
+        came_from: SessionState | None = None,
+        tokens: int = 0,
+    ) -> None:
+        """Entries of a session's history are on disk.
 
         Args:
-            session: The session, with the event.
-            event: What happened.
+            session: The session, with them.
+            since: The first of them, from 0.
+            came_from: The state that the session was in before; as it is now if None.
+            tokens: What was spent with them.
         """
-        fields = {"session_id": session.session_id, "phase": session.current_phase}
-        write = self.log.warning if isinstance(event, BudgetCrossed) else self.log.info
-        write(event.log_name, **fields, **logged(event))
+        state = session.state if came_from is None else came_from
+        budget: list[tuple[BudgetCrossed, datetime]] = []
+        is_checkpoint = False
+        for entry in session.history[since:]:
+            event = entry.event
+            if isinstance(event, BudgetCrossed):
+                budget.append((event, entry.timestamp))
+                continue
+            is_checkpoint |= isinstance(event, PhaseEnded | PhaseAdvanced | CheckpointTaken)
+            state = self._added(session, entry, event, state, tokens)
+        if is_checkpoint:
+            self.announce(session, CheckpointReached(revision=session.revision))
+        for crossed, at in budget:
+            self._tell(session, crossed, at)
 
-    def created(self, session: SessionContext) -> None:
-        """A session was begun and saved."""
-        created = session.history[0].event
-        if created is not None:
-            self.happened(session, created)
+    def _added(
+        self,
+        session: SessionContext,
+        entry: SessionHistory,
+        event: HistoryEvent | None,
+        state: SessionState,
+        tokens: int,
+    ) -> SessionState:
+        """Tell of one entry; return the state of the session after it."""
+        if event is None:
+            self._tell(session, NoteRecorded(action=entry.action, tokens=tokens), entry.timestamp)
+        elif type(event) in _STEPS:
+            operation, after = _STEPS[type(event)]
+            self.log.info(
+                "session.state_changed",
+                session_id=session.session_id,
+                operation=operation,
+                from_state=state.value,
+                to_state=after.value,
+                reason=getattr(event, "reason", None),
+            )
+            self._observe(session, event, entry.timestamp)
+            return after
+        elif not isinstance(event, CheckpointTaken):  # that is what `CheckpointReached` says
+            self._tell(session, event, entry.timestamp)
+        return state
+
+    # ------------------------------------------------------------------------- what is around it
+
+    def announce(self, session: SessionContext | str | None, notice: Notice) -> None:
+        """Tell of something that leaves no entry.
+
+        Args:
+            session: The session, or its id; None where it is of no one session.
+            notice: What happened.
+        """
+        self._tell(session, notice)
 
     def loaded(self, session: SessionContext) -> None:
         """A session was made the current one."""
-        self.log.info(
-            "session.loaded",
-            session_id=session.session_id,
-            state=session.state.value,
-            phase=session.current_phase,
-            revision=session.revision,
-        )
+        self.announce(session, SessionLoaded(state=session.state.value, revision=session.revision))
 
     def unreadable(self, found: UnreadableSession) -> None:
         """A session was passed over because it can't be read."""
-        self.log.warning("session.unreadable", session_id=found.session_id, error=str(found.error))
+        self.announce(found.session_id, SessionPassedOver(error=str(found.error)))
 
-    def state_changed(
-        self, session: SessionContext, operation: str, came_from: SessionState, reason: str | None
-    ) -> None:
-        """A session went from one state to another."""
-        self.log.info(
-            "session.state_changed",
-            session_id=session.session_id,
-            operation=operation,
-            from_state=came_from.value,
-            to_state=session.state.value,
-            reason=reason,
-        )
+    def deleted(self, session_id: str) -> None:
+        """A session was deleted."""
+        self.announce(session_id, SessionDeleted())
 
     def phase_started(self, session: SessionContext) -> None:
         """The work of the phase is about to run."""
-        self.log.info(
-            "phase.started",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-        )
-
-    def recorded(self, session: SessionContext, action: str, tokens: int) -> None:
-        """A caller's note was recorded with its tokens and files."""
-        self.log.info(
-            "session.recorded",
-            session_id=session.session_id,
-            action=action,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-            tokens=tokens,
-        )
-
-    def checkpoint(self, session: SessionContext) -> None:
-        """A session is saved at a place that is worth going back to."""
-        self.log.info(
-            "session.checkpoint",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            revision=session.revision,
-        )
-
-    def budget_spent(self, session: SessionContext, before: BudgetState) -> None:
-        """Tokens were spent; logged where they crossed a line of the budget."""
-        for event in session.token_budget.crossings(before):
-            self.happened(session, event)
+        self.announce(session, PhaseStarted())
 
     def question_not_withdrawn(
         self, session: SessionContext, question_id: str, error: Exception
     ) -> None:
         """A question of a session that has ended could not be ended with it."""
-        self.log.warning(
-            "question.not_withdrawn",
-            session_id=session.session_id,
-            question_id=question_id,
-            error=str(error),
-        )
+        self.announce(session, QuestionNotWithdrawn(question_id=question_id, error=str(error)))
 
     def conflict(self, session: SessionContext, error: SessionConflict) -> None:
         """Another worker saved the session first."""
-        self.log.warning(
-            "session.conflict",
-            session_id=session.session_id,
-            expected_revision=error.expected_revision,
-            actual_revision=error.actual_revision,
+        self.announce(
+            session,
+            ConflictMet(
+                expected_revision=error.expected_revision, actual_revision=error.actual_revision
+            ),
         )
 
     def save_failed(self, session: SessionContext, error: WriteError) -> None:
         """A session could not be saved."""
-        self.log.error(
-            "session.save_failed",
-            session_id=session.session_id,
-            path=str(error.path),
-            operation=error.operation,
-            errno=error.errno,
+        self.announce(
+            session,
+            SaveFailed(path=str(error.path), operation=error.operation, errno=error.errno),
         )
 
     def cleaned_up(self, *, days: float, dry_run: bool, count: int) -> None:
         """Old sessions were deleted, or would have been."""
-        self.log.info("sessions.cleaned_up", days=days, dry_run=dry_run, count=count)
+        self.announce(None, SessionsCleanedUp(days=days, dry_run=dry_run, count=count))
+
+    # ------------------------------------------------------------------------- log and observers
+
+    def _tell(
+        self, session: SessionContext | str | None, what: Occurrence, at: datetime | None = None
+    ) -> None:
+        where: dict[str, Any] = {}
+        if isinstance(session, SessionContext):
+            where["session_id"] = session.session_id
+            if what.with_phase:
+                where["phase"] = session.current_phase
+            if what.with_attempt:
+                where["attempt"] = session.attempt_number
+        elif session is not None:
+            where["session_id"] = session
+        getattr(self.log, what.level)(what.log_name, **where, **logged(what))
+        self._observe(session, what, at)
+
+    def _observe(
+        self, session: SessionContext | str | None, what: Occurrence, at: datetime | None
+    ) -> None:
+        if not self._observers:
+            return
+        at = self._clock() if at is None else at  # the clock is asked for observers alone
+        event = (
+            SessionEvent(
+                session_id=session.session_id,
+                at=at,
+                phase=session.current_phase,
+                attempt=session.attempt_number,
+                what=what,
+            )
+            if isinstance(session, SessionContext)
+            else SessionEvent(session_id=session, at=at, what=what)
+        )
+        self._observers.notify(event)

@@ -63,6 +63,8 @@ from .session_events import SessionEvents
 from .session_filter import AskedFilters, BudgetLeft, SessionFilter
 from .session_head import SessionSummary, UnreadableSession
 from .session_layout import SESSION_FILE
+from .session_notices import Notice
+from .session_observer import SessionObserver
 from .session_page import SessionCursor, SessionOrder, SessionPage, as_order, in_order
 from .session_ports import LocalSessions
 from .session_recording import SessionChanges, record_result, take_over
@@ -113,6 +115,7 @@ class SessionManager:
         channel: QuestionChannel | None = None,
         snapshots: WorkspaceSnapshots | None = None,
         clock: Clock = utc_now,
+        observers: Iterable[SessionObserver] = (),
     ) -> None:
         """Make a manager with no session.
 
@@ -123,6 +126,7 @@ class SessionManager:
             channel: Where questions to a person are put; only `ask()` needs it.
             snapshots: Keeps the workspace at each checkpoint; none is kept without it.
             clock: The time.
+            observers: Who observes what happens, in this order; see `SessionObserver`.
         """
         self._store: LocalSessions = (
             SessionStore(store) if store is None or isinstance(store, Path | str) else store
@@ -130,13 +134,14 @@ class SessionManager:
         self._executor = executor
         self._clock = clock
         self._current: SessionContext | None = None
-        self._events = SessionEvents(get_logger("agentforge.session"))
+        self._events = SessionEvents(
+            get_logger("agentforge.session"), observers=observers, clock=clock
+        )
         self._changes = SessionChanges(self._store, self._events)
         self._checkpoints = SessionCheckpoints(
             snapshots,
             places=self._store,
             changes=self._changes,
-            events=self._events,
             clock=clock,
         )
         self._questions = (
@@ -194,7 +199,7 @@ class SessionManager:
             workflow_type, initial_phase, token_budget, goal=goal, now=now
         )
         session = self._save_new(session, attachments=attachments)
-        self._events.created(session)
+        self._events.added(session, 0)
         self._checkpoints.prepare(session)
         return session
 
@@ -284,6 +289,8 @@ class SessionManager:
         if self._current is not None and self._current.session_id == session_id:
             self._current = None
         self._checkpoints.forget_deleted()
+        if deleted:
+            self._events.deleted(session_id)
         return deleted
 
     def reload(self) -> SessionContext:
@@ -409,10 +416,8 @@ class SessionManager:
         self, operation: str, details: str | None = None, **fields: str | int | None
     ) -> SessionContext:
         session = self._require(operation)
-        came_from = session.state
         with self._changes.changing(session):
             session.apply(operation, details=details, now=self._clock(), **fields)
-        self._events.state_changed(session, operation, came_from, details)
         if self._questions is not None and session.state.is_terminal:
             self._questions.withdraw_all(session)
         return session
@@ -433,8 +438,6 @@ class SessionManager:
             session.enter_phase(
                 new_phase, snapshot=taken.snapshot, unkept=taken.unkept, now=self._clock()
             )
-        self._log_last_event(session)
-        self._events.checkpoint(session)
         return session
 
     def retry_phase(self, reason: str | None = None) -> SessionContext:
@@ -450,7 +453,6 @@ class SessionManager:
         session = self._require("retry_phase")
         with self._changes.changing(session):
             session.next_attempt(reason=reason, now=self._clock())
-        self._log_last_event(session)
         return session
 
     def run_phase(
@@ -505,17 +507,11 @@ class SessionManager:
         judged = evolve(result, success=problem is None)
         taken = self._checkpoints.take(session, "result")
 
-        def change() -> tuple[BudgetState, PhaseEnded]:
-            before = session.token_budget.snapshot()
+        def change() -> PhaseEnded:
             now = self._clock()
-            return before, record_result(
-                session, judged, problem, tokens=tokens, now=now, taken=taken
-            )
+            return record_result(session, judged, problem, tokens=tokens, now=now, taken=taken)
 
-        before, event = self._changes.record(session, change)
-        self._events.happened(session, event)
-        self._events.checkpoint(session)
-        self._events.budget_spent(session, before)
+        self._changes.record(session, change)
         return judged
 
     def checkpoint_session(self) -> Path:
@@ -531,7 +527,6 @@ class SessionManager:
         with self._changing("checkpoint_session") as session:
             event = self._checkpoints.with_snapshot(session, CheckpointTaken())
             session.add_event(event, now=self._clock())
-        self._events.checkpoint(session)
         return self._file_of(session)
 
     def _snapshot_to_advance(self, session: SessionContext) -> SnapshotTaken:
@@ -683,7 +678,7 @@ class SessionManager:
         fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
         inherited = self.store.read_attachments(parent.session_id)
         fork = self._save_new(fork, inherited=inherited)
-        self._log_last_event(fork)
+        self._events.added(fork, len(fork.history) - 1)
         self._checkpoints.prepare(fork)
         return fork
 
@@ -762,10 +757,7 @@ class SessionManager:
             InvalidSession: `tokens` is no such count.
         """
         with self._changing("record_tokens") as session:
-            before = session.token_budget.snapshot()
-            after = session.spend(tokens, now=self._clock())
-        self._events.budget_spent(session, before)
-        return after
+            return session.spend(tokens, now=self._clock())
 
     def extend_budget(self, additional_tokens: int) -> None:
         """Allot more tokens.
@@ -784,7 +776,6 @@ class SessionManager:
                 additional_tokens=additional_tokens, total_budget=session.token_budget.total_budget
             )
             session.add_event(event, now=self._clock())
-        self._events.happened(session, event)
 
     def can_continue(self, required_tokens: int = 1) -> bool:
         """Return whether the session is active and its budget covers the next step.
@@ -900,8 +891,7 @@ class SessionManager:
         elif isinstance(step, InputsPlaced):
             step = self._checkpoints.with_inputs(session, step)
 
-        def change() -> BudgetState:
-            before = session.token_budget.snapshot()
+        def change() -> None:
             now = self._clock()
             for path, kind in made:
                 session.add_artifact(path, kind, now=now)
@@ -911,17 +901,20 @@ class SessionManager:
                 session.add_event(step, details=details, now=now)
             else:
                 session.add_history(step, details=details, now=now)
-            return before
 
-        before = self._changes.record(session, change)
-        if isinstance(step, HistoryEvent):
-            self._events.happened(session, step)
-        else:
-            self._events.recorded(session, step, tokens)
-        if isinstance(step, PhaseEnded):
-            self._events.checkpoint(session)
-        self._events.budget_spent(session, before)
+        self._changes.record(session, change)
         return session
+
+    def announce(self, notice: Notice) -> None:
+        """Tell the log and the observers of a step that leaves nothing in the session.
+
+        Args:
+            notice: What happened to the current session.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        self._events.announce(self._require("announce"), notice)
 
     def briefing(
         self,
@@ -1118,11 +1111,6 @@ class SessionManager:
 
     def _file_of(self, session: SessionContext) -> Path:
         return self.store.session_directory(session.session_id) / SESSION_FILE
-
-    def _log_last_event(self, session: SessionContext) -> None:
-        event = session.history[-1].event
-        if event is not None:
-            self._events.happened(session, event)
 
     def _require(self, operation: str) -> SessionContext:
         if self._current is None:

@@ -89,11 +89,11 @@ class _Snapshot:
 
 
 class SessionChanges:
-    """Saves the changes of sessions to one repository, and logs those that can't be saved.
+    """Saves the changes of sessions to one repository, and tells what was saved and what could not.
 
     Args:
         store: Where the sessions are kept.
-        events: The log.
+        events: Told of what is on disk, and of what could not be saved.
     """
 
     def __init__(self, store: SessionRepository, events: SessionEvents) -> None:
@@ -148,6 +148,8 @@ class SessionChanges:
         except BaseException:
             snapshot.restore(session)
             raise
+        spent = session.token_budget.tokens_used - snapshot.tokens_used
+        self._events.added(session, snapshot.history, came_from=snapshot.state, tokens=spent)
 
     def record(
         self,
@@ -223,12 +225,16 @@ class SessionChanges:
         """
         for _ in range(_ATTEMPTS):
             found = self._store.load(session_id)
-            if found is None or not change(found):
+            if found is None:
+                return False
+            since, came_from = len(found.history), found.state
+            if not change(found):
                 return False
             try:
                 self._store.save(found)
             except SessionConflict:
                 continue
+            self._events.added(found, since, came_from=came_from)
             return True
         return False
 

@@ -18,6 +18,7 @@ from ..durable import FileSystem
 from .choices import AGENT_MODES, ISOLATIONS, REPORTS
 from .configuration_file import ConfigurationFile, read_configuration_file
 from .toml_table import TomlTable
+from .webhooks import Webhook, webhooks_of
 
 LANGUAGES: Final = ("python", "javascript", "rust", "go", "other")
 PACKAGE_MANAGERS: Final = ("pip", "uv", "poetry", "pdm", "npm", "pnpm", "yarn", "cargo", "go")
@@ -258,6 +259,7 @@ class Configuration:
         jail: `[jail]`.
         agents: `[agents]`.
         store: `[store]`.
+        webhooks: `[[webhooks]]`.
         given: The sections that the file has.
     """
 
@@ -272,6 +274,7 @@ class Configuration:
     jail: JailConfiguration = field(factory=JailConfiguration)
     agents: AgentsConfiguration = field(factory=AgentsConfiguration)
     store: StoreConfiguration = field(factory=StoreConfiguration)
+    webhooks: tuple[Webhook, ...] = ()
     given: tuple[str, ...] = ()
 
 
@@ -311,6 +314,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         jail=_jail(top.table("jail"), root),
         agents=_agents(top.table("agents")),
         store=_store(top.table("store")),
+        webhooks=webhooks_of(top),
         given=tuple(file.values),
     )
 

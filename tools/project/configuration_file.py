@@ -32,6 +32,7 @@ SECTIONS: Final = (
     "store",
     "questions",
     "notify",
+    "webhooks",
 )
 """All sections of the file, by those that read them."""
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 _WORD: Final = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED: Final = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"
-_HEADER: Final = re.compile(rf"[ \t]*\[\[?[ \t]*({_DOTTED})[ \t]*\]")
+_HEADER: Final = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_DOTTED})[ \t]*\]")
 _KEY: Final = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=")
 _MULTILINE: Final = re.compile(r'"""|' + "'''")
 _AT: Final = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
@@ -25,10 +25,10 @@ class TomlFaults:
 
     def add(self, key: str, problem: str) -> None:
         """Add a fault of a key, named with its tables, as `context.files`."""
-        line, shorter = 0, key.partition("[")[0]
+        line, shorter = 0, key
         while shorter and not line:
             line = self._lines.get(shorter, 0)
-            shorter = shorter.rpartition(".")[0]
+            shorter = shorter.rpartition("[" if shorter.endswith("]") else ".")[0]
         self.add_at(line, f"{key}: {problem}")
 
     def add_at(self, line: int, text: str) -> None:
@@ -66,6 +66,7 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], TomlFaults]:
 def _key_lines(text: str) -> dict[str, int]:
     """Return where keys and tables stand first; a table in one line is found by its own key."""
     found: dict[str, int] = {}
+    counted: dict[str, int] = {}
     table = ""
     inside: str | None = None
     for number, line in enumerate(text.splitlines(), 1):
@@ -79,8 +80,12 @@ def _key_lines(text: str) -> dict[str, int]:
             continue
         header = _HEADER.match(line)
         if header is not None:
-            table = _plain(header[1])
+            table = _plain(header[2])
             found.setdefault(table, number)
+            if header[1] == "[[":
+                counted[table] = counted.get(table, -1) + 1
+                table = f"{table}[{counted[table]}]"
+                found[table] = number
             continue
         key = _KEY.match(line)
         if key is not None:
@@ -118,6 +123,20 @@ class TomlTable:
             self.fault(key, f"expected a table [{key}], found {describe(value)}")
             value = None
         return TomlTable(value or {}, f"{self._where}.{key}" if self._where else key, self._faults)
+
+    def tables(self, key: str) -> list[TomlTable]:
+        """Return the tables of a list, as `[[key]]` writes them."""
+        value = self.take(key)
+        if value is not None and not (
+            isinstance(value, list) and all(isinstance(one, dict) for one in value)
+        ):
+            self.fault(key, f"expected tables [[{key}]], found {describe(value)}")
+            return []
+        where = f"{self._where}.{key}" if self._where else key
+        return [
+            TomlTable(one, f"{where}[{index}]", self._faults)
+            for index, one in enumerate(value or ())
+        ]
 
     def text(self, key: str) -> str | None:
         """Return a text that is not blank, or None."""

@@ -9,6 +9,8 @@
     title = true
     desktop = false
     on_question = "command"
+    events = ["session.completed"]        # what else to notify of, besides questions
+    on_event = "command"
 
 `project.configuration` reads the other sections of the file. A missing file is an empty one. An
 unknown section or key is an error that names the nearest one.
@@ -44,21 +46,34 @@ SHARED_VARIABLE: Final = "AUQ_SESSION_DIR"
 """The environment variable that names the shared directory, for both programs."""
 
 
+DEFAULT_EVENTS: Final = ("session.paused", "session.completed", "session.aborted")
+"""The events of sessions that a person is notified of, where the configuration names none."""
+
+
+def _as_names(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 @frozen(kw_only=True)
 class NotifyConfig:
-    """How a person is notified of a new question.
+    """How a person is notified of a new question, and of what happens to sessions.
 
     Attributes:
         bell: Ring the terminal's bell.
         title: Set the terminal's title.
         desktop: Show a desktop notification through `notify-send`, where that is installed.
         on_question: A command line for `sh -c`, or None; see `questions.notify`.
+        events: Which events of sessions they are notified of, by `desktop` and `on_event`; `*`
+            stands for any part of a name.
+        on_event: A command line for `sh -c`, or None; see `observers.person_observer`.
     """
 
     bell: bool = True
     title: bool = True
     desktop: bool = False
     on_question: str | None = None
+    events: tuple[str, ...] = field(default=DEFAULT_EVENTS, converter=_as_names)
+    on_event: str | None = None
 
     def __attrs_post_init__(self) -> None:
         faults = [
@@ -66,9 +81,13 @@ class NotifyConfig:
             for name in ("bell", "title", "desktop")
             if not isinstance(getattr(self, name), bool)
         ]
-        command: object = self.on_question
-        if command is not None and not (isinstance(command, str) and command.strip()):
-            faults.append(f"on_question: expected a command, got {command!r}")
+        for name in ("on_question", "on_event"):
+            command: object = getattr(self, name)
+            if command is not None and not (isinstance(command, str) and command.strip()):
+                faults.append(f"{name}: expected a command, got {command!r}")
+        events: object = self.events
+        if not isinstance(events, tuple) or not all(isinstance(one, str) for one in events):
+            faults.append(f"events: expected a list of names, got {events!r}")
         if faults:
             raise InvalidConfig(faults)
 

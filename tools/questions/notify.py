@@ -6,42 +6,26 @@ Texts of a question are data: they are never part of a command line, and no term
 
 from __future__ import annotations
 
-import html
 import json
 import os
 import shutil
-import signal
-import subprocess
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
 from ..event_log import get_logger
+from ..person_notification import BackgroundCommands, Runner, plain
 from .config import NotifyConfig
 from .domain import QuestionSession
 from .wire import request_document
 
-COMMAND_SECONDS: Final = 30.0
-"""How long a command may take; then it is killed, with all that it started."""
 _SHOWN_CHARS: Final = 80
 _BODY_CHARS: Final = 400
 
 _log = get_logger("agentforge.questions")
 
-Runner = Callable[[Sequence[str], bytes, Mapping[str, str]], int]
-"""Runs a command with this standard input and environment; returns its exit code."""
-
-
 Notify = Callable[[QuestionSession], None]
 """Notifies a person of a new question; returns at once and never raises."""
-
-
-def plain(text: str, limit: int) -> str:
-    """Return text on one line that no terminal acts on, cut to `limit` characters."""
-    flat = "".join(char if char.isprintable() else " " for char in text)
-    flat = " ".join(flat.split())
-    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
 class Notifier:
@@ -77,10 +61,9 @@ class Notifier:
         self._config = config
         self._place = str(base_dir)
         self._terminal = terminal
-        self._run = run if run is not None else run_command
-        self._which = which
-        self._environment = environment
-        self._threads: list[threading.Thread] = []
+        self._commands = BackgroundCommands(
+            _log, "question.not_told", run=run, which=which, environment=environment
+        )
 
     def notify(self, session: QuestionSession) -> None:
         """Notify the person of a new question; returns at once and never raises."""
@@ -98,17 +81,10 @@ class Notifier:
             ),
         }
         if self._config.desktop:
-            program = self._which("notify-send")
-            if program is None:
-                _log.warning("question.not_told", by="desktop", error="notify-send is missing")
-            else:
-                body = html.escape(prompt, quote=False)
-                self._start(
-                    "desktop", [program, "--app-name=agentforge", "--", title, body], b"", {}
-                )
+            self._commands.show_on_desktop(title, prompt)
         if self._config.on_question is not None:
             document = (json.dumps(request_document(session.request)) + "\n").encode()
-            self._start("on_question", ["sh", "-c", self._config.on_question], document, about)
+            self._commands.start_shell("on_question", self._config.on_question, document, about)
 
     def _notify_terminal(self, title: str) -> None:
         if self._terminal is None or not (self._config.bell or self._config.title):
@@ -123,57 +99,6 @@ class Notifier:
         except (OSError, ValueError) as error:  # the terminal was closed
             _log.warning("question.not_told", by="terminal", error=str(error))
 
-    def _start(
-        self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]
-    ) -> None:
-        def work() -> None:
-            try:
-                code = self._run(command, data, {**self._environment, **about})
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                _log.warning("question.not_told", by=by, error=str(error))
-                return
-            if code != 0:
-                _log.warning("question.not_told", by=by, error=f"exit code {code}")
-
-        self._threads = [one for one in self._threads if one.is_alive()]
-        thread = threading.Thread(target=work, name=f"agentforge-notify-{by}")
-        self._threads.append(thread)
-        try:
-            thread.start()
-        except RuntimeError as error:  # no more threads, or the interpreter ends
-            _log.warning("question.not_told", by=by, error=str(error))
-
     def wait(self) -> None:
         """Wait until the commands under way have ended."""
-        for thread in self._threads:
-            if thread.ident is not None:
-                thread.join()
-
-
-def run_command(
-    command: Sequence[str],
-    data: bytes,
-    environment: Mapping[str, str],
-    *,
-    timeout_s: float = COMMAND_SECONDS,
-) -> int:
-    """Run a command in a process group of its own; see `Runner`.
-
-    Raises:
-        OSError: It can't be started.
-        subprocess.TimeoutExpired: It took too long and was killed with its group.
-    """
-    with subprocess.Popen(  # noqa: S603 (the person's own configuration names the command)
-        list(command),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=dict(environment),
-        start_new_session=True,
-    ) as process:
-        try:
-            process.communicate(data, timeout=timeout_s)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode
+        self._commands.wait()

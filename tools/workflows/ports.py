@@ -19,7 +19,8 @@ from .workflow import Phase
 class RunObserver(Protocol):
     """Observes a run: each event once it is on disk.
 
-    What it raises ends the run where it is; the session can be resumed.
+    What it raises ends the run where it is; the session can be resumed. For what must never do
+    that, a `SessionObserver` of the manager is told of the same, as events.
     """
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:

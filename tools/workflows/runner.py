@@ -25,6 +25,7 @@ from ..harness import SessionManager, SessionNotFound
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
+from .announced_run import AnnouncedRun
 from .command_gates import request_of
 from .errors import NoAgent
 from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
@@ -76,7 +77,7 @@ class WorkflowRunner:
             commands: Where gates that run a command do; workflows with such gates need it.
             agents: Makes the agent that a session names, for `resume` and `retry`.
             editing_agents: The same for workflows whose agent edits in place.
-            observer: Observes the runs.
+            observer: Observes the runs; the manager's own observers are told of every step, too.
             fs: The file system of the workspace; the real one by default.
             lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
             answers_timeout_s: How long to wait for a person's answers before the session pauses
@@ -88,7 +89,9 @@ class WorkflowRunner:
         self._commands = commands
         self._agents = agents
         self._editing_agents = editing_agents
-        self._observer: RunObserver = observer if observer is not None else SilentObserver()
+        self._observer: RunObserver = AnnouncedRun(
+            manager, observer if observer is not None else SilentObserver()
+        )
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
         self._lock_timeout_s = lock_timeout_s
         self._answers_timeout_s = answers_timeout_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
         QuestionChannel,
         SessionContext,
         SessionManager,
+        SessionObserver,
     )
     from ...harness.session_ports import LocalSessions
     from ...harness.submission import Submission
     from ...jail import JailPolicy
+    from ...observing import ConfiguredObservers
     from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
 
@@ -95,6 +97,7 @@ class Cli:
     store_given: bool = False
     opened: ExitStack = field(factory=ExitStack)
     _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
+    _observers: list[ConfiguredObservers] = field(factory=list, init=False, repr=False)
     submission: Submission | None = None
 
     @property
@@ -163,11 +166,31 @@ class Cli:
 
         return is_database(self.store_url)
 
+    def observers(self) -> Sequence[SessionObserver]:
+        """Return what the configuration tells others by; it is closed when the command ends."""
+        if not self._observers:
+            configured = self.configured
+            if configured is None or isinstance(configured, AgentForgeError):
+                return ()
+            if not configured.webhooks and "notify" not in configured.given:
+                return ()
+            from ...observing import configured_observers
+
+            opened = configured_observers(configured)
+            self.opened.callback(opened.close)
+            self._observers.append(opened)
+        return self._observers[0].observers
+
     def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return a manager without a session that runs no code, and asks through `channel` only."""
         from ...harness import SessionManager
 
-        return SessionManager(self.store(), channel=channel, clock=self.outside.clock)
+        return SessionManager(
+            self.store(),
+            channel=channel,
+            clock=self.outside.clock,
+            observers=self.observers(),
+        )
 
     def keeping_manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return such a manager that keeps workspaces at checkpoints, and brings them back."""
@@ -180,6 +203,7 @@ class Cli:
             channel=channel,
             snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
+            observers=self.observers(),
         )
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
@@ -196,6 +220,7 @@ class Cli:
                 objects=self.objects_url,
                 isolation=isolation,
                 jail=self.jail(),
+                observers=self.observers(),
             )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
@@ -206,6 +231,7 @@ class Cli:
             executor=self.outside.executor,
             snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
+            observers=self.observers(),
         )
 
     def jail(self) -> JailPolicy | None:

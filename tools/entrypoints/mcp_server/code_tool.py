@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 from attrs import frozen
 from pydantic import Field
 
 from ...clock import Clock, utc_now
-from ...harness import PhaseExecutor, PhaseResult
+from ...harness import PhaseExecutor, PhaseResult, SessionObserver
 from ...harness.session_domain import MAX_COUNT
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
@@ -45,6 +45,7 @@ class CodeTool:
         make_executor: Makes what runs the code of a call.
         snapshots: Keeps workspaces at checkpoints; none is kept without it.
         clock: The time.
+        observers: Who observes what happens to the sessions.
     """
 
     store: LocalSessions
@@ -52,6 +53,7 @@ class CodeTool:
     make_executor: MakeExecutor
     snapshots: WorkspaceSnapshots | None = None
     clock: Clock = utc_now
+    observers: Sequence[SessionObserver] = ()
 
     @tool("Run Python in the sandbox", Effect.DESTROYS)
     async def run_code(
@@ -122,6 +124,7 @@ class CodeTool:
                     executor=self.make_executor(token),
                     clock=self.clock,
                     snapshots=self.snapshots,
+                    observers=self.observers,
                 ),
                 stop=token.cancel,
             )

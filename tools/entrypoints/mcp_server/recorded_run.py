@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, frozen
@@ -17,6 +17,7 @@ from ...harness import (
     SessionConflict,
     SessionContext,
     SessionManager,
+    SessionObserver,
 )
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
@@ -85,6 +86,7 @@ def run_recorded(
     executor: PhaseExecutor,
     clock: Clock,
     snapshots: WorkspaceSnapshots | None = None,
+    observers: Sequence[SessionObserver] = (),
 ) -> Run:
     """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.
 
@@ -93,7 +95,12 @@ def run_recorded(
     """
     remembering = _Remembering(executor)
     manager, session = lead(
-        store, session_id, clock=clock, executor=remembering, snapshots=snapshots
+        store,
+        session_id,
+        clock=clock,
+        executor=remembering,
+        snapshots=snapshots,
+        observers=observers,
     )
     outcome = attempt(act, manager)
     if isinstance(outcome, Success):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from attrs import define, evolve, field, frozen
 from ...bootstrap import build_executor, open_questions, open_snapshots, session_results
 from ...clock import utc_now
 from ...event_log import get_logger
+from ...harness import SessionObserver
 from ...harness.session_layout import DEFAULT_BASE_PATH
 from ...harness.session_ports import LocalSessions
 from ...project.configuration import RepositoryConfiguration
@@ -85,6 +86,7 @@ class Services:
         notify: Notifies a person of new questions.
         project: The project that clients may name folders of.
         objects: The object store of the sessions' workspaces, or None.
+        observers: Who observes what happens to the sessions.
     """
 
     sessions: LocalSessions
@@ -92,9 +94,16 @@ class Services:
     notify: Notify
     project: ProjectFolder
     objects: str | None = None
+    observers: Sequence[SessionObserver] = ()
 
     @classmethod
-    def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
+    def at(
+        cls,
+        places: Places,
+        *,
+        terminal: TextIO | None = None,
+        observers: Sequence[SessionObserver] = (),
+    ) -> Services:
         """Open what `places` name, as the configuration file says.
 
         Clients don't know where this process was started, so paths are absolute. The person is
@@ -116,6 +125,7 @@ class Services:
         return cls(
             sessions=sessions,
             objects=places.objects,
+            observers=observers,
             questions=questions,
             notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
@@ -130,7 +140,11 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
     workers = Workers()
     snapshots = open_snapshots(services.sessions, services.objects)
     sessions = SessionTools(
-        store=services.sessions, workers=workers, snapshots=snapshots, project=services.project
+        store=services.sessions,
+        workers=workers,
+        snapshots=snapshots,
+        project=services.project,
+        observers=services.observers,
     )
     workspaces = WorkspaceTools(
         sessions=sessions,
@@ -149,6 +163,7 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
                 workers=workers,
                 make_executor=partial(build_executor, services.sessions),
                 snapshots=snapshots,
+                observers=services.observers,
             ),
             read_only=reads,
         ),
@@ -170,8 +185,15 @@ def server_of(
     return server
 
 
-def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
+def serve_stdio(
+    places: Places, offer: Offer = EVERYTHING, *, observers: Sequence[SessionObserver] = ()
+) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
+
+    Args:
+        places: The directories of sessions and questions.
+        offer: The tools that it offers.
+        observers: Who observes what happens to the sessions.
 
     Returns:
         The signal that ended it, or None.
@@ -179,7 +201,7 @@ def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     Raises:
         InvalidConfig: The configuration file can't be used.
     """
-    services = Services.at(places)
+    services = Services.at(places, observers=observers)
     with closing(services.sessions):
         _withdraw_abandoned(services, offer)
         return anyio.run(_serve_stdio, services, offer)
@@ -192,6 +214,7 @@ def serve_http(
     announce: Callable[[str], object],
     offer: Offer = EVERYTHING,
     terminal: TextIO | None = None,
+    observers: Sequence[SessionObserver] = (),
 ) -> int | None:
     """Serve clients over HTTP until a signal comes.
 
@@ -201,6 +224,7 @@ def serve_http(
         announce: Called with the URL once the server listens.
         offer: The tools that it offers.
         terminal: The terminal of a person, or None.
+        observers: Who observes what happens to the sessions.
 
     Returns:
         The signal that ended it, or None.
@@ -209,7 +233,7 @@ def serve_http(
         AddressUnavailable: The server can't listen there.
         InvalidConfig: The configuration file can't be used.
     """
-    services = Services.at(places, terminal=terminal)
+    services = Services.at(places, terminal=terminal, observers=observers)
     with closing(services.sessions):
         _withdraw_abandoned(services, offer)
         return anyio.run(lambda: _serve_http(services, offer, settings, announce))

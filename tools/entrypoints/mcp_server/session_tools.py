@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from attrs import frozen
@@ -22,6 +22,7 @@ from ...harness import (
     SessionCursor,
     SessionManager,
     SessionNotFound,
+    SessionObserver,
 )
 from ...harness.briefing import DEFAULT_MAX_TOKENS
 from ...harness.session_domain import (
@@ -61,13 +62,16 @@ def lead(
     clock: Clock,
     executor: PhaseExecutor | None = None,
     snapshots: WorkspaceSnapshots | None = None,
+    observers: Sequence[SessionObserver] = (),
 ) -> tuple[SessionManager, SessionContext]:
     """Return a manager that leads a session, and the session.
 
     Raises:
         SessionNotFound: There is none of this id.
     """
-    manager = SessionManager(store, executor=executor, snapshots=snapshots, clock=clock)
+    manager = SessionManager(
+        store, executor=executor, snapshots=snapshots, clock=clock, observers=observers
+    )
     session = manager.load(session_id)
     if session is None:
         raise SessionNotFound(session_id, path=store.where)
@@ -90,6 +94,7 @@ class SessionTools:
         clock: The time.
         sleep: Pauses a worker thread for so many seconds.
         chance: Gives numbers from 0 to 1, so that those who met once don't meet again.
+        observers: Who observes what happens to the sessions.
     """
 
     store: LocalSessions
@@ -99,10 +104,17 @@ class SessionTools:
     clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
+    observers: Sequence[SessionObserver] = ()
 
     def lead(self, session_id: str) -> tuple[SessionManager, SessionContext]:
         """Return a manager that leads a session, and the session; see `lead`."""
-        return lead(self.store, session_id, clock=self.clock, snapshots=self.snapshots)
+        return lead(
+            self.store,
+            session_id,
+            clock=self.clock,
+            snapshots=self.snapshots,
+            observers=self.observers,
+        )
 
     async def change(
         self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]
@@ -201,7 +213,12 @@ class SessionTools:
 
         def work() -> SessionContext:
             attachments = self._base(repo, base, with_uncommitted=with_uncommitted)
-            manager = SessionManager(self.store, snapshots=self.snapshots, clock=self.clock)
+            manager = SessionManager(
+                self.store,
+                snapshots=self.snapshots,
+                clock=self.clock,
+                observers=self.observers,
+            )
             return manager.create(
                 workflow_type, initial_phase, token_budget, goal=goal, attachments=attachments
             )

@@ -42,13 +42,17 @@ def main(open_runners: Callable[..., SessionRunners] | None = None) -> None:
 def serve(parent: Parent, open_runners: Callable[..., SessionRunners] | None = None) -> None:
     """Do what a worker asks, until it has ended; see `main`."""
     runners: SessionRunners | None = None
-    for message in parent.asked():
-        if runners is None:
-            runners = _greeted(parent, message, open_runners)
-        elif "run" in message:
-            parent.tell(_run(runners, message["run"], message["job"]))
-        elif "pause" in message:
-            parent.tell(_pause(runners, message["pause"], message["reason"]))
+    try:
+        for message in parent.asked():
+            if runners is None:
+                runners = _greeted(parent, message, open_runners)
+            elif "run" in message:
+                parent.tell(_run(runners, message["run"], message["job"]))
+            elif "pause" in message:
+                parent.tell(_pause(runners, message["pause"], message["reason"]))
+    finally:
+        if runners is not None:
+            runners.close()
 
 
 def _greeted(

@@ -131,7 +131,7 @@ def mcp(
                 "command in the client's configuration (docs/mcp.md), or use --http. Ctrl-C ends "
                 "it."
             )
-        ended_by = serve_stdio(places, offer)
+        ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
         from ...mcp_server.http_guard import HttpSettings, is_loopback, read_token
 
@@ -156,6 +156,13 @@ def mcp(
             else:
                 cli.output.line(f"Serving MCP at {url} (Ctrl-C stops it).")
 
-        ended_by = serve_http(places, settings, announce=announce, offer=offer, terminal=sys.stderr)
+        ended_by = serve_http(
+            places,
+            settings,
+            announce=announce,
+            offer=offer,
+            terminal=sys.stderr,
+            observers=cli.observers(),
+        )
     if ended_by == signal.SIGINT:
         raise Interrupted("the server was stopped with Ctrl-C")

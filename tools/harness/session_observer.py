@@ -1,0 +1,118 @@
+"""The port of those who observe sessions, and what they are given."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from .event_codec import logged
+from .event_values import EventValue, Occurrence, event_fields
+
+EVENT_VERSION: Final = 1
+"""The version of `SessionEvent.to_dict`: another one where a field goes or means something else."""
+
+
+@event_fields
+class SessionEvent(EventValue):
+    """Something that happened, with when and where.
+
+    Attributes:
+        session_id: The session; None where it is of no one session.
+        at: When, aware, in UTC.
+        phase: The session's phase then, or None.
+        attempt: Which attempt at it, from 1, or None.
+        what: What happened: an event of `history_events` or a notice of `session_notices`, with
+            its fields.
+    """
+
+    session_id: str | None
+    at: datetime
+    phase: str | None = None
+    attempt: int | None = None
+    what: Occurrence
+
+    @property
+    def name(self) -> str:
+        """What happened, by its name in the log ("session.paused", "phase.failed", …)."""
+        return self.what.log_name
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the event as JSON has it.
+
+        Fields that are too long or too private for a log are left out: prompts, answers, evidence.
+        """
+        return {
+            "version": EVENT_VERSION,
+            "type": self.name,
+            "timestamp": self.at.isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "session_id": self.session_id,
+            "phase": self.phase,
+            "attempt": self.attempt,
+            "data": _as_json(logged(self.what)),
+        }
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    return [_as_json(one) for one in value] if isinstance(value, tuple) else value
+
+
+class SessionObserver(Protocol):
+    """Observes sessions: what happens to them, once it is on disk."""
+
+    def on_event(self, event: SessionEvent) -> None:
+        """Take an event.
+
+        It is called in the thread that leads the session, after the change is on disk and before
+        the call that made it returns; the events of a session come in their order. So it had
+        better be quick. What it raises is logged (`observer.failed`) and fails nothing, but for
+        what ends a program, as `KeyboardInterrupt` does. One observer of several managers may be
+        called by several threads at once.
+        """
+        ...
+
+
+class Observers:
+    """Hands events to observers, in their order, whatever one of them raises.
+
+    Args:
+        observers: Who observes.
+        log: A structlog logger, for those that fail.
+    """
+
+    def __init__(self, observers: Iterable[SessionObserver], log: Any) -> None:
+        self._observers = tuple(observers)
+        self._log = log
+        self._waiting: deque[SessionEvent] = deque()
+        self._handing_over = False
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def notify(self, event: SessionEvent) -> None:
+        """Hand an event to each observer; one that an observer causes comes after it."""
+        self._waiting.append(event)
+        if self._handing_over:
+            return
+        self._handing_over = True
+        try:
+            while self._waiting:
+                self._hand_over(self._waiting.popleft())
+        finally:
+            self._handing_over = False
+
+    def _hand_over(self, event: SessionEvent) -> None:
+        for one in self._observers:
+            try:
+                one.on_event(event)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the work goes on)
+                self._log.warning(
+                    "observer.failed",
+                    observer=type(one).__qualname__,
+                    observed=event.name,
+                    session_id=event.session_id,
+                    error=f"{type(error).__name__}: {error}",
+                )

@@ -1,0 +1,155 @@
+"""The part of the composition root that has the observers which a project's configuration names."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from .data_folder import NAME
+from .event_log import get_logger
+
+if TYPE_CHECKING:
+    from .harness import SessionObserver
+    from .observers.outbox import Outbox
+    from .observers.webhook_sender import WebhookSender
+    from .project.configuration import Configuration
+    from .project.webhooks import Webhook
+    from .questions import Config
+
+OUTBOX: Final = "outbox"
+"""The folder in a project's data folder in which deliveries wait."""
+_DRAIN_S: Final = 5.0
+_log = get_logger("agentforge.observers")
+
+
+@frozen
+class ConfiguredObservers:
+    """What a project's configuration tells others by.
+
+    Attributes:
+        observers: The observers, for managers; none where it names none.
+    """
+
+    observers: tuple[SessionObserver, ...] = ()
+
+    def close(self) -> None:
+        """Wait, for 5 seconds in all, until what happened is told; the rest waits in the outbox.
+
+        A person's own command that is under way has 30 seconds, as it has for questions.
+        """
+        from .observers.person_observer import PersonObserver
+        from .observers.webhook_observer import WebhookObserver
+
+        until = time.monotonic() + _DRAIN_S
+        for one in self.observers:
+            if isinstance(one, WebhookObserver):
+                one.close(max(0.0, until - time.monotonic()))
+        for one in self.observers:
+            if isinstance(one, PersonObserver):
+                one.close()
+
+
+def configured_observers(
+    configuration: Configuration,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    questions: Callable[[], Config] | None = None,
+) -> ConfiguredObservers:
+    """Open what a project's configuration tells others by.
+
+    Nothing is loaded or started where it names nothing.
+
+    Args:
+        configuration: The configuration.
+        environment: Where the variables are that it names.
+        questions: Reads the part of it that is of questions, and of notifying a person.
+
+    Raises:
+        InvalidConfiguration: It names an event that there is not.
+        InvalidConfig: `[notify]` can't be used.
+    """
+    found: list[SessionObserver] = []
+    if configuration.webhooks:
+        from .observers.webhook_observer import WebhookObserver
+
+        check_patterns(configuration)
+        found += [
+            WebhookObserver(sender, log=_log) for sender in senders(configuration, environment)
+        ]
+    if "notify" in configuration.given:
+        found += _person(configuration, environment, questions)
+    return ConfiguredObservers(tuple(found))
+
+
+def senders(
+    configuration: Configuration, environment: Mapping[str, str] = os.environ
+) -> Iterator[WebhookSender]:
+    """Return what delivers to each receiver of a configuration."""
+    from .observers.webhook_sender import WebhookSender
+
+    for webhook in configuration.webhooks:
+        outbox = outbox_of(configuration, webhook)
+        yield WebhookSender(webhook, outbox, log=_log, environment=environment)
+
+
+def outbox_of(configuration: Configuration, webhook: Webhook) -> Outbox:
+    """Return where the deliveries to a receiver wait."""
+    from .observers.outbox import Outbox
+
+    root = Path(os.path.abspath(configuration.root))  # a process may change its directory
+    return Outbox(root / NAME / OUTBOX / webhook.name, webhook.name)
+
+
+def check_patterns(configuration: Configuration) -> None:
+    """Refuse a configuration whose webhooks name events that there are not.
+
+    Raises:
+        InvalidConfiguration: With each of them.
+    """
+    from .observers.event_patterns import unknown_pattern
+
+    faults = [
+        f"webhooks[{index}].events: {problem}"
+        for index, webhook in enumerate(configuration.webhooks)
+        for problem in map(unknown_pattern, webhook.events)
+        if problem is not None
+    ]
+    _refuse(configuration, faults)
+
+
+def _refuse(configuration: Configuration, faults: list[str]) -> None:
+    if faults:
+        from .project.errors import InvalidConfiguration
+
+        raise InvalidConfiguration(path=configuration.path or Path("config.toml"), faults=faults)
+
+
+def _person(
+    configuration: Configuration,
+    environment: Mapping[str, str],
+    questions: Callable[[], Config] | None,
+) -> list[Any]:
+    if questions is None:
+        from .questions import load_config
+
+        questions = load_config
+    notify = questions().notify
+    if not notify.events or not (notify.desktop or notify.on_event):
+        return []
+    from .observers.event_patterns import unknown_pattern
+    from .observers.person_observer import PersonObserver
+    from .person_notification import BackgroundCommands
+
+    problems = map(unknown_pattern, notify.events)
+    _refuse(configuration, [f"notify.events: {one}" for one in problems if one is not None])
+    commands = BackgroundCommands(_log, "event.not_told", environment=environment)
+    return [
+        PersonObserver(
+            commands, events=notify.events, desktop=notify.desktop, on_event=notify.on_event
+        )
+    ]

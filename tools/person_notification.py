@@ -1,0 +1,149 @@
+"""Notifying a person beside a terminal: a desktop notification, and a command of their own.
+
+Both run in the background, in threads that end with the commands. Nothing here fails the work: what
+goes wrong is logged. Texts are data: they are never part of a command line that a shell reads.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+COMMAND_SECONDS: Final = 30.0
+"""How long a command may take; then it is killed, with all that it started."""
+_OSASCRIPT: Final = (
+    "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run"
+)
+
+Runner = Callable[[Sequence[str], bytes, Mapping[str, str]], int]
+"""Runs a command with this standard input and environment; returns its exit code."""
+
+
+def plain(text: str, limit: int) -> str:
+    """Return text on one line that no terminal acts on, cut to `limit` characters."""
+    flat = "".join(char if char.isprintable() else " " for char in text)
+    flat = " ".join(flat.split())
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
+
+
+class BackgroundCommands:
+    """Runs commands in the background, each in a thread, and logs those that fail.
+
+    Args:
+        log: A structlog logger.
+        failed: The event by which a command that failed is logged; with `by` and `error`.
+        run: Runs a command.
+        which: Finds programs.
+        environment: The environment variables that commands get.
+        platform: The operating system, as `sys.platform` names it.
+    """
+
+    def __init__(
+        self,
+        log: Any,
+        failed: str,
+        *,
+        run: Runner | None = None,
+        which: Callable[[str], str | None] = shutil.which,
+        environment: Mapping[str, str] = os.environ,
+        platform: str = sys.platform,
+    ) -> None:
+        self._log = log
+        self._failed = failed
+        self._run = run if run is not None else run_command
+        self._which = which
+        self._environment = environment
+        self._platform = platform
+        self._threads: list[threading.Thread] = []
+
+    def show_on_desktop(self, title: str, body: str) -> None:
+        """Show a desktop notification: by `notify-send`, on macOS by `osascript`.
+
+        Args:
+            title: Its title, plain.
+            body: Its text, plain; no markup in it is acted on.
+        """
+        name = "osascript" if self._platform == "darwin" else "notify-send"
+        program = self._which(name)
+        if program is None:
+            self._log.warning(self._failed, by="desktop", error=f"{name} is missing")
+        elif name == "osascript":
+            self.start("desktop", [program, "-e", _OSASCRIPT, "--", title, body], b"", {})
+        else:
+            shown = html.escape(body, quote=False)
+            self.start("desktop", [program, "--app-name=agentforge", "--", title, shown], b"", {})
+
+    def start_shell(
+        self, by: str, command_line: str, data: bytes, about: Mapping[str, str]
+    ) -> None:
+        """Start a person's own command line in a shell; see `start`."""
+        self.start(by, ["sh", "-c", command_line], data, about)
+
+    def start(self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]) -> None:
+        """Start a command.
+
+        Args:
+            by: What it is for, in the log.
+            command: The program and its arguments.
+            data: What it reads.
+            about: Environment variables besides the others.
+        """
+
+        def work() -> None:
+            try:
+                code = self._run(command, data, {**self._environment, **about})
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
+                self._log.warning(self._failed, by=by, error=str(error))
+                return
+            if code != 0:
+                self._log.warning(self._failed, by=by, error=f"exit code {code}")
+
+        self._threads = [one for one in self._threads if one.is_alive()]
+        thread = threading.Thread(target=work, name=f"agentforge-notify-{by}")
+        self._threads.append(thread)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads, or the interpreter ends
+            self._log.warning(self._failed, by=by, error=str(error))
+
+    def wait(self) -> None:
+        """Wait until the commands under way have ended."""
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join()
+
+
+def run_command(
+    command: Sequence[str],
+    data: bytes,
+    environment: Mapping[str, str],
+    *,
+    timeout_s: float = COMMAND_SECONDS,
+) -> int:
+    """Run a command in a process group of its own; see `Runner`.
+
+    Raises:
+        OSError: It can't be started.
+        subprocess.TimeoutExpired: It took too long and was killed with its group.
+    """
+    with subprocess.Popen(  # noqa: S603 (the person's own configuration names the command)
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(environment),
+        start_new_session=True,
+    ) as process:
+        try:
+            process.communicate(data, timeout=timeout_s)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode

@@ -1,0 +1,178 @@
+"""`[[webhooks]]` of a project's configuration: whom to send which events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from attrs import field, frozen
+
+from .toml_table import TomlTable
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+DEFAULT_EVENTS: Final = (
+    "session.paused",
+    "session.completed",
+    "session.aborted",
+    "session.budget.exceeded",
+    "question.asked",
+)
+"""What a person who is away has to know."""
+DEFAULT_TIMEOUT_S: Final = 10.0
+DEFAULT_KEPT_S: Final = 3 * 86_400.0
+_MAX_TIMEOUT_S: Final = 60.0
+_MAX_KEPT_S: Final = 30 * 86_400.0
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PATTERN: Final = re.compile(r"[a-z_.*]+")
+
+
+@frozen(kw_only=True)
+class Webhook:
+    """One receiver of events.
+
+    Attributes:
+        name: What it is called, in logs and commands; no other one is called so.
+        url: Its address, or None where a variable has it.
+        url_env: The environment variable that has its address, or None.
+        events: Which events it gets, by their names; `*` stands for any part of one.
+        secret_env: The environment variable with the secret that deliveries are signed with, or
+            None: they are not signed.
+        timeout_s: How long one delivery may take, in seconds.
+        kept_s: How long an event that can't be delivered is kept and tried again, in seconds.
+        allow_http: Whether the address may be http beyond this machine.
+    """
+
+    name: str
+    url: str | None = field(default=None, repr=False)
+    url_env: str | None = None
+    events: tuple[str, ...] = DEFAULT_EVENTS
+    secret_env: str | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    kept_s: float = DEFAULT_KEPT_S
+    allow_http: bool = False
+
+    def address(self, environment: Mapping[str, str]) -> SplitResult:
+        """Return where deliveries go.
+
+        Args:
+            environment: Where the variable is that may have it.
+
+        Raises:
+            ValueError: There is none, or it may not be used; the text does not quote it.
+        """
+        url = self.url
+        if self.url_env is not None:
+            url = environment.get(self.url_env)
+            if not url:
+                raise ValueError(f"the variable {self.url_env} is not set")
+        found, problem = judged_address(url or "", allow_http=self.allow_http)
+        if found is None:
+            raise ValueError(problem)
+        return found
+
+    def secrets(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the secrets that sign, more than one where they are being changed.
+
+        Raises:
+            ValueError: The variable that has them is not set.
+        """
+        if self.secret_env is None:
+            return ()
+        found = tuple(environment.get(self.secret_env, "").split())
+        if not found:
+            raise ValueError(f"the variable {self.secret_env} is not set")
+        return found
+
+
+def judged_address(url: str, *, allow_http: bool) -> tuple[SplitResult | None, str]:
+    """Return an address in its parts, or None and why it may not be used, without quoting it."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None, "it is no address"
+    if parts.scheme not in {"http", "https"} or not host or port == 0:
+        return None, "expected an https address"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return None, "it holds characters that an address spells with %"
+    if parts.username is not None or parts.password is not None:
+        return None, "it holds a user or a password; name a variable by url_env instead"
+    if parts.scheme == "http" and not allow_http and not is_loopback(host):
+        return None, "http is for this machine alone; allow_http = true sends unencrypted"
+    return parts, ""
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def webhooks_of(top: TomlTable) -> tuple[Webhook, ...]:
+    """Read the receivers; what is wrong with them is added to the table's faults."""
+    found: list[Webhook] = []
+    for table in top.tables("webhooks"):
+        webhook = _webhook(table)
+        if webhook is None:
+            continue
+        if any(one.name == webhook.name for one in found):
+            table.fault("name", f"{webhook.name!r} is another one's; give each a name of its own")
+        found.append(webhook)
+    return tuple(found)
+
+
+def _webhook(table: TomlTable) -> Webhook | None:
+    url, url_env = table.text("url"), table.text("url_env")
+    name = table.text("name")
+    events = table.texts("events", _no_pattern)
+    secret_env = table.text("secret_env")
+    timeout_s = table.number("timeout_s", above=0, most=_MAX_TIMEOUT_S)
+    kept_s = table.number("kept_s", above=0, most=_MAX_KEPT_S)
+    allow_http = table.flag("allow_http", default=False)
+    table.done()
+    parts = None
+    if url is not None and url_env is not None:
+        table.fault("url_env", "there is a url already")
+    elif url is not None:
+        parts, problem = judged_address(url, allow_http=allow_http)
+        if parts is None:
+            table.fault("url", problem)
+    elif url_env is None:
+        table.fault("url", "is missing; url_env names a variable that has it")
+    if parts is None and url_env is None:
+        return None
+    for key, variable in (("url_env", url_env), ("secret_env", secret_env)):
+        if variable is not None and _VARIABLE.fullmatch(variable) is None:
+            table.fault(key, "expected the name of an environment variable, not its value")
+    if name is None:
+        host = "" if parts is None else parts.hostname or ""
+        name = host if _NAME.fullmatch(host) else "webhook"
+    elif _NAME.fullmatch(name) is None:
+        table.fault("name", "expected up to 64 letters, digits, dots, - and _")
+        return None
+    return Webhook(
+        name=name,
+        url=url,
+        url_env=url_env,
+        events=events or DEFAULT_EVENTS,
+        secret_env=secret_env,
+        timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
+        kept_s=kept_s or DEFAULT_KEPT_S,
+        allow_http=allow_http,
+    )
+
+
+def _no_pattern(value: str) -> str | None:
+    if _PATTERN.fullmatch(value) is None:
+        return f"{value[:60]!r} is no name of an event; * stands for any part of one"
+    return None
