@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..clock import Clock
 from ..errors import AgentForgeError
 from ..question import Question
-from ..tracing import Attribute, Span, SpanType, traced
+from ..tracing import Attribute, Traced, traced
 from .errors import QuestionWaits, SessionConflict
 from .event_codec import spelled
 from .history_events import QuestionAbandoned, QuestionAsked, QuestionEnded, QuestionNotAsked
@@ -25,6 +26,9 @@ from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_ports import SessionRepository
 from .session_recording import SessionChanges
+
+if TYPE_CHECKING:
+    from ..tracing.port import Span
 
 
 class PersonQuestions:
@@ -68,7 +72,7 @@ class PersonQuestions:
             Attribute.SESSION_ID: session.session_id,
             Attribute.QUESTION_COUNT: len(questions),
         }
-        with traced(SpanType.QUESTION, about) as span:
+        with traced(Traced.QUESTION, about) as span:
             ended = self._ask(
                 session,
                 questions,

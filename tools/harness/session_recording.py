@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..durable import ReadError, WriteError
-from ..tracing import Attribute, Counter, SpanType, count, traced
+from ..tracing import Attribute, Counter, Traced, count, traced
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .session_checks import storable
@@ -112,7 +112,7 @@ class SessionChanges:
             WriteError: It could not be saved.
         """
         try:
-            with traced(SpanType.SAVE, {Attribute.SESSION_ID: session.session_id}) as span:
+            with traced(Traced.SAVE, {Attribute.SESSION_ID: session.session_id}) as span:
                 self._store.save(session, attachments=attachments, inherited=inherited)
                 span.set(Attribute.SESSION_REVISION, session.revision)
         except SessionIdTaken:

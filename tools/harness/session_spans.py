@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..tracing import Attribute, Span, SpanType, traced
+from ..tracing import Attribute, Traced, traced
 
 if TYPE_CHECKING:
+    from ..tracing.port import Span
     from .session_domain import SessionContext
 
 
 def attempt_span(session: SessionContext | None) -> Span:
     """Return the span of an attempt at a session's current phase; of none if None."""
     if session is None:
-        return traced(SpanType.ATTEMPT)
+        return traced(Traced.ATTEMPT)
     return traced(
-        SpanType.ATTEMPT,
+        Traced.ATTEMPT,
         {
             Attribute.SESSION_ID: session.session_id,
             Attribute.PHASE: session.current_phase,

@@ -16,7 +16,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from ..event_log import get_logger
-from ..tracing import Attribute, SpanType, traced
+from ..tracing import Attribute, Traced, traced
 from .bubblewrap import find_bubblewrap, refusal_of
 from .command_line import (
     HOME,
@@ -190,7 +190,7 @@ class Jail:
             JailUnavailable: No jail can be made here.
             JailNotEnded: It was killed and the kernel holds it.
         """
-        with traced(SpanType.EXECUTION, {Attribute.EXECUTOR: "jail"}, detail="jail") as span:
+        with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "jail"}, detail="jail") as span:
             result = self._run(
                 command,
                 workspace=workspace,

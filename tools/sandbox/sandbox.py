@@ -14,7 +14,7 @@ from typing import TypeVar, Unpack
 from attrs import evolve
 
 from ..event_log import bound_fields
-from ..tracing import Attribute, SpanType, traced
+from ..tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
 from .forbidden_workspaces import refuse_forbidden
@@ -189,7 +189,7 @@ class Sandbox:
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
     ) -> SandboxResult:
-        with traced(SpanType.EXECUTION, {Attribute.EXECUTOR: "sandbox"}, detail="sandbox") as span:
+        with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "sandbox"}, detail="sandbox") as span:
             result = self._execute_with_facts(request, stop, afterwards)
             interpreter = result.metadata.get("interpreter")
             span.set(Attribute.INTERPRETER, None if interpreter is None else str(interpreter))

@@ -4,12 +4,13 @@ Names of the GenAI semantic conventions of OpenTelemetry are used where they hav
 stands before all others. No attribute holds a word of a prompt, an answer, a question, a goal or of
 what code printed; error messages, which may quote them, are left out too. docs/telemetry.md shows
 all of this in tables, and a test compares them.
+
+The classes are plain ones: the hook of an agent program, which runs at each of its events, loads
+them, and an enumeration of data classes takes as long to load as the rest of a session does.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final, Literal
 
 SCOPE: Final = "agentforge"
@@ -59,7 +60,6 @@ class Attribute:
     TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 (no secret)
 
 
-@dataclass(frozen=True)
 class Histogram:
     """A metric of how much each time.
 
@@ -71,15 +71,24 @@ class Histogram:
         buckets: Where its buckets end, unless the program says otherwise by a view.
     """
 
-    name: str
-    unit: str
-    description: str
-    dimensions: tuple[str, ...]
-    buckets: tuple[float, ...] = _SECONDS
+    __slots__ = ("buckets", "description", "dimensions", "name", "unit")
+
+    def __init__(
+        self,
+        name: str,
+        unit: str,
+        description: str,
+        dimensions: tuple[str, ...],
+        buckets: tuple[float, ...] = _SECONDS,
+    ) -> None:
+        self.name: Final = name
+        self.unit: Final = unit
+        self.description: Final = description
+        self.dimensions: Final = dimensions
+        self.buckets: Final = buckets
 
 
-@dataclass(frozen=True)
-class CounterForm:
+class CounterType:
     """A metric of how many in all.
 
     Attributes:
@@ -89,22 +98,52 @@ class CounterForm:
         dimensions: The attributes that it is told apart by; few values each.
     """
 
-    name: str
-    unit: str
-    description: str
-    dimensions: tuple[str, ...] = ()
+    __slots__ = ("description", "dimensions", "name", "unit")
+
+    def __init__(
+        self, name: str, unit: str, description: str, dimensions: tuple[str, ...] = ()
+    ) -> None:
+        self.name: Final = name
+        self.unit: Final = unit
+        self.description: Final = description
+        self.dimensions: Final = dimensions
 
 
-class Counter(Enum):
+class SpanType:
+    """What the spans of a kind have in common.
+
+    Attributes:
+        prefix: The beginning of their names; what varies follows: a phase, a model.
+        kind: Their kind, as OpenTelemetry has it: "internal", "client" or "producer".
+        attributes: What they may say, beside the error's type.
+        duration: What their durations go into, or None.
+    """
+
+    __slots__ = ("attributes", "duration", "kind", "prefix")
+
+    def __init__(
+        self,
+        prefix: str,
+        kind: Literal["internal", "client", "producer"],
+        attributes: tuple[str, ...],
+        duration: Histogram | None = None,
+    ) -> None:
+        self.prefix: Final = prefix
+        self.kind: Final = kind
+        self.attributes: Final = attributes
+        self.duration: Final = duration
+
+
+class Counter:
     """What is counted."""
 
-    TOKENS = CounterForm(
+    TOKENS: Final = CounterType(
         "agentforge.session.tokens",
         "{token}",
         "Tokens charged to the budgets of sessions.",
         (Attribute.PHASE,),
     )
-    CONFLICTS = CounterForm(
+    CONFLICTS: Final = CounterType(
         "agentforge.session.conflicts",
         "{conflict}",
         "Saves that were refused, because another worker had saved the session first.",
@@ -120,32 +159,15 @@ TOKEN_USAGE: Final = Histogram(
 )
 
 
-@dataclass(frozen=True)
-class SpanForm:
-    """What the spans of a type have in common.
-
-    Attributes:
-        prefix: The beginning of their names; what varies follows: a phase, a model.
-        kind: Their kind, as OpenTelemetry has it.
-        attributes: What they may say, beside the error's type.
-        duration: What their durations go into, or None.
-    """
-
-    prefix: str
-    kind: Literal["internal", "client", "producer"]
-    attributes: tuple[str, ...]
-    duration: Histogram | None = None
-
-
-class SpanType(Enum):
+class Traced:
     """What is traced."""
 
-    CREATE = SpanForm(
+    CREATE: Final = SpanType(
         "create_session",
         "producer",
         (Attribute.SESSION_ID, Attribute.CONVERSATION, Attribute.WORKFLOW),
     )
-    RUN = SpanForm(
+    RUN: Final = SpanType(
         "invoke_workflow",
         "internal",
         (
@@ -164,7 +186,7 @@ class SpanType(Enum):
             (Attribute.WORKFLOW, Attribute.SESSION_STATE, Attribute.STOP_CAUSE),
         ),
     )
-    PHASE = SpanForm(
+    PHASE: Final = SpanType(
         "phase",
         "internal",
         (Attribute.SESSION_ID, Attribute.WORKFLOW, Attribute.PHASE, Attribute.ROUND),
@@ -175,7 +197,7 @@ class SpanType(Enum):
             (Attribute.WORKFLOW, Attribute.PHASE),
         ),
     )
-    ATTEMPT = SpanForm(
+    ATTEMPT: Final = SpanType(
         "attempt",
         "internal",
         (Attribute.SESSION_ID, Attribute.PHASE, Attribute.ATTEMPT, Attribute.OUTCOME),
@@ -186,7 +208,7 @@ class SpanType(Enum):
             (Attribute.PHASE, Attribute.OUTCOME),
         ),
     )
-    AGENT_CALL = SpanForm(
+    AGENT_CALL: Final = SpanType(
         "",
         "client",
         (
@@ -213,7 +235,7 @@ class SpanType(Enum):
             _CALL_SECONDS,
         ),
     )
-    GATE = SpanForm(
+    GATE: Final = SpanType(
         "gate",
         "internal",
         (Attribute.SESSION_ID, Attribute.PHASE, Attribute.GATE, Attribute.OUTCOME),
@@ -224,7 +246,7 @@ class SpanType(Enum):
             (Attribute.GATE, Attribute.OUTCOME),
         ),
     )
-    EXECUTION = SpanForm(
+    EXECUTION: Final = SpanType(
         "execute",
         "internal",
         (
@@ -241,7 +263,7 @@ class SpanType(Enum):
             (Attribute.EXECUTOR, Attribute.TRAPPED),
         ),
     )
-    QUESTION = SpanForm(
+    QUESTION: Final = SpanType(
         "ask_person",
         "internal",
         (
@@ -257,7 +279,7 @@ class SpanType(Enum):
             (Attribute.OUTCOME,),
         ),
     )
-    SAVE = SpanForm(
+    SAVE: Final = SpanType(
         "save_session",
         "internal",
         (Attribute.SESSION_ID, Attribute.SESSION_REVISION),

@@ -17,16 +17,21 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final
 
 from ..event_log import get_logger
-from .conventions import Counter, Histogram, SpanType
-from .port import Carrier, OpenSpan, Span, Tracing, Value
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from .conventions import CounterType, Histogram, SpanType
+    from .port import Carrier, OpenSpan, Span, Tracing, Value
+
 
 _API: Final = ("opentelemetry.trace", "opentelemetry.metrics")
-_NOTHING: Final[Mapping[str, Value | None]] = {}
-_NO_CONTEXT: Final[Carrier] = {}
+_NOTHING: Final[Mapping[str, str | int | float | bool | None]] = {}
+_NO_CONTEXT: Final[Mapping[str, str]] = {}
 _log = get_logger("agentforge.telemetry")
 
 
@@ -50,12 +55,14 @@ def traced(
     tracing = _current()
     if tracing is None:
         return _UNTRACED
-    name = f"{span_type.value.prefix} {detail or ''}".strip()
-    return _Traced(lambda: tracing.begin(span_type, name, attributes, parent=parent, links=links))
+    name = f"{span_type.prefix} {detail or ''}".strip()
+    return _GuardedSpan(
+        lambda: tracing.begin(span_type, name, attributes, parent=parent, links=links)
+    )
 
 
 def count(
-    counter: Counter, amount: int = 1, attributes: Mapping[str, Value | None] = _NOTHING
+    counter: CounterType, amount: int = 1, attributes: Mapping[str, Value | None] = _NOTHING
 ) -> None:
     """Add to a counter."""
     tracing = _current()
@@ -179,7 +186,7 @@ class _Untraced:
 _UNTRACED: Final = _Untraced()
 
 
-class _Traced:
+class _GuardedSpan:
     """A span of whoever takes them, behind a guard: nothing that it raises gets out."""
 
     def __init__(self, begin: Callable[[], OpenSpan]) -> None:

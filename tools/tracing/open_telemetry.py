@@ -16,7 +16,7 @@ from opentelemetry import context, metrics, trace
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from .conventions import SCOPE, Attribute, Counter, Histogram, SpanType
+from .conventions import SCOPE, Attribute, CounterType, Histogram, SpanType
 from .port import Carrier, Value
 
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
@@ -35,6 +35,11 @@ def api_tracing() -> ApiTracing | None:
     """Return what hands over to the program's providers; None as long as it has configured none."""
     tracing = _of_the_program()
     return tracing if tracing.is_heard else None
+
+
+def end_open_spans(error: BaseException) -> None:
+    """End all open spans in the program's providers; see `ApiTracing.end_open`."""
+    _of_the_program().end_open(error)
 
 
 @cache
@@ -67,7 +72,7 @@ class ApiTracing:
         self._tracer: tuple[trace.TracerProvider, trace.Tracer] | None = None
         self._meter: tuple[metrics.MeterProvider, metrics.Meter] | None = None
         self._histograms: dict[str, metrics.Histogram] = {}
-        self._counters: dict[Counter, metrics.Counter] = {}
+        self._counters: dict[CounterType, metrics.Counter] = {}
         self._open: dict[int, ApiSpan] = {}
 
     @property
@@ -94,18 +99,21 @@ class ApiTracing:
         span = self._get_tracer().start_span(
             name,
             context=within,
-            kind=_KINDS[span_type.value.kind],
+            kind=_KINDS[span_type.kind],
             attributes=known,
             links=[Link(one) for one in linked if one.span_id != above.span_id],
         )
         return ApiSpan(self, span_type, span, known)
 
-    def count(self, counter: Counter, amount: int, attributes: Mapping[str, Value | None]) -> None:
+    def count(
+        self, counter: CounterType, amount: int, attributes: Mapping[str, Value | None]
+    ) -> None:
         """See `Tracing`."""
         meter = self._get_meter()
         if counter not in self._counters:
-            form = counter.value
-            self._counters[counter] = meter.create_counter(form.name, form.unit, form.description)
+            self._counters[counter] = meter.create_counter(
+                counter.name, counter.unit, counter.description
+            )
         known = {key: value for key, value in attributes.items() if value is not None}
         self._counters[counter].add(amount, known)
 
@@ -192,7 +200,7 @@ class ApiSpan:
         attributes: dict[str, Value],
     ) -> None:
         self._tracing = tracing
-        self._duration = span_type.value.duration
+        self._duration = span_type.duration
         self._span = span
         self._attributes = attributes
         self._token = context.attach(trace.set_span_in_context(span))

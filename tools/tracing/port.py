@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Protocol, Self
 
-from .conventions import Counter, Histogram, SpanType
+from .conventions import CounterType, Histogram, SpanType
 
 Carrier = Mapping[str, str]
 """A span's context as W3C Trace Context spells it: `traceparent`, and `tracestate` if any."""
@@ -94,7 +94,9 @@ class Tracing(Protocol):
         """
         ...
 
-    def count(self, counter: Counter, amount: int, attributes: Mapping[str, Value | None]) -> None:
+    def count(
+        self, counter: CounterType, amount: int, attributes: Mapping[str, Value | None]
+    ) -> None:
         """Add to a counter."""
         ...
 

@@ -5,16 +5,21 @@ Nothing of the prompt or of the answer is in it.
 
 from __future__ import annotations
 
-from ..tracing import Attribute, Span, SpanType, traced
+from typing import TYPE_CHECKING
+
+from ..tracing import Attribute, Traced, traced
 from ..tracing.conventions import TOKEN_USAGE
 from .agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
+
+if TYPE_CHECKING:
+    from ..tracing.port import Span
 
 
 def traced_call(agent: PhaseAgent, request: AgentRequest) -> Span:
     """Return the span of a call of an agent."""
     identity = identity_of(agent)
     return traced(
-        SpanType.AGENT_CALL,
+        Traced.AGENT_CALL,
         {
             Attribute.OPERATION: identity.operation,
             Attribute.PROVIDER: identity.provider,

@@ -12,7 +12,7 @@ from ..harness.event_codec import spelled
 from ..harness.history_events import GateJudged, PhaseFailed, PhaseSucceeded
 from ..harness.session_layout import STEPS
 from ..harness.session_spans import attempt_span
-from ..tracing import Attribute, SpanType, traced
+from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion
@@ -128,7 +128,7 @@ class AgentAttempts:
             Attribute.PHASE: phase.name,
             Attribute.GATE: kind,
         }
-        with traced(SpanType.GATE, about, detail=kind) as span:
+        with traced(Traced.GATE, about, detail=kind) as span:
             judged = (
                 self._approval(phase, progress)
                 if kind == "approval"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from ..tracing import Attribute, Span, SpanType, traced
+from ..tracing import Attribute, Traced, traced
+
+if TYPE_CHECKING:
+    from ..tracing.port import Span
 
 
 class PhaseSpans:
@@ -42,7 +45,7 @@ class PhaseSpans:
             self._span.__exit__(None, None, None)
         self._at = (phase, round_number)
         self._span = traced(
-            SpanType.PHASE,
+            Traced.PHASE,
             {
                 Attribute.SESSION_ID: self._session_id,
                 Attribute.WORKFLOW: self._workflow,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from ..harness import HarnessError, SessionContext, SessionManager, SessionState
 from ..harness.history_events import RetryReason
-from ..tracing import Attribute, Span
+from ..tracing import Attribute
 from .errors import (
     AttemptsExhausted,
     NoEarlierPhase,
@@ -32,6 +32,9 @@ from .run_lock import LockedSession
 from .script_attempt import ScriptAttempts
 from .verdict import Verdict
 from .workflow import Gate, Phase, Script, Workflow
+
+if TYPE_CHECKING:
+    from ..tracing.port import Span
 
 MAX_ROUNDS: Final = 1000
 """How many steps one run goes through at most, whatever its workflow allows."""

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 from ..durable import FileSystem, OsFileSystem
 from ..harness import SessionManager, SessionNotFound
-from ..tracing import Attribute, SpanType, traced
+from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
@@ -257,7 +257,7 @@ class WorkflowRunner:
         if job.work is not None:
             self._ready_gates(job.workflow)
         workflow = job.workflow
-        with traced(SpanType.CREATE, {Attribute.WORKFLOW: workflow.name}) as span:
+        with traced(Traced.CREATE, {Attribute.WORKFLOW: workflow.name}) as span:
             kept = {**(attachments or {}), **job.attachments(), **trace_attachment(span)}
             session = self._manager.create(
                 workflow.workflow_type,

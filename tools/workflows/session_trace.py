@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
@@ -26,7 +26,10 @@ from ..harness import SessionContext
 from ..harness.history_events import SessionForked
 from ..harness.session_layout import TRACE_FILE
 from ..harness.session_ports import SessionRepository
-from ..tracing import Attribute, Carrier, Span, SpanType, is_traced, traced
+from ..tracing import Attribute, Traced, is_traced, traced
+
+if TYPE_CHECKING:
+    from ..tracing.port import Carrier, Span
 
 _log = get_logger("agentforge.telemetry")
 _MEMBERS: Final = ("traceparent", "tracestate")
@@ -94,7 +97,7 @@ def traced_run(
         Attribute.RUN_OPERATION: operation,
     }
     with traced(
-        SpanType.RUN, attributes, detail=workflow, parent=kept.origin, links=kept.former
+        Traced.RUN, attributes, detail=workflow, parent=kept.origin, links=kept.former
     ) as span:
         yield RunTrace(sessions, session.session_id, span, kept.origin)
 
