@@ -229,6 +229,8 @@ class ApiSpan:
 
     def end(self, error: BaseException | None, *, attached: bool = True) -> None:
         """See `OpenSpan`; not `attached` where it may have been begun in another thread."""
+        if attached:
+            context.detach(self._token)
         if not self._tracing.ended(self):
             return
         took = time.perf_counter() - self._begun
@@ -238,8 +240,6 @@ class ApiSpan:
             if self._duration is not None:
                 self.measure(self._duration, took, {})
         finally:
-            if attached:
-                context.detach(self._token)
             self._span.end()
 
 
