@@ -151,7 +151,7 @@ class Receiver:
     def __init__(self) -> None:
         self.traces: list[ExportTraceServiceRequest] = []
         self.metrics: list[ExportMetricsServiceRequest] = []
-        self.arrived = threading.Condition()
+        self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -167,7 +167,7 @@ class Receiver:
     @property
     def spans(self) -> list[tuple[dict[str, Any], Any]]:
         """The spans that have come, each with the attributes of its process, by their beginning."""
-        with self.arrived:
+        with self._lock:
             found = [
                 (values_of(resource.resource.attributes), span)
                 for request in self.traces
@@ -183,13 +183,12 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 data = self.rfile.read(int(self.headers["Content-Length"]))
-                with receiver.arrived:
+                with receiver._lock:
                     if self.path == "/v1/traces":
                         receiver.traces.append(ExportTraceServiceRequest.FromString(data))
                     else:
                         assert self.path == "/v1/metrics"
                         receiver.metrics.append(ExportMetricsServiceRequest.FromString(data))
-                    receiver.arrived.notify_all()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/x-protobuf")
                 self.send_header("Content-Length", "0")
