@@ -37,11 +37,13 @@ from ..workflows.agents.port import (
     AgentChoice,
     AgentCrashed,
     AgentFailed,
+    AgentIdentity,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
 )
 from ..workflows.agents.printed_usage import no_answer, program_output, usage_of
+from ..workflows.agents.program import program_identity
 from ..workflows.gate_port import GateUnavailable
 from .agent_state import AgentStates
 from .edited_workspace import change_between, look_at
@@ -146,6 +148,11 @@ class JailedAgent:
         """The program's name and whether it is sealed; arguments may hold secrets and stay out."""
         sealed = "with the network, not sealed" if self._network else "sealed"
         return f"{os.path.basename(self._program)}, editing in a jail, {sealed}"
+
+    @property
+    def identity(self) -> AgentIdentity:
+        """The program that does the work."""
+        return program_identity(os.path.basename(self._program))
 
     @property
     def _program(self) -> str:

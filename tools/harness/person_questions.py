@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..clock import Clock
 from ..errors import AgentForgeError
 from ..question import Question
+from ..tracing import Attribute, Traced, traced
 from .errors import QuestionWaits, SessionConflict
 from .event_codec import spelled
 from .history_events import QuestionAbandoned, QuestionAsked, QuestionEnded, QuestionNotAsked
@@ -24,6 +26,9 @@ from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_ports import SessionRepository
 from .session_recording import SessionChanges
+
+if TYPE_CHECKING:
+    from ..tracing.port import Span
 
 
 class PersonQuestions:
@@ -63,9 +68,43 @@ class PersonQuestions:
         on_waiting: Callable[[str], object],
     ) -> QuestionEnded:
         """Ask, and wait for the reply; see `SessionManager.ask`."""
+        about: dict[str, str | int | float | bool | None] = {
+            Attribute.SESSION_ID: session.session_id,
+            Attribute.QUESTION_COUNT: len(questions),
+        }
+        with traced(Traced.QUESTION, about) as span:
+            ended = self._ask(
+                session,
+                questions,
+                key=key,
+                pause=pause,
+                timeout_s=timeout_s,
+                on_waiting=on_waiting,
+                span=span,
+            )
+            span.set(
+                Attribute.OUTCOME,
+                "waiting" if isinstance(ended, QuestionWaits) else ended.outcome,
+            )
+        if isinstance(ended, QuestionWaits):
+            raise ended
+        return ended
+
+    def _ask(
+        self,
+        session: SessionContext,
+        questions: Sequence[Question],
+        *,
+        key: str | None,
+        pause: bool,
+        timeout_s: float | None,
+        on_waiting: Callable[[str], object],
+        span: Span,
+    ) -> QuestionEnded | QuestionWaits:
         asked = tuple(questions)
         chosen = question_key(session, asked) if key is None else check_key(key)
         question_id = self._asked(session, chosen, asked, pause=pause)
+        span.set(Attribute.QUESTION_ID, question_id)
         known = find_reply(session, question_id)
         if known is not None:
             return self._found_again(known)
@@ -78,7 +117,7 @@ class PersonQuestions:
         except LookupError as error:  # it was put, so it was removed since
             reply = QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
         if reply is None:
-            raise QuestionWaits(
+            return QuestionWaits(
                 session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
             )
         self._record_reply(session, reply)

@@ -22,6 +22,8 @@ WORKFLOW_FILE: Final = "workflow.yaml"
 """The attachment that a running workflow holds a lock on."""
 AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"
 """The attachment that the runner of an agent's workflow holds a lock on."""
+TRACE_FILE: Final = "agentforge-trace.json"
+"""The attachment, and the step, by which a session's trace goes on with another worker."""
 RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
 """The attachments that a runner, of whichever kind, holds a lock on."""
 GUARDS: Final = (*RUN_LOCKS, WORKSPACE)

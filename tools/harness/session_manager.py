@@ -21,6 +21,7 @@ from ..durable import WriteError
 from ..event_log import get_logger
 from ..identifiers import next_session_id
 from ..question import Question
+from ..tracing import Attribute
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .checkpoints import CheckpointEntry, checkpoints
 from .errors import (
@@ -68,6 +69,7 @@ from .session_observer import SessionObserver
 from .session_page import SessionCursor, SessionOrder, SessionPage, as_order, in_order
 from .session_ports import LocalSessions
 from .session_recording import SessionChanges, record_result, take_over
+from .session_spans import attempt_span
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
 
@@ -493,6 +495,22 @@ class SessionManager:
                 recorded on top of it.
             WriteError: The result could not be saved.
         """
+        with attempt_span(self._current) as span:
+            result = self._run_phase(
+                code, tokens=tokens, deadline_s=deadline_s, fuel=fuel, judge=judge
+            )
+            span.set(Attribute.OUTCOME, "passed" if result.success else "failed")
+            return result
+
+    def _run_phase(
+        self,
+        code: str,
+        *,
+        tokens: int,
+        deadline_s: float | None,
+        fuel: int | None,
+        judge: Callable[[PhaseResult], str | None] | None,
+    ) -> PhaseResult:
         if self._executor is None:
             raise NoPhaseExecutor
         session = self._require("run_phase")

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..durable import ReadError, WriteError
+from ..tracing import Attribute, Counter, Traced, count, traced
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .session_checks import storable
@@ -119,10 +120,13 @@ class SessionChanges:
             WriteError: It could not be saved.
         """
         try:
-            self._store.save(session, attachments=attachments, inherited=inherited)
+            with traced(Traced.SAVE, {Attribute.SESSION_ID: session.session_id}) as span:
+                self._store.save(session, attachments=attachments, inherited=inherited)
+                span.set(Attribute.SESSION_REVISION, session.revision)
         except SessionIdTaken:
             raise
         except SessionConflict as error:
+            count(Counter.CONFLICTS)
             self._events.conflict(session, error)
             raise
         except WriteError as error:
@@ -150,6 +154,8 @@ class SessionChanges:
             raise
         spent = session.token_budget.tokens_used - snapshot.tokens_used
         self._events.added(session, snapshot.history, came_from=snapshot.state, tokens=spent)
+        if spent:
+            count(Counter.TOKENS, spent, {Attribute.PHASE: session.current_phase})
 
     def record(
         self,

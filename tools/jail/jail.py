@@ -16,6 +16,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from ..event_log import get_logger
+from ..tracing import Attribute, Traced, traced
 from .bubblewrap import find_bubblewrap, refusal_of
 from .command_line import (
     HOME,
@@ -188,6 +189,31 @@ class Jail:
             JailUnavailable: No jail can be made here.
             JailNotEnded: It was killed and the kernel holds it.
         """
+        with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "jail"}, detail="jail") as span:
+            result = self._run(
+                command,
+                workspace=workspace,
+                files=files,
+                stdin=stdin,
+                environment=environment,
+                deadline_s=deadline_s,
+                cancelled=cancelled,
+            )
+            span.set(Attribute.EXIT_CODE, result.exit_code)
+            span.set(Attribute.TRAPPED, None if result.stopped is None else result.stopped.value)
+            return result
+
+    def _run(
+        self,
+        command: Sequence[str],
+        *,
+        workspace: Path,
+        files: Mapping[str, bytes] | None,
+        stdin: bytes,
+        environment: Mapping[str, str] | None,
+        deadline_s: float | None,
+        cancelled: Callable[[], bool] | None,
+    ) -> JailResult:
         _require_command(command)
         policy = self._policy
         if environment:

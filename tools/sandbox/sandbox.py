@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import os
 import threading
@@ -13,6 +14,7 @@ from typing import TypeVar, Unpack
 from attrs import evolve
 
 from ..event_log import bound_fields
+from ..tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
 from .forbidden_workspaces import refuse_forbidden
@@ -187,6 +189,18 @@ class Sandbox:
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
     ) -> SandboxResult:
+        with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "sandbox"}, detail="sandbox") as span:
+            result = self._execute_with_facts(request, stop, afterwards)
+            interpreter = result.metadata.get("interpreter")
+            span.set(Attribute.INTERPRETER, None if interpreter is None else str(interpreter))
+            span.set(Attribute.EXIT_CODE, result.exit_code)
+            span.set(Attribute.TRAPPED, result.trapped)
+            span.set(Attribute.FUEL, result.fuel_consumed)
+            return result
+
+    def _execute_with_facts(
+        self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
+    ) -> SandboxResult:
         if not self._facts:
             return self._execute_alone(request, stop, afterwards)
         with bound_fields(**self._facts):
@@ -331,7 +345,9 @@ async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threa
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(settle, outcome)
 
-    threading.Thread(target=run, name="sandbox-execution", daemon=True).start()
+    # In the task's own context: its trace, and the fields of its log events, go on there.
+    within = contextvars.copy_context()
+    threading.Thread(target=within.run, args=(run,), name="sandbox-execution", daemon=True).start()
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

@@ -13,6 +13,7 @@ from ..harness.briefing import estimate_tokens
 from ..harness.event_codec import spelled
 from ..harness.history_events import AgentAnswered
 from ..result import Failure, attempt
+from .agent_calls import measure_usage, traced_call
 from .agent_questions import AgentQuestions
 from .agents.port import (
     AgentAnswer,
@@ -173,14 +174,22 @@ class AgentConversation:
             state=self._state_before(progress, call) if self.job.workflow.edits else None,
             refuse=self._rule(phase),
         )
-        begun = self.monotonic()
-        outcome = attempt(self._asked, request)
-        duration_s = self.monotonic() - begun
-        if isinstance(outcome, Failure):
-            if not isinstance(outcome.error, AgentFailed):
-                raise outcome.error
-            return self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
-        answer = outcome.value
+        with traced_call(self.agent, request) as span:
+            begun = self.monotonic()
+            outcome = attempt(self._asked, request)
+            duration_s = self.monotonic() - begun
+            if isinstance(outcome, Failure):
+                if not isinstance(outcome.error, AgentFailed):
+                    raise outcome.error
+                span.fail(outcome.error)
+                answered = self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
+            else:
+                answered = self._answered(outcome.value, tokens=tokens, duration_s=duration_s)
+            if isinstance(answered, StoredAnswer):
+                measure_usage(span, answered.usage)
+            return answered
+
+    def _answered(self, answer: AgentAnswer, *, tokens: int, duration_s: float) -> StoredAnswer:
         usage = answer.usage or parse_answer(answer.text).usage or printed_usage(answer.text)
         if usage is None:
             usage = TokenUsage(

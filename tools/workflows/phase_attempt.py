@@ -11,6 +11,8 @@ from ..harness import SessionContext, SessionManager
 from ..harness.event_codec import spelled
 from ..harness.history_events import GateJudged, PhaseFailed, PhaseSucceeded
 from ..harness.session_layout import STEPS
+from ..harness.session_spans import attempt_span
+from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion
@@ -62,6 +64,15 @@ class AgentAttempts:
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
         """Make an attempt, or go on with one, up to its recorded verdict."""
+        with attempt_span(self.session) as span:
+            ended = self._run(phase, progress)
+            if isinstance(ended, Stop):
+                span.set(Attribute.OUTCOME, "stopped")
+                return ended
+            span.set(Attribute.OUTCOME, ended.outcome)
+            return None
+
+    def _run(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         key = progress.key
         verdict = self.steps.verdict(key)
         if verdict is None:
@@ -78,7 +89,7 @@ class AgentAttempts:
         self._record(progress, verdict)
         self.observer.phase_finished(phase, verdict, None)
         self.observer.budget(self.session.token_budget)
-        return None
+        return verdict
 
     # ----------------------------------------------------------------------------------- an attempt
 
@@ -96,12 +107,7 @@ class AgentAttempts:
         judged: Verdict | Stop | None = put_back(change, phase.name)
         if judged is None:
             self.observer.gate_started(phase)
-            by_person = phase.agents_gate.kind == "approval"
-            judged = (
-                self._approval(phase, progress)
-                if by_person
-                else self.gates.judge(phase, progress, change, files)
-            )
+            judged = self._judged(phase, progress, change, files)
         if isinstance(judged, Stop):
             return judged
         facts = {**judged.facts, "written": list(change.written), "deleted": list(change.deleted)}
@@ -112,6 +118,24 @@ class AgentAttempts:
         if change.contested and not judged.passed:
             return _contest(judged, change.contested, facts)
         return evolve(judged, facts=facts)
+
+    def _judged(
+        self, phase: Phase, progress: Progress, change: PhaseChange, files: dict[str, bytes]
+    ) -> Verdict | Stop:
+        kind = phase.agents_gate.kind
+        about = {
+            Attribute.SESSION_ID: self.session.session_id,
+            Attribute.PHASE: phase.name,
+            Attribute.GATE: kind,
+        }
+        with traced(Traced.GATE, about, detail=kind) as span:
+            judged = (
+                self._approval(phase, progress)
+                if kind == "approval"
+                else self.gates.judge(phase, progress, change, files)
+            )
+            span.set(Attribute.OUTCOME, "stopped" if isinstance(judged, Stop) else judged.outcome)
+            return judged
 
     def _apply_again(self, phase: Phase, progress: Progress, verdict: Verdict) -> None:
         """Have the files as they were judged, where a worker was killed before it recorded that.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from ..harness import HarnessError, SessionContext, SessionManager, SessionState
 from ..harness.history_events import RetryReason
+from ..tracing import Attribute
 from .errors import (
     AttemptsExhausted,
     NoEarlierPhase,
@@ -17,6 +18,7 @@ from .errors import (
 )
 from .job import Job
 from .phase_attempt import AgentAttempts
+from .phase_spans import PhaseSpans
 from .ports import RunObserver, RunOutcome, Stop, StopCause
 from .progress import (
     Progress,
@@ -31,6 +33,9 @@ from .script_attempt import ScriptAttempts
 from .verdict import Verdict
 from .workflow import Gate, Phase, Script, Workflow
 
+if TYPE_CHECKING:
+    from ..tracing.port import Span
+
 MAX_ROUNDS: Final = 1000
 """How many steps one run goes through at most, whatever its workflow allows."""
 
@@ -44,6 +49,7 @@ class Run:
     job: Job
     locked: LockedSession
     attempts: ScriptAttempts | AgentAttempts
+    span: Span
 
     @property
     def session(self) -> SessionContext:
@@ -128,11 +134,19 @@ class Run:
 
     def go_on(self) -> RunOutcome:
         """Run what is left."""
+        with PhaseSpans(self.session.session_id, self.workflow.name) as phases:
+            outcome = self._go_on(phases)
+        self.span.set(Attribute.SESSION_STATE, outcome.state.value)
+        self.span.set(Attribute.STOP_CAUSE, outcome.cause and outcome.cause.value)
+        return outcome
+
+    def _go_on(self, phases: PhaseSpans) -> RunOutcome:
         self._place_inputs()
         self.observer.budget(self.session.token_budget)
         for _ in range(MAX_ROUNDS):
             phase = self.phase
             progress = progress_of(self.session)
+            phases.at(phase.name, progress.round_number)
             if self.session.state is SessionState.PAUSED:
                 # Somebody paused it while a phase ran; what the phase gave is recorded.
                 return self._pause(self._paused_meanwhile(phase, progress))

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 
 from ..durable import FileSystem, OsFileSystem
 from ..harness import SessionManager, SessionNotFound
+from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
@@ -37,6 +38,7 @@ from .progress import why_stopped
 from .run_lock import LockedSession, require_open, run_lock
 from .run_loop import Run, outcome_of
 from .script_attempt import ScriptAttempts
+from .session_trace import trace_attachment, traced_run
 from .step_journal import StepJournal
 from .workflow import Workflow
 
@@ -258,40 +260,51 @@ class WorkflowRunner:
         if job.work is not None:
             self._ready_gates(job.workflow)
         workflow = job.workflow
-        session = self._manager.create(
-            workflow.workflow_type,
-            workflow.phases[0].name,
-            workflow.token_budget if token_budget is None else token_budget,
-            goal=job.goal,
-            attachments={**(attachments or {}), **job.attachments()},
-        )
+        with traced(Traced.CREATE, {Attribute.WORKFLOW: workflow.name}) as span:
+            kept = {**(attachments or {}), **job.attachments(), **trace_attachment(span)}
+            session = self._manager.create(
+                workflow.workflow_type,
+                workflow.phases[0].name,
+                workflow.token_budget if token_budget is None else token_budget,
+                goal=job.goal,
+                attachments=kept,
+            )
+            span.set(Attribute.SESSION_ID, session.session_id)
+            span.set(Attribute.CONVERSATION, session.session_id)
         return session.session_id
 
     @contextmanager
     def _leading(self, session_id: str, operation: str, agent: PhaseAgent | None) -> Iterator[Run]:
         manager = self._manager
-        require_open(manager, session_id, manager.store.load(session_id), operation)
+        found = require_open(manager, session_id, manager.store.load(session_id), operation)
         job = Job.of_session(manager.store, session_id)
         attempts: Callable[[LockedSession], ScriptAttempts | AgentAttempts]
         if job.work is None:
             attempts = self._scripts(job)
         else:
             attempts = self._agents_work(job, job.work, session_id, agent)
-        with run_lock(
-            manager,
-            session_id,
-            operation,
-            lock_name=job.lock_name,
-            phases=job.workflow.names,
-            fs=self._fs,
-            lock_timeout_s=self._lock_timeout_s,
-        ) as locked:
+        with (
+            traced_run(
+                manager.store, found, workflow=job.workflow.name, operation=operation
+            ) as trace,
+            run_lock(
+                manager,
+                session_id,
+                operation,
+                lock_name=job.lock_name,
+                phases=job.workflow.names,
+                fs=self._fs,
+                lock_timeout_s=self._lock_timeout_s,
+            ) as locked,
+        ):
+            trace.keep()
             yield Run(
                 manager=manager,
                 observer=self._observer,
                 job=job,
                 locked=locked,
                 attempts=attempts(locked),
+                span=trace.span,
             )
 
     def _scripts(self, job: Job) -> Callable[[LockedSession], ScriptAttempts]:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from attrs import frozen
 
 from ..durable import ReadError
-from ..harness.session_layout import STEPS
+from ..harness.session_layout import STEPS, TRACE_FILE
 from ..harness.session_ports import SessionRepository
 from .agents.port import (
     AgentAnswer,
@@ -159,8 +159,12 @@ class StepJournal:
             ) from error
 
     def names(self) -> list[str]:
-        """Return the names of all steps, in their order; empty when there are none."""
-        return self._sessions.step_names(self._session_id)
+        """Return the names of all steps, in their order; empty when there are none.
+
+        What is kept of the session's trace is none of them.
+        """
+        names = self._sessions.step_names(self._session_id)
+        return [name for name in names if name != TRACE_FILE]
 
 
 @frozen(kw_only=True)

@@ -56,6 +56,11 @@ class Verdict:
             "facts": dict(self.facts),
         }
 
+    @property
+    def outcome(self) -> str:
+        """Whether it was passed, in a word."""
+        return "passed" if self.passed else "failed"
+
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Verdict:
         """Read what `to_json` gave."""

@@ -6,7 +6,7 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,6 +62,7 @@ def examine(
         ("space", lambda: check_space(base)),
         *([] if objects is None else [("objects", lambda: check_objects(objects))]),
         ("agents", check_agent_programs),
+        ("telemetry", check_telemetry),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
         ("sessions", lambda: check_sessions(store)),
@@ -223,6 +224,22 @@ def check_agent_programs() -> Finding:
         )
     shown = ", ".join(f"{one.program} ({one.scope.value})" for one in found)
     return ok(name, shown or "none; `agentforge install claude-code` puts sessions into one")
+
+
+def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
+    """Check that what the environment asks to be traced can be sent; nothing is sent."""
+    from ...telemetry import TelemetryRequest, sdk_problem
+
+    name = "telemetry"
+    request = TelemetryRequest.of(environment)
+    if not request:
+        return ok(name, "none asked for; OTEL_EXPORTER_OTLP_ENDPOINT asks for traces and metrics")
+    problem = sdk_problem(request, environment)
+    if problem is not None:
+        said, _, advice = problem.partition(": ")
+        return warn(name, said, f"{advice[:1].upper()}{advice[1:]}.")
+    asked = {"traces": request.traces, "metrics": request.metrics}
+    return ok(name, ", ".join(f"{kind} by {one}" for kind, one in asked.items() if one))
 
 
 # ----------------------------------------------------------------------------------- the sandbox

@@ -223,10 +223,15 @@ def main() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    if any(name.startswith("OTEL_") for name in os.environ):
+        from ...telemetry import begin_telemetry
+
+        begin_telemetry()
     try:
         code = run(sys.argv[1:])
     finally:
         _close_pool()
+        _end_telemetry()
     if "wasmtime" in sys.modules:  # only then is the engine's threads' end of any concern
         from ...sandbox import end_process
 
@@ -239,6 +244,13 @@ def _close_pool() -> None:
     pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
     if pool is not None:
         pool.close_pool()
+
+
+def _end_telemetry() -> None:
+    """Send what was traced and is not sent yet, within a bound."""
+    telemetry = sys.modules.get("agentforge_sessions.telemetry")
+    if telemetry is not None:
+        telemetry.end_telemetry()
 
 
 def _nowhere() -> TextIO:

@@ -49,9 +49,10 @@ def run_shown(
         typer.Exit: The session is not complete.
     """
     from ...harness import SessionState
+    from ...telemetry import sent_when_terminated
     from ...workflows import StopCause
 
-    with _resumable(cli, manager, view):
+    with sent_when_terminated(), _resumable(cli, manager, view):
         if in_sandbox:
             prepare_sandbox(cli)
         with view.shown():

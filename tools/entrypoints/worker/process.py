@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...adapters.fleet.messages import look_message
 from ...errors import AgentForgeError
 from ...event_log import configure_when_heard
+from ...telemetry import begin_telemetry, end_telemetry
 from .parent import Parent
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def main(open_runners: Callable[..., SessionRunners] | None = None) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     parent = Parent(sys.stdin.buffer, answers, grace_s=GRACE_S)
+    begin_telemetry()
     with contextlib.suppress(KeyboardInterrupt):
         serve(parent, open_runners)
     with contextlib.suppress(KeyboardInterrupt):  # one that came just now
@@ -128,6 +130,7 @@ def _end() -> None:
     pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
     if pool is not None:
         pool.close_pool()
+    end_telemetry()
     if "wasmtime" in sys.modules:
         from ...sandbox import end_process
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from ...program_run import KEPT_STDERR, Ended, Run, run_program
+from ...tracing import carried
 from .port import (
     AgentAnswer,
     AgentCrashed,
     AgentFailed,
+    AgentIdentity,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
@@ -28,8 +30,9 @@ _NOT_EXECUTABLE: Final = 126
 
 
 def call_variables(request: AgentRequest) -> dict[str, str]:
-    """Return the variables by which a command knows what it is called for."""
+    """Return the variables by which a command knows what it is called for, and its trace."""
     return {
+        **{name.upper(): value for name, value in carried().items()},
         "AGENTFORGE_SESSION": request.session_id,
         "AGENTFORGE_PHASE": request.phase,
         "AGENTFORGE_ATTEMPT": str(request.attempt),
@@ -48,7 +51,8 @@ class CommandAgent:
     is interrupted, the whole group is ended (SIGTERM, after 2 seconds SIGKILL).
 
     The variables AGENTFORGE_SESSION, AGENTFORGE_PHASE, AGENTFORGE_ATTEMPT, AGENTFORGE_TURN,
-    AGENTFORGE_CALL and AGENTFORGE_TOKENS_LEFT are in its environment besides the caller's own.
+    AGENTFORGE_CALL and AGENTFORGE_TOKENS_LEFT are in its environment besides the caller's own; so
+    are TRACEPARENT and TRACESTATE where the call is traced.
     """
 
     def __init__(
@@ -84,6 +88,11 @@ class CommandAgent:
     def description(self) -> str:
         """The program's name; its arguments may hold secrets and stay out."""
         return os.path.basename(self._words[0])
+
+    @property
+    def identity(self) -> AgentIdentity:
+        """The program; whose model it asks, it alone knows."""
+        return AgentIdentity(name=self.description, provider=self.description)
 
     def check(self) -> None:
         """See whether there is such a program; it is not run.

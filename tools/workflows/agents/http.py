@@ -21,11 +21,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...harness.briefing import most_tokens
+from ...tracing import carried
 from .dialects import DIALECTS, Dialect
 from .port import (
     AgentAnswer,
     AgentCutOff,
     AgentFailed,
+    AgentIdentity,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
@@ -128,6 +130,18 @@ class HttpAgent:
         """The model and the host."""
         return f"{self._model} at {self._url.hostname}"
 
+    @property
+    def identity(self) -> AgentIdentity:
+        """The model, and the endpoint that it is asked for at."""
+        return AgentIdentity(
+            name=self._model,
+            provider=self._dialect.name,
+            operation="chat",
+            model=self._model,
+            host=self._url.hostname,
+            port=self._url.port or (443 if self._url.scheme == "https" else 80),
+        )
+
     def check(self) -> None:
         """See whether the endpoint is there and takes the key; no model is asked.
 
@@ -172,7 +186,11 @@ class HttpAgent:
         key = self._key_or_none()
         most = max(1, min(self._most, request.tokens_left - most_tokens(request.prompt)))
         body = json.dumps(self._dialect.body(self._model, request.prompt, most)).encode()
-        headers = {"Content-Type": "application/json", **self._dialect.headers(key)}
+        headers = {
+            "Content-Type": "application/json",
+            **carried(),
+            **self._dialect.headers(key),
+        }
         deadline = self._monotonic() + self._timeout_s
         for attempt in range(RETRIES + 1):
             status, pause, data, kind = self._send("POST", self._url.path, body, headers, deadline)

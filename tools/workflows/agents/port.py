@@ -183,6 +183,27 @@ class AgentAnswer:
     state: str | None = None
 
 
+@frozen(kw_only=True)
+class AgentIdentity:
+    """Who an agent is, as traces and metrics tell agents apart; no secret is in it.
+
+    Attributes:
+        name: The program or the model.
+        provider: Whose it is, as the GenAI semantic conventions of OpenTelemetry name providers.
+        operation: "chat" for a model that is asked directly, "invoke_agent" for a program.
+        model: The model that is asked for, or None where the agent's own default is.
+        host: The endpoint's host, or None.
+        port: Its port, or None.
+    """
+
+    name: str
+    provider: str
+    operation: str = "invoke_agent"
+    model: str | None = None
+    host: str | None = None
+    port: int | None = None
+
+
 @runtime_checkable
 class PhaseAgent(Protocol):
     """Does the thinking of a phase.
@@ -190,6 +211,9 @@ class PhaseAgent(Protocol):
     Asked of every implementation: the call returns or raises `AgentFailed` within its own time
     limit and leaves no process of its own behind; it changes no file of the session. One that edits
     in place does so in a copy.
+
+    One that has an `identity`, an `AgentIdentity`, goes by that in traces and metrics; any other by
+    its description.
     """
 
     @property

@@ -16,17 +16,27 @@ from typing import Final
 
 from ...agent_programs.command_output import COMMANDS, ProgramOutput
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
-from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentRequest
+from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentIdentity, AgentRequest
 from .printed_usage import no_answer, usage_of
 
 _FOLDER_PREFIX: Final = "agentforge-agent-"
 _KEPT_OUTPUT: Final = 2_000
+_PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "gcp.gemini"}
+"""Whose models the programs ask; opencode asks anybody's."""
 
 
 def is_program(text: str) -> bool:
     """Return whether a text names an agent program, with or without a model."""
     name, _, model = text.partition(":")
     return name in COMMANDS and (":" not in text or bool(model.strip()))
+
+
+def program_identity(name: str) -> AgentIdentity:
+    """Return who a program is, by its name with `:MODEL` or without."""
+    program, _, model = name.partition(":")
+    return AgentIdentity(
+        name=program, provider=_PROVIDERS.get(program, program), model=model or None
+    )
 
 
 class ProgramAgent:
@@ -66,6 +76,11 @@ class ProgramAgent:
     def description(self) -> str:
         """The program, and its model where one was named."""
         return self._name
+
+    @property
+    def identity(self) -> AgentIdentity:
+        """The program, its vendor, and its model where one was named."""
+        return program_identity(self._name)
 
     def check(self) -> None:
         """See whether there is such a program; it is not run.

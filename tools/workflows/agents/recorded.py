@@ -23,6 +23,7 @@ from ..fenced_blocks import fenced_blocks
 from .port import (
     AgentAnswer,
     AgentFailed,
+    AgentIdentity,
     AgentRequest,
     AgentUnavailable,
     EditedFile,
@@ -76,6 +77,11 @@ class RecordedAgent:
     def description(self) -> str:
         """What it is, and which recordings it plays."""
         return f"recorded answers of {self.directory.name}"
+
+    @property
+    def identity(self) -> AgentIdentity:
+        """That its answers are recorded."""
+        return AgentIdentity(name="recorded", provider="agentforge")
 
     def check(self, first_phase: str | None = None) -> None:
         """See whether there are recordings, and of the phase that comes first.
@@ -166,6 +172,12 @@ class Recorder:
     def description(self) -> str:
         """The wrapped agent's."""
         return self._agent.description
+
+    @property
+    def identity(self) -> AgentIdentity | None:
+        """The wrapped agent's, if it has one."""
+        found = getattr(self._agent, "identity", None)
+        return found if isinstance(found, AgentIdentity) else None
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Ask the wrapped agent and write its answer down before it is passed on.

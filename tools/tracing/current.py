@@ -1,0 +1,234 @@
+"""Who takes spans and metrics now, and the one way in which the library hands them over.
+
+By default that is OpenTelemetry, by its API alone: as soon as the program has loaded it and given
+it a provider, and without a word to us. Nobody has configured what was never loaded, so until then
+one look into `sys.modules` is all that a span costs, and its span is one shared object.
+
+That it is found here, as the log is, and not handed through every constructor, is how OpenTelemetry
+itself does it: the current span is bound to the context of the call anyway. `using` gives another
+one, for tests and measurements.
+
+Tracing never changes the work: what it raises is logged, once, and the work goes on without it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from ..event_log import get_logger
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from .conventions import CounterType, Histogram, SpanType
+    from .port import Carrier, OpenSpan, Span, Tracing, Value
+
+
+_API: Final = ("opentelemetry.trace", "opentelemetry.metrics")
+_NOTHING: Final[Mapping[str, str | int | float | bool | None]] = {}
+_NO_CONTEXT: Final[Mapping[str, str]] = {}
+_log = get_logger("agentforge.telemetry")
+
+
+def traced(
+    span_type: SpanType,
+    attributes: Mapping[str, Value | None] = _NOTHING,
+    *,
+    detail: str | None = None,
+    parent: Carrier = _NO_CONTEXT,
+    links: Iterable[Carrier] = (),
+) -> Span:
+    """Return a span for a `with` block; one that does nothing where nobody takes it.
+
+    Args:
+        span_type: Its kind.
+        attributes: What is known of it now, by the names of `Attribute`.
+        detail: What follows in its name: a phase, a model; of few values.
+        parent: Its parent, where no span is current and the environment names none.
+        links: Spans that it has to do with; an empty one is left out.
+    """
+    tracing = _current()
+    if tracing is None:
+        return _UNTRACED
+    name = f"{span_type.prefix} {detail or ''}".strip()
+    return _GuardedSpan(
+        lambda: tracing.begin(span_type, name, attributes, parent=parent, links=links)
+    )
+
+
+def count(
+    counter: CounterType, amount: int = 1, attributes: Mapping[str, Value | None] = _NOTHING
+) -> None:
+    """Add to a counter."""
+    tracing = _current()
+    if tracing is not None:
+        try:
+            tracing.count(counter, amount, attributes)
+        except Exception as error:  # noqa: BLE001 (tracing never changes the work)
+            _failed("count", error)
+
+
+def is_traced() -> bool:
+    """Return whether anybody takes spans: whether it has sense to make ready for one."""
+    return _current() is not None
+
+
+def carried() -> Carrier:
+    """Return the context of the current span, for whoever is called; empty where there is none."""
+    tracing = _current()
+    if tracing is None:
+        return _NO_CONTEXT
+    try:
+        return tracing.carried()
+    except Exception as error:  # noqa: BLE001 (tracing never changes the work)
+        _failed("propagate", error)
+        return _NO_CONTEXT
+
+
+def configure_when_traced(configure: Callable[[], None]) -> None:
+    """Have something done before the first span or count: loading an SDK takes long.
+
+    Args:
+        configure: Called once, at the most; what it raises is logged.
+    """
+    _State.pending = configure
+
+
+@contextmanager
+def using(tracing: Tracing | None) -> Iterator[None]:
+    """Hand all spans and metrics of this process to `tracing` within a block; None: to nobody."""
+    former = _State.given
+    _State.given = (tracing,)
+    try:
+        yield
+    finally:
+        _State.given = former
+
+
+class _State:
+    """What this process hands spans to."""
+
+    given: tuple[Tracing | None] | None = None
+    pending: Callable[[], None] | None = None
+    failed: set[tuple[str, type[BaseException]]] = set()  # noqa: RUF012 (one for the process)
+
+
+def _current() -> Tracing | None:
+    if _State.given is not None:
+        return _State.given[0]
+    if _State.pending is not None:
+        _configure()
+    if _API[0] not in sys.modules and _API[1] not in sys.modules:
+        return None
+    try:
+        return _api_tracing()()
+    except Exception as error:  # noqa: BLE001 (tracing never changes the work)
+        _failed("load OpenTelemetry", error)
+        return None
+
+
+@cache
+def _api_tracing() -> Callable[[], Tracing | None]:
+    from .open_telemetry import api_tracing
+
+    return api_tracing
+
+
+def _configure() -> None:
+    configure, _State.pending = _State.pending, None
+    try:
+        if configure is not None:
+            configure()
+    except Exception as error:  # noqa: BLE001 (tracing never changes the work)
+        _failed("configure", error)
+
+
+def _failed(operation: str, error: Exception) -> None:
+    """Log what tracing raised: the first of each kind, since what fails fails at each span."""
+    if (operation, type(error)) not in _State.failed:
+        _State.failed.add((operation, type(error)))
+        _log.warning(
+            "telemetry.failed", operation=operation, error=f"{type(error).__name__}: {error}"
+        )
+
+
+class _Untraced:
+    """The span of what nobody traces; one object for all."""
+
+    carrier = _NO_CONTEXT
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing."""
+
+    def set(self, attribute: str, value: Value | None) -> None:
+        """Do nothing."""
+
+    def fail(self, error: BaseException) -> None:
+        """Do nothing."""
+
+    def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
+        """Do nothing."""
+
+
+_UNTRACED: Final = _Untraced()
+
+
+class _GuardedSpan:
+    """A span of whoever takes them, behind a guard: nothing that it raises gets out."""
+
+    def __init__(self, begin: Callable[[], OpenSpan]) -> None:
+        self._begin = begin
+        self._open: OpenSpan | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._open = self._begin()
+        except Exception as error:  # noqa: BLE001 (tracing never changes the work)
+            _failed("begin", error)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._do("end", lambda span: span.end(error))
+        self._open = None
+
+    def set(self, attribute: str, value: Value | None) -> None:
+        if value is not None:
+            self._do("set", lambda span: span.set(attribute, value))
+
+    def fail(self, error: BaseException) -> None:
+        self._do("fail", lambda span: span.fail(error))
+
+    def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
+        self._do("measure", lambda span: span.measure(histogram, amount, more))
+
+    @property
+    def carrier(self) -> Carrier:
+        found: list[Carrier] = []
+        self._do("propagate", lambda span: found.append(span.carrier()))
+        return found[0] if found else _NO_CONTEXT
+
+    def _do(self, operation: str, act: Callable[[OpenSpan], None]) -> None:
+        if self._open is None:
+            return
+        try:
+            act(self._open)
+        except Exception as error:  # noqa: BLE001 (tracing never changes the work)
+            _failed(operation, error)
