@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from ..cancellation import check_cancelled
 from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
@@ -485,6 +486,8 @@ class SessionManager:
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
                 recorded on top of it.
             WriteError: The result could not be saved.
+            OperationCancelled: The thread's operation was cancelled (`cancellation`); the run was
+                not recorded.
         """
         if self._executor is None:
             raise NoPhaseExecutor
@@ -496,6 +499,8 @@ class SessionManager:
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
+        if result.trapped == "cancelled":
+            check_cancelled()
         problem = judge(result) if judge is not None else result.problem
         judged = evolve(result, success=problem is None)
         taken = self._checkpoints.take(session, "result")
@@ -1025,7 +1030,7 @@ class SessionManager:
             self._events.unreadable(one)
         return page
 
-    def list(self, **filters: Any) -> list[SessionSummary]:
+    def list(self, /, **filters: Any) -> list[SessionSummary]:
         """Return the sessions that fit, newest first; the filters are those of `find()`."""
         found = list(self.find(**filters))
         found.sort(key=lambda one: (one.head.updated_at, one.session_id), reverse=True)
