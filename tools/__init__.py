@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .exports import on_first_use
 
 if TYPE_CHECKING:
+    from .aio import AsyncSandbox, AsyncSessionManager, AsyncWorkflowRunner
     from .bootstrap import build_agent_runner, build_manager, build_runner
     from .errors import AgentForgeError
     from .harness import (
@@ -40,6 +41,7 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
+            "aio": "AsyncSandbox AsyncSessionManager AsyncWorkflowRunner",
             "bootstrap": "build_agent_runner build_manager build_runner",
             "errors": "AgentForgeError",
             "harness": "HarnessError PhaseResult SessionContext SessionManager SessionState "
@@ -56,6 +58,9 @@ else:
 __all__ = [
     "AgentForgeError",
     "AgentWork",
+    "AsyncSandbox",
+    "AsyncSessionManager",
+    "AsyncWorkflowRunner",
     "CommandAgent",
     "ExecutionPolicy",
     "Failure",

@@ -7,11 +7,13 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final, Protocol
 
 from attrs import frozen
+
+from .cancellation import check_cancelled, current_token
 
 KEPT_STDERR: Final = 16_384
 """How much of standard error is kept, in bytes: the end of it."""
@@ -82,13 +84,15 @@ def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) ->
     """Run a program in a process group of its own; nothing of the group is left afterwards.
 
     Standard input is a pipe that is closed after its last byte. At a limit, or when the caller is
-    interrupted, the group gets SIGTERM, on which a program can clean up (git removes its lock
-    files), after 2 seconds SIGKILL; after a normal end, what it left behind is killed.
+    interrupted or cancelled, the group gets SIGTERM, on which a program can clean up (git removes
+    its lock files), after 2 seconds SIGKILL; after a normal end, what it left behind is killed.
 
     Raises:
         OSError: It can't be started.
         ValueError: A word or a variable can't be handed to a program: it holds a NUL.
+        OperationCancelled: The thread's operation was cancelled; nothing of the program is left.
     """
+    check_cancelled()
     process = subprocess.Popen(  # noqa: S603 (no shell; the caller names the program)
         run.words,
         stdin=subprocess.PIPE,
@@ -122,7 +126,11 @@ def _talk(
     rest = memoryview(run.stdin)
     ended = False
     exited = os.pidfd_open(process.pid)
-    with selectors.DefaultSelector() as selector, os.fdopen(exited, "rb", buffering=0):
+    with (
+        os.fdopen(exited, "rb", buffering=0),
+        selectors.DefaultSelector() as selector,
+        _waking_on_cancel(selector) as others,
+    ):
         selector.register(exited, selectors.EVENT_READ)
         for stream, kept in ((process.stdout, stdout), (process.stderr, stderr)):
             if stream is not None:
@@ -131,11 +139,12 @@ def _talk(
         assert process.stdin is not None  # noqa: S101 (it is a pipe)
         os.set_blocking(process.stdin.fileno(), False)
         selector.register(process.stdin, selectors.EVENT_WRITE)
-        while selector.get_map():
+        while len(selector.get_map()) > others:
             left = deadline - monotonic()
             if left <= 0:
                 return "time"
             events = selector.select(min(left, _DRAIN_S) if ended else left)
+            check_cancelled()
             if ended and not events:
                 break  # what the program left running may keep the pipes open for ever
             for key, _ in events:
@@ -151,6 +160,27 @@ def _talk(
             if len(stderr) > 2 * KEPT_STDERR:
                 del stderr[:-KEPT_STDERR]
     return None
+
+
+@contextmanager
+def _waking_on_cancel(selector: selectors.BaseSelector) -> Iterator[int]:
+    """Have a selector wake when the thread's operation is cancelled.
+
+    Yields:
+        How many descriptors it has for that.
+    """
+    token = current_token()
+    if token is None:
+        yield 0
+        return
+    reading, writing = os.pipe()
+    try:
+        selector.register(reading, selectors.EVENT_READ)
+        with token.calling(lambda: os.write(writing, b"x")):
+            yield 1
+    finally:
+        os.close(reading)
+        os.close(writing)
 
 
 def _feed(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
+from ..cancellation import check_cancelled, is_cancelled
 from ..harness import PhaseResult
 from ..harness.session_ports import LocalSessions
 from .jail_results import changes_between, jail_phase_result
@@ -93,8 +94,9 @@ class JailPhaseExecutor:
         workspace = self._workspace(session_id)
         program, command = self._command(code)
         jail = self._jail(program, *_started(program, code))
-        with claim(workspace, timeout_s=_BUSY_S) as root:
-            assert root is not None  # noqa: S101 (the wait is never given up)
+        with claim(workspace, timeout_s=_BUSY_S, given_up=is_cancelled) as root:
+            check_cancelled()
+            assert root is not None  # noqa: S101 (else the wait was given up)
             before = take_snapshot(root)
             result = jail.run(
                 command,

@@ -101,7 +101,8 @@ class PhaseExecutor(Protocol):
 
     Guarantees asked of every implementation: what the code does never raises here (it is in the
     result); the call returns within `deadline_s` plus a short grace; the code sees no file but
-    those of the session's workspace.
+    those of the session's workspace; where the thread's operation is cancelled (`cancellation`),
+    the code is ended soon and the result says "cancelled", or `OperationCancelled` is raised.
     """
 
     def execute(
@@ -174,5 +175,6 @@ class QuestionChannel(Protocol):
 
         Raises:
             LookupError: No question was put under this id, or it was removed.
+            OperationCancelled: The thread's operation was cancelled; the question waits on.
         """
         ...

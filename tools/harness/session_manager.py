@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from attrs import evolve
 
+from ..cancellation import check_cancelled
 from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
@@ -494,6 +495,8 @@ class SessionManager:
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
                 recorded on top of it.
             WriteError: The result could not be saved.
+            OperationCancelled: The thread's operation was cancelled (`cancellation`); the run was
+                not recorded.
         """
         with attempt_span(self._current) as span:
             result = self._run_phase(
@@ -521,6 +524,8 @@ class SessionManager:
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
+        if result.trapped == "cancelled":
+            check_cancelled()
         problem = judge(result) if judge is not None else result.problem
         judged = evolve(result, success=problem is None)
         taken = self._checkpoints.take(session, "result")
@@ -1043,7 +1048,7 @@ class SessionManager:
         return page
 
     def list(
-        self, *, order: SessionOrder | str = SessionOrder.LAST_CHANGED, **filters: Any
+        self, /, *, order: SessionOrder | str = SessionOrder.LAST_CHANGED, **filters: Any
     ) -> list[SessionSummary]:
         """Return all sessions that fit, in order, the last changed first by default.
 

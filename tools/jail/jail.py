@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from ..cancellation import check_cancelled, current_token, is_cancelled
 from ..event_log import get_logger
 from ..tracing import Attribute, Traced, traced
 from .bubblewrap import find_bubblewrap, refusal_of
@@ -34,7 +35,7 @@ from .kept_etc import kept_etc
 from .missing_program import SHIMS, MissingProgram, missing_name
 from .mount_points import make_mount_points
 from .policy import JailPolicy
-from .result import JailResult
+from .result import JailResult, Stop
 from .seccomp import filter_program, in_memory
 from .shell_words import started_by
 from .system_folders import WORKSPACE, SystemView, is_in_etc, system_view
@@ -179,7 +180,8 @@ class Jail:
             stdin: What it reads.
             environment: Further variables.
             deadline_s: Its deadline in seconds; the policy's if None.
-            cancelled: Ends it when true; asked twenty times a second, in this thread.
+            cancelled: Ends it when true; asked twenty times a second, in this thread, as is
+                whether the thread's own operation was cancelled.
 
         Raises:
             InvalidJail: The command, a variable or the deadline is none.
@@ -188,6 +190,7 @@ class Jail:
             MountPointUnusable: A link or file of the workspace is where a mount belongs.
             JailUnavailable: No jail can be made here.
             JailNotEnded: It was killed and the kernel holds it.
+            OperationCancelled: The thread's own operation was cancelled (`cancellation`).
         """
         with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "jail"}, detail="jail") as span:
             result = self._run(
@@ -215,6 +218,7 @@ class Jail:
         cancelled: Callable[[], bool] | None,
     ) -> JailResult:
         _require_command(command)
+        check_cancelled()
         policy = self._policy
         if environment:
             policy = evolve(policy, environment={**policy.environment, **environment})
@@ -250,7 +254,12 @@ class Jail:
             arguments = memory.file("arguments", os.fsencode(words))
             argv = [str(self._bubblewrap), "--args", str(arguments), "--", *command]
             with JailedProcess(
-                argv, channels, memory.fds, limits=limits, stdin=stdin, cancelled=cancelled
+                argv,
+                channels,
+                memory.fds,
+                limits=limits,
+                stdin=stdin,
+                cancelled=_either(cancelled),
             ) as process:
                 # Bubblewrap makes namespaces meanwhile.
                 group = self._group(held, limits.memory_bytes, limits.processes)
@@ -265,6 +274,8 @@ class Jail:
             sealed=result.sealed,
             seconds=round(result.usage.seconds, 3),
         )
+        if result.stopped is Stop.CANCELLED:
+            check_cancelled()
         return result
 
     # ------------------------------------------------------------------------------------ its parts
@@ -392,6 +403,15 @@ def _resolver(path: Path) -> bytes:
             return file.read(_MAX_RESOLVER_BYTES)
     except OSError:
         return b""
+
+
+def _either(cancelled: Callable[[], bool] | None) -> Callable[[], bool] | None:
+    """Return what says whether the caller or the thread's own token ends a command."""
+    if current_token() is None:
+        return cancelled
+    if cancelled is None:
+        return is_cancelled
+    return lambda: cancelled() or is_cancelled()
 
 
 def _require_command(command: Sequence[Any]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Protocol
 
 from attrs import define
 
+from ..cancellation import check_cancelled, on_cancel
 from ..event_log import get_logger
 from ..question import QuestionError
 from .disk_errors import SessionCorrupted
@@ -229,9 +230,10 @@ class Wait:
 
     def run(self, bell: Bell) -> QuestionSession:
         """Block until the session is completed; return it with its answers."""
-        with self._store.watching(self._session_id, bell.ring):
+        with self._store.watching(self._session_id, bell.ring), on_cancel(bell.ring):
             while True:
                 bell.clear()
+                check_cancelled()
                 found = self._look_patiently()
                 if found is not None:
                     return found

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ..cancellation import shielded
 from ..durable import DirectoryLock, LockTimeout, WriteError
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .applied import ApplyServices
@@ -121,7 +122,8 @@ def carry_out(
             _require_unchanged(steps, state)
             go_forward(steps)
         except BaseException as error:
-            _taken_back(steps, error)
+            with shielded():
+                _taken_back(steps, error)
             raise
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ..exports import on_first_use
 
 if TYPE_CHECKING:
+    from ..cancellation import CancelToken
     from ..prune import PruneResult, RetentionPolicy
     from .errors import (
         CorruptedMetadata,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
         restore_session,
     )
     from .read_only_mount import ReadOnlyMount
-    from .request import CancelToken
     from .result import SandboxResult, Trap
     from .result_parts import LostWrite, ToolCallRecord
     from .runtime import prepare, runtime_info
@@ -69,6 +69,7 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
+            ".cancellation": "CancelToken",
             "errors": "CorruptedMetadata InputFileError InvalidExecution InvalidPolicy "
             "InvalidSessionId PathEscapesWorkspace ReservedSessionPath "
             "SandboxClosed SandboxError SandboxUnavailable SessionWorkspaceMissing "
@@ -79,7 +80,6 @@ else:
             "prune_target": "PruneResult RetentionPolicy SandboxTarget archive_sessions "
             "prune_sessions restore_session",
             "read_only_mount": "ReadOnlyMount",
-            "request": "CancelToken",
             "result": "SandboxResult Trap",
             "result_parts": "LostWrite ToolCallRecord",
             "runtime": "prepare runtime_info",

@@ -2,13 +2,12 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
-import contextlib
 import json
 import keyword
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypedDict
 
+from ..cancellation import CancelToken
 from ..errors import shown
 from .errors import InvalidExecution
 from .guest_code import Script
@@ -25,47 +24,6 @@ MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""
 
 _MAX_NAME_BYTES: Final = 255
-
-
-class CancelToken:
-    """Stops every execution it was given to, from any thread; once set it stays set.
-
-    A guest that computes or sleeps stops within a tenth of a second and its result says
-    `trapped == "cancelled"`. One token may stop several executions.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._cancelled = False
-        self._watching: list[threading.Event] = []
-
-    def cancel(self) -> None:
-        """Stop what runs under this token, and what is started under it later."""
-        with self._lock:
-            self._cancelled = True
-            for event in self._watching:
-                event.set()
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether `cancel` was called."""
-        return self._cancelled
-
-    @contextlib.contextmanager
-    def watching(self, event: threading.Event) -> Iterator[None]:
-        """Have an event set if this token is, or until the block ends becomes, cancelled."""
-        with self._lock:
-            self._watching.append(event)
-            if self._cancelled:
-                event.set()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._watching.remove(event)
-
-    def __repr__(self) -> str:
-        return f"CancelToken(cancelled={self.cancelled})"
 
 
 class ExecutionOptions(TypedDict, total=False):

@@ -13,6 +13,7 @@ from typing import TypeVar, Unpack
 
 from attrs import evolve
 
+from ..cancellation import check_cancelled, on_cancel
 from ..event_log import bound_fields
 from ..tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
@@ -161,13 +162,21 @@ class Sandbox:
             WorkspaceBusy: Other executions held the workspace for too long.
             SandboxClosed: The sandbox was closed.
             SandboxUnavailable: This process or machine cannot run guests now.
+            OperationCancelled: The thread's own operation was cancelled (`cancellation`).
         """
         request = checked_request(
             self._policy, stateful=self._settings.stateful, code=code, **options
         )
         stop = threading.Event()
-        with _watching(options, stop), contextlib.ExitStack() as afterwards:
-            return self._execute(request, stop, afterwards)
+        with (
+            _watching(options, stop),
+            on_cancel(stop.set),
+            contextlib.ExitStack() as afterwards,
+        ):
+            result = self._execute(request, stop, afterwards)
+        if result.trapped == "cancelled":
+            check_cancelled()
+        return result
 
     async def execute_async(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
         """`execute` on a thread of its own, so the event loop is never blocked.

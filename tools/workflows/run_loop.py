@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from ..cancellation import check_cancelled
 from ..harness import HarnessError, SessionContext, SessionManager, SessionState
 from ..harness.history_events import RetryReason
 from ..tracing import Attribute
@@ -144,6 +145,7 @@ class Run:
         self._place_inputs()
         self.observer.budget(self.session.token_budget)
         for _ in range(MAX_ROUNDS):
+            check_cancelled()
             phase = self.phase
             progress = progress_of(self.session)
             phases.at(phase.name, progress.round_number)

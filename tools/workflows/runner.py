@@ -99,6 +99,11 @@ class WorkflowRunner:
         self._answers_timeout_s = answers_timeout_s
         self._monotonic = monotonic
 
+    @property
+    def manager(self) -> SessionManager:
+        """What leads the sessions of its runs."""
+        return self._manager
+
     def start(
         self,
         work: Workflow | AgentWork,
@@ -133,6 +138,7 @@ class WorkflowRunner:
                 budget changed is kept, and the result is recorded on top.)
             WriteError: The disk or its permissions.
             KeyboardInterrupt: As it came; what was running is not recorded.
+            OperationCancelled: The thread's operation was cancelled (`cancellation`); likewise.
         """
         job = Job.of(work)
         session_id = self._create(job, token_budget, attachments)

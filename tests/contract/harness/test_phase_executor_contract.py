@@ -17,6 +17,7 @@ import pytest
 
 from agentforge_sessions.adapters.jail_executor import JailPhaseExecutor
 from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
+from agentforge_sessions.cancellation import OperationCancelled, cancellable_sleep
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,
@@ -32,6 +33,8 @@ from agentforge_sessions.jail import (
     JailUnavailable,
 )
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
+from agentforge_sessions.sandbox.workspace_lock import claim
+from tests.support.cancelling import cancelled_when
 from tests.support.executors import FakeExecutor
 from tests.support.ids import sid
 
@@ -41,6 +44,8 @@ ONE, TWO, THREE, FOUR = map(sid, ("one", "two", "three", "four"))
 
 class ScriptedExecutor(FakeExecutor):
     """Plays what a real executor does with the pieces of code that this suite runs."""
+
+    workspace: Path
 
     def execute(
         self,
@@ -70,6 +75,10 @@ class ScriptedExecutor(FakeExecutor):
                 quota_exceeded=("workspace_bytes",),
                 lost_writes=("lost (ENOSPC)",),
             )
+        if code == BEGINS:
+            self.workspace.mkdir(parents=True)
+            (self.workspace / "begun").touch()
+            cancellable_sleep(3600)
         if code == CALLS_FILES:
             return PhaseResult(success=False, trapped="files")
         return PhaseResult(success=False, exit_code=1, stderr="Traceback: ValueError: no\n")
@@ -101,6 +110,7 @@ os.remove('0')
 left = open('lost', 'wb', 1 << 20)
 left.write(bytes((1 << 19) + 1))
 """
+BEGINS: Final = "open('begun', 'w').close()\nimport time; time.sleep(3600)"
 CALLS_FILES: Final = "import os\nwhile True: os.path.exists('x')"
 HOSTILE: Final = {
     "exits at once": "import os; os._exit(7)",
@@ -117,7 +127,9 @@ HOSTILE: Final = {
 
 
 def scripted(store: SessionStore) -> PhaseExecutor:
-    return ScriptedExecutor()
+    made = ScriptedExecutor()
+    made.workspace = store.workspace_path(SESSION)
+    return made
 
 
 def sandboxed(store: SessionStore) -> PhaseExecutor:
@@ -160,6 +172,24 @@ def counting(request: pytest.FixtureRequest, base: Path) -> PhaseExecutor:
 
 def run(executor: PhaseExecutor, code: str, **limits: float) -> PhaseResult:
     return executor.execute(code, session_id=SESSION, **limits)  # type: ignore[arg-type]
+
+
+def test_code_of_a_cancelled_operation_ends(executor: PhaseExecutor, base: Path) -> None:
+    begun = SessionStore(base).workspace_path(SESSION) / "begun"
+    error = cancelled_when(begun.exists, lambda: run(executor, BEGINS, deadline_s=600))
+    assert isinstance(error, OperationCancelled)
+    assert run(executor, GOOD).success, "another operation goes on"
+
+
+@pytest.mark.parametrize("name", ["sandboxed", "jailed"])
+def test_cancelled_operation_waits_no_longer_for_its_workspace(name: str, base: Path) -> None:
+    executor = made(name, base)
+    workspace = SessionStore(base).workspace_path(SESSION)
+    assert run(executor, GOOD).success
+    with claim(workspace, timeout_s=0):
+        error = cancelled_when(lambda: True, lambda: run(executor, WRITES, deadline_s=600))
+    assert isinstance(error, OperationCancelled)
+    assert not (workspace / "made.txt").exists()
 
 
 def test_it_is_a_phase_executor(executor: PhaseExecutor) -> None:

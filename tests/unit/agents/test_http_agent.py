@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.cancellation import CancelToken, OperationCancelled, cancellable
 from agentforge_sessions.workflows.agents import (
     AgentCutOff,
     AgentFailed,
@@ -19,6 +21,8 @@ from agentforge_sessions.workflows.agents import (
 from agentforge_sessions.workflows.agents.choice import parse_agent
 from agentforge_sessions.workflows.agents.dialects import DIALECTS
 from agentforge_sessions.workflows.agents.http import HttpAgent, agent_of
+from tests.support.cancelling import cancelled_when
+from tests.support.descriptors import held
 from tests.unit.agents.test_command_agent import request
 
 
@@ -359,3 +363,91 @@ def test_key_that_is_refused_is_told_beforehand(endpoint: Endpoint, status: int)
 def test_dead_address_is_told_beforehand() -> None:
     with pytest.raises(AgentUnavailable, match="can't be reached"):
         HttpAgent(DIALECTS["openai"], "m", base_url="http://127.0.0.1:9/v1").check()
+
+
+# ------------------------------------------------------------------------------- it is cancelled
+
+
+def test_cancelled_call_leaves_a_server_that_is_silent(endpoint: Endpoint) -> None:
+    endpoint.will(0)
+    before = held()
+    error = cancelled_when(lambda: endpoint.asked, lambda: agent(endpoint).answer(request()))
+    assert isinstance(error, OperationCancelled)
+    assert held() <= before + 1, "the server's own end may still be open"
+
+
+def test_cancelled_call_takes_no_half_of_an_answer_for_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sent = threading.Event()
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(65536)
+                line.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps(OPENAI).encode())
+                sent.set()
+                while line.recv(65536):  # until the caller hangs up
+                    pass
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        one = HttpAgent(DIALECTS["openai"], "m-1", base_url=url, key="k")
+        error = cancelled_when(sent.is_set, lambda: one.answer(request()))
+        serving.join()
+    assert isinstance(error, OperationCancelled)
+
+
+def test_cancelled_call_leaves_a_secure_server_that_does_not_shake_hands() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        greeted = threading.Event()
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(65536)
+                greeted.set()
+                line.recv(1)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        url = f"https://127.0.0.1:{server.getsockname()[1]}/v1"
+        one = HttpAgent(DIALECTS["openai"], "m-1", base_url=url, key="k")
+        error = cancelled_when(greeted.is_set, lambda: one.answer(request()))
+        serving.join()
+    assert isinstance(error, OperationCancelled)
+
+
+def is_connecting(port: int) -> bool:
+    """Whether a connection to a port of this machine is begun and not answered."""
+    with open("/proc/net/tcp") as table:
+        next(table)
+        ends = [(line.split()[2].rpartition(":")[2], line.split()[3]) for line in table]
+    return (f"{port:04X}", "02") in ends
+
+
+def test_cancelled_call_does_not_wait_for_a_server_that_takes_no_connection() -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(0)
+        with socket.create_connection(server.getsockname()):  # its queue is full
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+            one = HttpAgent(DIALECTS["openai"], "m-1", base_url=url, key="k")
+            port = server.getsockname()[1]
+            error = cancelled_when(lambda: is_connecting(port), lambda: one.answer(request()))
+    assert isinstance(error, OperationCancelled)
+
+
+def test_cancelled_call_does_not_wait_to_ask_again(endpoint: Endpoint) -> None:
+    endpoint.will(429, {"error": "slow down"}, **{"Retry-After": "300"})
+    one = HttpAgent(DIALECTS["openai"], "m-1", base_url=endpoint.url, key="k")
+    error = cancelled_when(lambda: endpoint.asked, lambda: one.answer(request()))
+    assert isinstance(error, OperationCancelled)
+
+
+def test_call_of_an_operation_that_was_cancelled_reaches_no_server(endpoint: Endpoint) -> None:
+    token = CancelToken()
+    token.cancel()
+    with cancellable(token), pytest.raises(OperationCancelled):
+        agent(endpoint).answer(request())
+    assert endpoint.asked == []

@@ -38,6 +38,7 @@ HERE = Path("x")
 CODES = {
     1: {
         "adapters.postgres.errors.StoreExtraMissing",
+        "aio.errors.AsyncExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",

@@ -15,6 +15,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.cancellation import OperationCancelled
 from agentforge_sessions.questions import (
     AnswersTimeout,
     QuestionSession,
@@ -36,6 +37,7 @@ from agentforge_sessions.questions.directory_watcher import (
 )
 from agentforge_sessions.questions.inotify import is_available
 from agentforge_sessions.questions.waiting import Deadline, ThreadBell
+from tests.support.cancelling import cancelled_when
 from tests.support.clock import FakeClock
 from tests.support.memory_questions import MemoryQuestions
 from tests.support.promptness import soonest
@@ -106,6 +108,18 @@ def test_a_wait_that_is_told_does_not_wait_for_the_poll(
 
     with in_thread(answer):
         assert sessions.wait_for_answers(session_id).answers == ANSWERS
+    assert watcher.tells == []
+
+
+def test_a_wait_of_a_cancelled_operation_ends_and_the_question_stays(base: Path) -> None:
+    watcher = RingingWatcher()
+    sessions = build(base, watcher=watcher)
+    session_id = sessions.create_session(QUESTIONS)
+    error = cancelled_when(
+        watcher.begun.is_set, lambda: sessions.wait_for_answers(session_id, 3600)
+    )
+    assert isinstance(error, OperationCancelled)
+    assert sessions.get(session_id).status is SessionStatus.PENDING
     assert watcher.tells == []
 
 

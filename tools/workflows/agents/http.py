@@ -20,8 +20,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
+from ...cancellation import cancellable_sleep, check_cancelled, on_cancel
 from ...harness.briefing import most_tokens
 from ...tracing import carried
+from .connection import HangUpConnection
 from .dialects import DIALECTS, Dialect
 from .port import (
     AgentAnswer,
@@ -87,7 +89,7 @@ class HttpAgent:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_output_tokens: int = DEFAULT_MAX_OUTPUT,
         monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = cancellable_sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         """Name the model; nothing is asked yet.
@@ -225,13 +227,24 @@ class HttpAgent:
         if left <= 0:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
         host, port = self._url.hostname or "", self._url.port
-        connection = (
-            http.client.HTTPSConnection(
-                host, port, timeout=left, context=ssl.create_default_context()
-            )
-            if self._url.scheme == "https"
-            else http.client.HTTPConnection(host, port, timeout=left)
-        )
+        secure = ssl.create_default_context() if self._url.scheme == "https" else None
+        connection = HangUpConnection(host, port, timeout=left, secure=secure)
+        try:
+            with on_cancel(connection.hang_up):
+                return self._exchange(connection, method, path, body, headers, deadline)
+        finally:
+            connection.close()
+            check_cancelled()  # whatever it ended with, it was hung up
+
+    def _exchange(
+        self,
+        connection: HangUpConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        deadline: float,
+    ) -> tuple[int, float | None, bytes, str | None]:
         try:
             try:
                 connection.connect()
@@ -250,8 +263,6 @@ class HttpAgent:
                 f"{str(error) or type(error).__name__}",
                 agent=self.description,
             ) from error
-        finally:
-            connection.close()
 
     def _all(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
         """Read the answer, however slowly it comes, within the time and size limits."""

@@ -1,0 +1,62 @@
+"""Programs end with the operation that runs them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.cancellation import CancelToken, OperationCancelled, cancellable
+from agentforge_sessions.program_run import Run, run_program
+from tests.support.cancelling import cancelled_when
+from tests.support.descriptors import held
+from tests.support.promptness import wait_until
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def test_cancelled_program_has_ended_with_all_that_it_started(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = f"sleep 3600 & echo $$ $! > {told}.part; mv {told}.part {told}; wait"
+    before = held()
+    error = cancelled_when(
+        told.exists,
+        lambda: run_program(Run(["sh", "-c", script], ENVIRONMENT, timeout_s=3600)),
+    )
+    assert isinstance(error, OperationCancelled)
+    leader, child = map(int, told.read_text().split())
+    assert held() <= before
+    assert not _runs(leader)
+    wait_until(lambda: not _runs(child))  # it is killed, and ends when the kernel comes to it
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process runs; an entry that its parent has yet to take does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_program_that_closed_its_output_is_cancelled_too(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    script = f"exec >&- 2>&- <&-; : > {told}; exec sleep 3600"
+    error = cancelled_when(
+        told.exists,
+        lambda: run_program(Run(["sh", "-c", script], ENVIRONMENT, timeout_s=3600)),
+    )
+    assert isinstance(error, OperationCancelled)
+
+
+def test_cancelled_operation_starts_no_program(tmp_path: Path) -> None:
+    token = CancelToken()
+    token.cancel()
+    with cancellable(token), pytest.raises(OperationCancelled):
+        run_program(Run([str(tmp_path / "missing")], ENVIRONMENT))  # the start would fail
+
+
+def test_program_of_an_operation_that_goes_on_ends_as_it_does() -> None:
+    with cancellable(CancelToken()):
+        ended = run_program(Run(["cat"], ENVIRONMENT, stdin=b"x" * 300_000))
+    assert (ended.exit_code, len(ended.stdout), ended.cut_short) == (0, 300_000, None)
