@@ -21,6 +21,7 @@ from ..clock import Clock
 from .session_domain import InvalidSession, SessionContext, SessionState
 from .session_head import SessionHead, SessionSummary, UnreadableSession
 from .session_page import SessionCursor, SessionOrder, SessionPage
+from .stream_port import SessionStreams
 
 LEAST_GOAL_CHARS: Final = 3
 """The least characters of a goal that are searched for: no index finds fewer."""
@@ -73,7 +74,7 @@ class SessionFilter:
 
 
 @runtime_checkable
-class SessionRepository(Protocol):
+class SessionRepository(SessionStreams, Protocol):
     """Keeps sessions.
 
     Guarantees asked of every implementation: when `save` returns, the session survives the death
