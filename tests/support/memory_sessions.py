@@ -335,7 +335,6 @@ class MemorySessions:
         *,
         expected: StreamMark | None = None,
     ) -> None:
-        require_room(entries)
         with self.shelf.lock:
             streams, name = self._writable(session_id, stream, expected)
             streams[name] = self._stream(entries)

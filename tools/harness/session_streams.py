@@ -79,7 +79,6 @@ class FileStreams:
     ) -> None:
         """Replace all entries; see `SessionStreams.replace_entries`."""
         path = directory / STREAMS / stream_file(stream)
-        require_room(entries)
         with self._locked(directory, path) as folder_fd:
             if expected is not None:
                 with self._log(directory, path) as log:

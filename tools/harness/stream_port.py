@@ -113,7 +113,7 @@ class SessionStreams(Protocol):
     ) -> None:
         """Have a stream hold these entries and no others; what others read of it stands no more.
 
-        Args and raises as of `append_entries`.
+        Args and raises as of `append_entries`; there is no limit to their size.
         """
         ...
 

@@ -89,7 +89,6 @@ def replace_entries(
 ) -> None:
     """Have a stream hold these entries and no others; see `SessionStreams`."""
     stream_file(stream)
-    require_room(entries)
     with database.transaction() as connection:
         # The session before the stream, as an append locks them; and alone, or two that find no
         # stream would both begin it.
