@@ -1,35 +1,23 @@
-"""The threads of graphs, each followed: an index of it in memory, which knows what was added since.
-
-Reading and writing begin with a look at what other processes added, so an index is never older than
-the call that uses it.
-"""
+"""The threads of graphs, each followed: an index of it in memory, which knows what was added."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from threading import Lock, RLock
+from functools import partial
+from threading import Lock
 from typing import Final, TypeVar
 
 from ..harness.errors import StreamMoved
-from ..harness.stream_port import NewEntry, StreamEntry, StreamMark
-from .errors import ForeignEntryUnreadable
+from ..harness.stream_port import NewEntry, StreamEntry
+from .followed_stream import TRIES, FollowedStream
 from .foreign_sessions import ForeignSessions
-from .thread_entries import (
-    Key,
-    ThreadIndex,
-    UnreadableEntry,
-    ValuePlace,
-    checkpoint_body,
-    entries_of,
-)
+from .thread_entries import Key, ThreadIndex, ValuePlace, checkpoint_body, entries_of
 
 _FOLLOWED: Final = 64
 """How many threads are followed at a time."""
 _REMEMBERED: Final = 16
 """Of how many of its checkpoints a thread remembers where the values are."""
-_TRIES: Final = 20
-"""How often what another process prevents is tried."""
 
 _T = TypeVar("_T")
 MakeEntries = Callable[[Mapping[str, ValuePlace]], tuple[list[NewEntry], dict[str, ValuePlace]]]
@@ -79,51 +67,26 @@ class GraphThread:
     def __init__(self, sessions: ForeignSessions, stream: str, name: str) -> None:
         self.name = name
         self.index = ThreadIndex()
-        self._sessions = sessions
-        self._stream = stream
-        self._session_id = sessions.session_id(name)
-        self._mark: StreamMark | None = None
         self._places: OrderedDict[Key, Mapping[str, ValuePlace]] = OrderedDict()
-        self._lock = RLock()
+        self._stream = FollowedStream(
+            sessions,
+            name,
+            stream,
+            forget=self._forget,
+            take=self._take,
+        )
 
     def reading(self, look: Callable[[GraphThread], _T]) -> _T:
-        """Return what a look at the thread as it is now gives; repeated if it changes under it.
-
-        Raises:
-            StreamMoved: It was replaced each time.
-            ForeignEntryUnreadable: It holds what this program did not write.
-            HarnessError: The store refused.
-        """
-        with self._lock:
-            for last in (*[False] * _TRIES, True):
-                try:
-                    self._refresh()
-                    return look(self)
-                except StreamMoved:
-                    if last:
-                        raise
-                except UnreadableEntry as error:
-                    self._mark = None
-                    raise ForeignEntryUnreadable(
-                        self._session_id,
-                        stream=self._stream,
-                        position=error.position,
-                        reason=error.reason,
-                    ) from error
-        raise AssertionError  # pragma: no cover
+        """Return what a look at the thread as it is now gives; see `FollowedStream.reading`."""
+        return self._stream.reading(partial(look, self))
 
     def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
-        """Return the bodies of entries of the index, in the order given; within a look.
+        """Return the bodies of entries of the index; see `FollowedStream.bodies`."""
+        return self._stream.bodies(entries)
 
-        Raises:
-            StreamMoved: The thread was replaced since.
-            HarnessError: The store refused.
-        """
-        if not entries:
-            return []
-        return self._sessions.sessions.read_bodies(
-            self._session_id, self._stream, entries, mark=self._mark or StreamMark()
-        )
+    def everything(self) -> list[NewEntry]:
+        """Return all entries, in order; within a look."""
+        return self._stream.everything()
 
     def remember(self, key: Key, places: Mapping[str, ValuePlace]) -> None:
         """Remember where the values of a checkpoint are, for the one that follows it."""
@@ -144,23 +107,23 @@ class GraphThread:
             InvalidStateTransition: The session has ended.
             HarnessError: The store refused; nothing was kept.
         """
-        with self._lock:
-            for last in (*[False] * _TRIES, True):
+        with self._stream.lock:
+            for left in reversed(range(TRIES)):
                 # What it refers to must not be removed meanwhile. Where others write all the time,
                 # it refers to nothing.
-                known = {} if last or parent_id is None else self._known((key[0], parent_id))
+                known = {} if parent_id is None or not left else self._known((key[0], parent_id))
                 entries, places = make(known)
                 referring = any(place in known.values() for place in places.values())
                 try:
-                    self.append(entries, expected=self._mark if referring else None)
+                    self.append(entries, expecting=referring)
                 except StreamMoved:
                     continue
                 self.remember(key, places)
                 return
 
-    def append(self, entries: Sequence[NewEntry], *, expected: StreamMark | None = None) -> None:
-        """Add entries; see `ForeignSessions.append`."""
-        self._sessions.append(self.name, entries, expected=expected)
+    def append(self, entries: Sequence[NewEntry], *, expecting: bool = False) -> None:
+        """Add entries; where that is expected, only if the thread is as it was looked at last."""
+        self._stream.append(entries, expected=self._stream.mark if expecting else None)
 
     def take_over(self, entries: Sequence[NewEntry]) -> None:
         """Add the entries of another thread, all or none; a thread that is empty has no limit.
@@ -171,13 +134,13 @@ class GraphThread:
         """
         self.append([])  # which begins it
 
-        def add(thread: GraphThread) -> None:
-            if thread.index.keys:
-                thread.append(entries, expected=thread._mark)
+        def add() -> None:
+            if self.index.keys:
+                self.append(entries, expecting=True)
             else:
-                thread._sessions.replace(thread.name, entries, expected=thread._mark)
+                self._stream.replace(entries)
 
-        self.reading(add)
+        self._stream.reading(add)
 
     def keep(self, choose: Callable[[GraphThread], set[Key]]) -> None:
         """Remove all checkpoints but those that are chosen.
@@ -187,52 +150,30 @@ class GraphThread:
             HarnessError: The store refused; nothing was removed.
         """
 
-        def replace(thread: GraphThread) -> None:
-            kept = choose(thread)
-            if kept == thread.index.keys:
-                return
-            entries = entries_of(thread.index, kept, thread.bodies)
-            thread._sessions.replace(thread.name, entries, expected=thread._mark)
+        def replace() -> None:
+            kept = choose(self)
+            if kept != self.index.keys:
+                self._stream.replace(entries_of(self.index, kept, self.bodies))
 
-        self.reading(replace)
-
-    def everything(self) -> list[NewEntry]:
-        """Return all entries, in order; within a look."""
-        part = self._sessions.sessions.read_entries(self._session_id, self._stream)
-        bodies = self._sessions.sessions.read_bodies(
-            self._session_id, self._stream, part.entries, mark=part.mark
-        )
-        heads = (entry.head for entry in part.entries)
-        return [NewEntry(head, body) for head, body in zip(heads, bodies, strict=True)]
+        self._stream.reading(replace)
 
     def _known(self, parent: Key) -> Mapping[str, ValuePlace]:
         """Return where the values of a parent are, as of now; nothing if it is not there."""
 
-        def look(thread: GraphThread) -> Mapping[str, ValuePlace]:
-            found = thread.index.get(parent)
+        def look() -> Mapping[str, ValuePlace]:
+            found = self.index.get(parent)
             if found is None:
                 return {}
-            places = thread._places.get(parent)
+            places = self._places.get(parent)
             if places is None:
-                places = checkpoint_body(found.put_id, thread.bodies([found.entry])[0]).places
+                places = checkpoint_body(found.put_id, self.bodies([found.entry])[0]).places
             return places
 
-        return self.reading(look)
+        return self._stream.reading(look)
 
-    def _refresh(self) -> None:
-        """Take on what was added since the last look."""
-        if self._sessions.find(self.name) is None:
-            self._forget()
-            return
-        part = self._sessions.sessions.read_entries(
-            self._session_id, self._stream, since=self._mark
-        )
-        if part.anew:
-            self._forget()
-        self._mark = part.mark
-        self.index.add(part.entries)
+    def _take(self, entries: Sequence[StreamEntry]) -> None:
+        self.index.add(entries)
 
     def _forget(self) -> None:
         self.index = ThreadIndex()
-        self._mark = None
         self._places.clear()

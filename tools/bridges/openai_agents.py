@@ -12,17 +12,16 @@ removes it once it has ended, and `agentforge store copy` takes it along.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from threading import Lock
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 from ..clock import Clock, utc_now
 from ..harness import LocalSessions
-from ..harness.errors import StreamMoved
-from ..harness.stream_port import NewEntry, StreamEntry, StreamMark
-from .errors import BridgeExtraMissing, ForeignEntryUnreadable
+from ..harness.stream_port import NewEntry, StreamEntry
+from .errors import BridgeExtraMissing
+from .followed_stream import FollowedStream, UnreadableEntry
 from .foreign_sessions import ForeignSessions, opened_sessions
 from .worker_thread import in_thread
 
@@ -40,12 +39,8 @@ except ModuleNotFoundError as error:
 _KIND: Final = "openai-agents"
 _ITEM: Final = b""
 _POP: Final = b"pop"
-_TRIES: Final = 50
-"""How often what another process prevents is tried."""
 _DEAD: Final = 100
 """The least entries that no item is of any more for which a conversation is written anew."""
-
-_T = TypeVar("_T")
 
 
 class AgentForgeSession(SessionABC):
@@ -94,16 +89,16 @@ class AgentForgeSession(SessionABC):
         self._sessions = ForeignSessions(
             sessions, _KIND, words="OpenAI Agents conversation", clock=clock
         )
-        self._kept_in = self._sessions.session_id(session_id)
-        self._mark: StreamMark | None = None
         self._items: list[StreamEntry] = []
         self._entries = 0
-        self._lock = Lock()
+        self._stream = FollowedStream(
+            self._sessions, session_id, _KIND, forget=self._forget, take=self._take
+        )
 
     @property
     def agentforge_session_id(self) -> str:
         """The id of the session that the conversation is kept in, or would be."""
-        return self._kept_in
+        return self._stream.session_id
 
     def close(self) -> None:
         """Let go of what is held open; a store that was handed over stays open."""
@@ -137,7 +132,7 @@ class AgentForgeSession(SessionABC):
             BridgeError: The session is another's, or its entries can't be read.
         """
         most = resolve_session_limit(limit, self.session_settings)
-        return await in_thread(self._reading, lambda: self._decoded(self._last(most)))
+        return await in_thread(self._stream.reading, lambda: self._decoded(self._last(most)))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Add items to the end, all or none, durably.
@@ -150,7 +145,7 @@ class AgentForgeSession(SessionABC):
         """
         entries = [NewEntry(_ITEM, json.dumps(item).encode()) for item in items]
         if entries:
-            await in_thread(self._sessions.append, self.session_id, entries)
+            await in_thread(self._stream.append, entries)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the last item and return it; None if there is none.
@@ -159,7 +154,7 @@ class AgentForgeSession(SessionABC):
             HarnessError: As of `add_items`; nothing was removed.
             BridgeError: As of `get_items`.
         """
-        return await in_thread(self._reading, self._pop)
+        return await in_thread(self._stream.reading, self._pop)
 
     async def clear_session(self) -> None:
         """Remove all items; the session stays.
@@ -168,42 +163,21 @@ class AgentForgeSession(SessionABC):
             HarnessError: As of `add_items`; nothing was removed.
             BridgeError: The session is another's.
         """
-        await in_thread(self._reading, self._clear)
+        await in_thread(self._stream.reading, self._clear)
 
     # --------------------------------------------------------------------------- within a look
 
-    def _reading(self, look: Callable[[], _T]) -> _T:
-        """Return what a look at the conversation as it is now gives; repeated if it changes."""
-        with self._lock:
-            for last in (*[False] * _TRIES, True):
-                try:
-                    self._refresh()
-                    return look()
-                except StreamMoved:
-                    if last:
-                        raise
-        raise AssertionError  # pragma: no cover
-
-    def _refresh(self) -> None:
-        if self._sessions.find(self.session_id) is None:
-            self._forget()
-            return
-        part = self._sessions.sessions.read_entries(self._kept_in, _KIND, since=self._mark)
-        if part.anew:
-            self._forget()
-        for entry in part.entries:
+    def _take(self, entries: Sequence[StreamEntry]) -> None:
+        for entry in entries:
             self._entries += 1
             if entry.head == _ITEM:
                 self._items.append(entry)
-            elif entry.head == _POP:
+            elif entry.head == _POP and self._items:
                 self._items.pop()
             else:
-                self._forget()
-                raise self._unreadable(entry, f"it is of an unknown kind, {entry.head!r}")
-        self._mark = part.mark
+                raise UnreadableEntry(entry.position, f"its kind is unknown, {entry.head!r}")
 
     def _forget(self) -> None:
-        self._mark = None
         self._items = []
         self._entries = 0
 
@@ -212,39 +186,25 @@ class AgentForgeSession(SessionABC):
             return self._items
         return self._items[-most:] if most else []
 
-    def _bodies(self, entries: list[StreamEntry]) -> list[bytes]:
-        if not entries:
-            return []
-        return self._sessions.sessions.read_bodies(
-            self._kept_in, _KIND, entries, mark=self._mark or StreamMark()
-        )
-
-    def _decoded(self, entries: list[StreamEntry]) -> list[TResponseInputItem]:
-        bodies = self._bodies(entries)
+    def _decoded(self, entries: Sequence[StreamEntry]) -> list[TResponseInputItem]:
+        bodies = self._stream.bodies(entries)
         try:
             return list(map(json.loads, bodies))
         except ValueError as error:
-            raise self._unreadable(entries[0], f"an item from there on is no JSON: {error}") from (
-                error
-            )
+            reason = f"an item from there on is no JSON: {error}"
+            raise UnreadableEntry(entries[0].position, reason) from error
 
     def _pop(self) -> TResponseInputItem | None:
         if not self._items:
             return None
         (item,) = self._decoded(self._items[-1:])
         if self._entries - len(self._items) >= max(_DEAD, len(self._items)):
-            left = [NewEntry(_ITEM, body) for body in self._bodies(self._items[:-1])]
-            self._sessions.replace(self.session_id, left, expected=self._mark)
+            left = self._stream.bodies(self._items[:-1])
+            self._stream.replace([NewEntry(_ITEM, body) for body in left])
         else:
-            entries = [NewEntry(_POP, b"")]
-            self._sessions.append(self.session_id, entries, expected=self._mark)
+            self._stream.append([NewEntry(_POP, b"")], expected=self._stream.mark)
         return item
 
     def _clear(self) -> None:
-        if self._mark is not None:
-            self._sessions.replace(self.session_id, [], expected=self._mark)
-
-    def _unreadable(self, entry: StreamEntry, reason: str) -> ForeignEntryUnreadable:
-        return ForeignEntryUnreadable(
-            self._kept_in, stream=_KIND, position=entry.position, reason=reason
-        )
+        if self._stream.mark is not None:
+            self._stream.replace([])

@@ -19,12 +19,14 @@ from typing import Any, Final, NamedTuple
 from attrs import define, field
 
 from ..harness.stream_port import NewEntry, StreamEntry
+from .followed_stream import UnreadableEntry
 from .packed import packed, unpacked
 
 Key = tuple[str, str]
 """A checkpoint by its namespace and its id."""
 Typed = tuple[str, bytes]
 """A value as a serializer gives it: how it is written, and its bytes."""
+_READ_JSON: Final = json.JSONDecoder().raw_decode
 _CHECKPOINT: Final = "checkpoint"
 _WRITES: Final = "writes"
 
@@ -127,7 +129,7 @@ class ThreadIndex:
 
     def _add(self, entry: StreamEntry, entries: Sequence[StreamEntry], place: int) -> int:
         """Take on an entry; return how many values follow it."""
-        head = json.loads(entry.head)
+        head, _ = _READ_JSON(entry.head.decode())  # quicker than `loads`, and there are many
         kind, key = head["kind"], (head["ns"], head["id"])
         if kind == _CHECKPOINT:
             count = head["values"]
@@ -165,20 +167,6 @@ class ThreadIndex:
     def keys(self) -> set[Key]:
         """The checkpoints of all namespaces."""
         return {(space, one) for space, found in self.checkpoints.items() for one in found}
-
-
-class UnreadableEntry(ValueError):
-    """An entry is nothing that this program writes.
-
-    Attributes:
-        position: Its place.
-        reason: Why.
-    """
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(reason)
-        self.position = position
-        self.reason = reason
 
 
 def checkpoint_entries(

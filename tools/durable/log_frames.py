@@ -213,4 +213,4 @@ def _rest(read: Read, offset: int, size: int) -> Rest:
 
 
 def _checksum(fixed: bytes, offset: int, index: bytes) -> int:
-    return crc32(index, crc32(_PLACE.pack(offset), crc32(fixed)))
+    return crc32(index, crc32(fixed + _PLACE.pack(offset)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -31,6 +31,8 @@ from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
 _REMEMBERED: Final = 128
 _NEW_LOG: Final = APPEND_FLAGS | os.O_CREAT | os.O_EXCL
 
+_Look = tuple[int, int, int, int, int]
+
 _log = get_logger("agentforge.store")
 
 
@@ -50,6 +52,7 @@ class FileStreams:
     state_in: Callable[[int, Path], SessionState | None]
     token: Callable[[], str]
     _marks: OrderedDict[Path, LogMark] = field(factory=OrderedDict, init=False)
+    _looks: dict[Path, tuple[_Look, StreamMark]] = field(factory=dict, init=False)
     _mutex: Lock = field(factory=Lock, init=False)
 
     def append(
@@ -90,11 +93,16 @@ class FileStreams:
     def read(self, directory: Path, stream: str, since: StreamMark | None) -> StreamPart:
         """Return what a stream holds; see `SessionStreams.read_entries`."""
         path = directory / STREAMS / stream_file(stream)
+        look = self._look(path)
+        if since is not None and look is not None and self._looks.get(path) == (look, since):
+            return StreamPart([], since, anew=False)
         with self._log(directory, path) as log:
             if log is None:
                 return StreamPart([], StreamMark(), anew=True)
             part = log.read(None if since is None else _of_log(since))
         self._remember(path, part.mark)
+        if look is not None:  # that of before the file was read: what came meanwhile is seen next
+            self._looks[path] = (look, _of_stream(part.mark))
         entries = [StreamEntry(*entry) for entry in part.entries]
         return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
 
@@ -162,14 +170,24 @@ class FileStreams:
                     session_id=directory.name, state=state, operation="append_entries"
                 )
             try:
-                with directory_beneath(
-                    self.fs, lock.fd, [STREAMS], missing=Missing.MADE_DURABLY
-                ) as folder_fd:
+                with self._folder(lock.fd) as folder_fd:
                     yield folder_fd
             except OSError as error:
                 raise WriteError(path=path, operation="open", cause=error) from error
         finally:
             lock.release()
+
+    @contextmanager
+    def _folder(self, directory_fd: int) -> Iterator[int]:
+        """Hold the folder of a session's streams open, which the first append makes."""
+        with ExitStack() as held:
+            try:
+                fd = held.enter_context(directory_beneath(self.fs, directory_fd, [STREAMS]))
+            except FileNotFoundError:
+                missing = Missing.MADE_DURABLY
+                made = directory_beneath(self.fs, directory_fd, [STREAMS], missing=missing)
+                fd = held.enter_context(made)
+            yield fd
 
     def _opened(self, folder_fd: int, path: Path) -> tuple[int, bool]:
         """Open a log to add to it; return whether it was begun."""
@@ -211,6 +229,14 @@ class FileStreams:
 
     # ------------------------------------------------------------------------------- remembering
 
+    def _look(self, path: Path) -> _Look | None:
+        """Return what is another value once a log was written; None if there is none to see."""
+        try:
+            found = self.fs.stat(str(path))
+        except OSError:
+            return None  # which the one who opens it will find out
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
     def _known(self, path: Path) -> LogMark | None:
         with self._mutex:
             return self._marks.get(path)
@@ -221,7 +247,7 @@ class FileStreams:
             self._marks[path] = mark
             self._marks.move_to_end(path)
             if len(self._marks) > _REMEMBERED:
-                self._marks.popitem(last=False)
+                self._looks.pop(self._marks.popitem(last=False)[0], None)
 
 
 def _of_log(mark: StreamMark) -> LogMark:
