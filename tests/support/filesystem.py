@@ -18,6 +18,7 @@ OPERATIONS = (
     "writev",
     "pread",
     "fsync",
+    "ftruncate",
     "fstat",
     "stat",
     "rename",
@@ -160,6 +161,10 @@ class FaultyFileSystem:
     def fsync(self, fd: int) -> None:
         self._step("fsync", self.names.get(fd, "?"))
         self.real.fsync(fd)
+
+    def ftruncate(self, fd: int, length: int) -> None:
+        self._step("ftruncate", self.names.get(fd, "?"), size=length, writing=True)
+        self.real.ftruncate(fd, length)
 
     def fstat(self, fd: int) -> os.stat_result:
         self._step("fstat", self.names.get(fd, "?"))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +20,11 @@ from attrs import define, field
 
 from agentforge_sessions.clock import Clock
 from agentforge_sessions.durable import LockTimeout, WriteError
+from agentforge_sessions.durable.log_frames import decode_log, encode_log
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSessionId,
+    InvalidStateTransition,
     SessionConflict,
     SessionContext,
     SessionCorrupted,
@@ -37,16 +40,25 @@ from agentforge_sessions.harness import (
     SessionTooLarge,
     UnreadableSession,
 )
+from agentforge_sessions.harness.errors import StreamMoved
 from agentforge_sessions.harness.session_codec import SessionEncoder, decode_session
 from agentforge_sessions.harness.session_domain import validate_session_id
 from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import (
     RUN_LOCKS,
     SESSION_FILE,
+    STREAMS,
     WORKSPACE,
 )
-from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents, require_saved
+from agentforge_sessions.harness.session_names import (
+    ATTACHMENT,
+    kept_documents,
+    require_room,
+    require_saved,
+    stream_file,
+)
 from agentforge_sessions.harness.session_page import in_order, page_of
+from agentforge_sessions.harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
 from agentforge_sessions.identifiers import completions, names_no_session
 from agentforge_sessions.search_words import SearchWords
 
@@ -61,13 +73,31 @@ def _step(name: str) -> str:
 
 
 @define
+class MemoryStream:
+    """A stream, and which of those that had its name it is."""
+
+    generation: int
+    entries: list[NewEntry] = field(factory=list)
+
+    @property
+    def mark(self) -> StreamMark:
+        return StreamMark(self.generation, len(self.entries))
+
+    @property
+    def document(self) -> bytes:
+        return encode_log(self.entries)
+
+
+@define
 class Shelf:
     """What several repositories share, as several processes share a server."""
 
     documents: dict[str, bytes] = field(factory=dict)
     attachments: dict[str, dict[str, bytes]] = field(factory=dict)
+    streams: dict[str, dict[str, MemoryStream]] = field(factory=dict)
     held: set[tuple[str, str]] = field(factory=set)
     lock: threading.RLock = field(factory=threading.RLock)
+    generations: Iterator[int] = field(factory=lambda: count(1))
 
 
 class MemoryLock:
@@ -163,7 +193,16 @@ class MemorySessions:
             raise SessionIdTaken(session_id, path=self.where_is(session_id))
         self.ensure_directory()
         self.session_directory(session_id).mkdir()
-        self.shelf.attachments[session_id] = dict(documents)
+        self.shelf.attachments[session_id] = {
+            name: content
+            for name, content in documents.items()
+            if not name.startswith(f"{STREAMS}/")
+        }
+        self.shelf.streams[session_id] = {
+            name: self._stream(NewEntry(*entry) for entry in decode_log(content))
+            for name, content in documents.items()
+            if name.startswith(f"{STREAMS}/")
+        }
         self.shelf.documents[session_id] = data
 
     def _follows(self, session: SessionContext) -> bool:
@@ -221,6 +260,7 @@ class MemorySessions:
                     )
             del self.shelf.documents[session_id]
             del self.shelf.attachments[session_id]
+            del self.shelf.streams[session_id]
         shutil.rmtree(self.session_directory(session_id), ignore_errors=True)
         return True
 
@@ -253,7 +293,12 @@ class MemorySessions:
         return self.shelf.attachments.get(session_id, {}).get(name)
 
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
-        return dict(self.shelf.attachments.get(validate_session_id(session_id), {}))
+        with self.shelf.lock:
+            streams = self.shelf.streams.get(validate_session_id(session_id), {})
+            return {
+                **self.shelf.attachments.get(session_id, {}),
+                **{name: stream.document for name, stream in streams.items()},
+            }
 
     def read_step(self, session_id: str, name: str) -> bytes | None:
         return self.read_attachments(session_id).get(_step(name))
@@ -268,6 +313,78 @@ class MemorySessions:
     def step_names(self, session_id: str) -> list[str]:
         folders = (name.partition("/") for name in self.read_attachments(session_id))
         return sorted(name for folder, _, name in folders if folder == STEPS and name)
+
+    def append_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        require_room(entries)
+        with self.shelf.lock:
+            streams, name = self._writable(session_id, stream, expected)
+            if entries:
+                streams.setdefault(name, self._stream(())).entries.extend(entries)
+
+    def replace_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        with self.shelf.lock:
+            streams, name = self._writable(session_id, stream, expected)
+            streams[name] = self._stream(entries)
+
+    def read_entries(
+        self, session_id: str, stream: str, *, since: StreamMark | None = None
+    ) -> StreamPart:
+        with self.shelf.lock:
+            found = self._found(session_id, stream)
+            if found is None:
+                return StreamPart([], StreamMark(), anew=True)
+            anew = since is None or since.one != found.generation
+            after = 0 if since is None or anew else since.two
+            entries = [
+                StreamEntry(position, len(entry.body), 0, entry.head)
+                for position, entry in enumerate(found.entries)
+            ]
+            return StreamPart(entries[after:], found.mark, anew=anew)
+
+    def read_bodies(
+        self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
+    ) -> list[bytes]:
+        with self.shelf.lock:
+            found = self._found(session_id, stream)
+            if entries and (found is None or found.generation != mark.one):
+                raise StreamMoved(session_id, stream=stream)
+            return [found.entries[entry.position].body for entry in entries] if found else []
+
+    def _stream(self, entries: Iterable[NewEntry]) -> MemoryStream:
+        return MemoryStream(next(self.shelf.generations), list(entries))
+
+    def _found(self, session_id: str, stream: str) -> MemoryStream | None:
+        name = f"{STREAMS}/{stream_file(stream)}"
+        return self.shelf.streams.get(validate_session_id(session_id), {}).get(name)
+
+    def _writable(
+        self, session_id: str, stream: str, expected: StreamMark | None
+    ) -> tuple[dict[str, MemoryStream], str]:
+        found = self._found(session_id, stream)
+        session = self.load(session_id)
+        if session is None:
+            raise SessionNotFound(session_id, path=WHERE)
+        if session.state.is_terminal:
+            raise InvalidStateTransition(
+                session_id=session_id, state=session.state, operation="append_entries"
+            )
+        if expected is not None and expected != (found.mark if found else StreamMark()):
+            raise StreamMoved(session_id, stream=stream)
+        return self.shelf.streams[session_id], f"{STREAMS}/{stream_file(stream)}"
 
     def list_sessions(self) -> list[str]:
         return sorted(self.shelf.documents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.filesystem import Call, FaultyFileSystem
 
-_CHANGING = {"writev", "fsync", "rename", "link", "unlink", "mkdir", "rmdir"}
+_CHANGING = {"writev", "fsync", "ftruncate", "rename", "link", "unlink", "mkdir", "rmdir"}
 
 
 class Killed(BaseException):

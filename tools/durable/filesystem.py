@@ -39,6 +39,10 @@ class FileSystem(Protocol):
         """See `os.fsync`."""
         ...
 
+    def ftruncate(self, fd: int, length: int) -> None:
+        """See `os.ftruncate`."""
+        ...
+
     def fstat(self, fd: int) -> os.stat_result:
         """See `os.fstat`."""
         ...
@@ -127,6 +131,7 @@ class OsFileSystem:
     writev = staticmethod(os.writev)
     pread = staticmethod(os.pread)
     fsync = staticmethod(os.fsync)
+    ftruncate = staticmethod(os.ftruncate)
     fstat = staticmethod(os.fstat)
     rename = staticmethod(os.rename)
     unlink = staticmethod(os.unlink)

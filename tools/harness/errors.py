@@ -206,6 +206,25 @@ class SessionIdTaken(SessionConflict):
         )
 
 
+class StreamMoved(HarnessError):
+    """Another worker wrote, replaced or removed a stream since it was read; nothing was done.
+
+    Attributes:
+        stream: Its name.
+    """
+
+    kind = ErrorKind.CONFLICT
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, session_id: str, *, stream: str) -> None:
+        super().__init__(
+            f"the stream {stream} of session {session_id} is not as it was read: another worker "
+            "wrote it. Nothing was changed; read it anew, then try again.",
+            session_id=session_id,
+        )
+        self.stream = stream
+
+
 class BudgetExceeded(HarnessError):
     """The next step needs more tokens than are left of the session's budget.
 

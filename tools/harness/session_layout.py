@@ -14,6 +14,8 @@ MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 WORKSPACE: Final = "workspace"
 STEPS: Final = "steps"
 """Where the steps of the session's runs are."""
+STREAMS: Final = "streams"
+"""Where the session's streams of entries are."""
 SNAPSHOTS: Final = "snapshots.git"
 """Where the snapshots of the workspace are kept."""
 AGENT_STATE: Final = "agent"

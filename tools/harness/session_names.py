@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ..identifiers import completions
 from .errors import AmbiguousSessionId, SessionNotFound
 from .session_checks import InvalidSession, InvalidSessionId
-from .session_layout import SESSION_FILE, SNAPSHOTS, WORKSPACE
+from .session_layout import SESSION_FILE, SNAPSHOTS, STREAMS, WORKSPACE
+from .stream_port import MAX_ENTRY_BYTES, NewEntry
 
 if TYPE_CHECKING:
     from .session_domain import SessionContext
@@ -20,6 +21,9 @@ ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
 INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
 """That of what a fork takes along: some of it is in a folder."""
 
+STREAM_SUFFIX: Final = ".log"
+"""What the names of the files end with that streams are in."""
+_STREAM: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _TAKEN: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
 
@@ -34,9 +38,35 @@ def kept_documents(
     """
     for files, names in ((attachments, ATTACHMENT), (inherited, INHERITED)):
         for name in files or ():
-            if not re.fullmatch(names, name) or name.split("/")[0] in _TAKEN:
+            taken = name == STREAMS or name.split("/")[0] in _TAKEN
+            if taken or not re.fullmatch(names, name):
                 raise ValueError(f"{name!r} can't be the name of an attachment")
     return {**(attachments or {}), **(inherited or {})}
+
+
+def stream_file(stream: str) -> str:
+    """Return the name of the file, or of the document, that a stream is in.
+
+    Raises:
+        ValueError: It can't be a stream's name.
+    """
+    if not re.fullmatch(_STREAM, stream):
+        raise ValueError(f"{stream!r} can't be the name of a stream")
+    return f"{stream}{STREAM_SUFFIX}"
+
+
+def require_room(entries: Sequence[NewEntry]) -> None:
+    """Refuse an append that is too large.
+
+    Raises:
+        ValueError: It is.
+    """
+    size = sum(len(entry.head) + len(entry.body) for entry in entries)
+    if size > MAX_ENTRY_BYTES:
+        raise ValueError(
+            f"the entries of one append have {size:,} bytes, more than the limit of "
+            f"{MAX_ENTRY_BYTES:,}; nothing was written"
+        )
 
 
 def require_saved(session: SessionContext) -> None:

@@ -19,13 +19,14 @@ from .session_domain import SessionContext, SessionState
 from .session_filter import SessionFilter
 from .session_head import SessionSummary, UnreadableSession
 from .session_page import SessionCursor, SessionOrder, SessionPage
+from .stream_port import SessionStreams
 
 if TYPE_CHECKING:
     from ..search_words import SearchWords
 
 
 @runtime_checkable
-class SessionRepository(Protocol):
+class SessionRepository(SessionStreams, Protocol):
     """Keeps sessions.
 
     Guarantees asked of every implementation: when `save` returns, the session survives the death

@@ -42,6 +42,7 @@ from .session_layout import (
     SESSION_FILE,
     SNAPSHOTS,
     STEPS,
+    STREAMS,
     WORKSPACE,
 )
 from .session_names import ATTACHMENT, INHERITED, resolved
@@ -250,7 +251,8 @@ class SessionReader:
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all files beside a session but its own, by name, also those one folder deep.
 
-        Neither the workspace nor its snapshots are among them, nor is what is no regular file.
+        Neither its streams nor the workspace and its snapshots are among them, nor is what is no
+        regular file.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -260,7 +262,7 @@ class SessionReader:
         found: dict[str, bytes] = {}
         try:
             for entry in sorted(os.scandir(directory), key=lambda one: one.name):
-                if entry.name in {SESSION_FILE, WORKSPACE, SNAPSHOTS}:
+                if entry.name in {SESSION_FILE, WORKSPACE, SNAPSHOTS, STREAMS}:
                     continue
                 inside = os.scandir(entry) if entry.is_dir(follow_symlinks=False) else [entry]
                 for file in inside:

@@ -76,6 +76,7 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "add_history": "add to the history of session {}",
         "record": "record work in session {}",
         "ask": "ask a person in session {}",
+        "append_entries": "add entries to session {}",
         "save": "save session {} so",
     }
 )

@@ -73,6 +73,8 @@ from .session_reader import (
 
 if TYPE_CHECKING:
     from ..prune import Outside
+    from .session_streams import FileStreams
+    from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
 
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
@@ -118,6 +120,7 @@ class SessionStore(SessionReader):
         self._lock_timeout_s = lock_timeout_s
         self._token = token if token is not None else random_token
         self._clock = clock
+        self._streams: FileStreams | None = None
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
         self._mutex = RLock()  # for the writers only; never held while the disk is waited for
 
@@ -550,6 +553,80 @@ class SessionStore(SessionReader):
         from .session_folders import keep_step
 
         keep_step(self._fs, self._step_path(session_id, name), data)
+
+    # ------------------------------------------------------------------------------- streams
+
+    @raising_harness_errors
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        """Return all files beside a session but its own, and its streams; see `SessionRepository`.
+
+        A stream is there as far as its appends were acknowledged, as every store writes it.
+        """
+        kept = super().read_attachments(session_id)
+        kept.update(self._streamed().export(self.session_directory(session_id)))
+        return kept
+
+    @raising_harness_errors
+    def append_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Add entries to a stream, all or none; see `SessionStreams`."""
+        directory = self.session_directory(session_id)
+        self._streamed().append(directory, stream, entries, expected)
+
+    @raising_harness_errors
+    def replace_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Have a stream hold these entries and no others; see `SessionStreams`."""
+        directory = self.session_directory(session_id)
+        self._streamed().replace(directory, stream, entries, expected)
+
+    @raising_harness_errors
+    def read_entries(
+        self, session_id: str, stream: str, *, since: StreamMark | None = None
+    ) -> StreamPart:
+        """Return what a stream holds, in order; see `SessionStreams`."""
+        return self._streamed().read(self.session_directory(session_id), stream, since)
+
+    @raising_harness_errors
+    def read_bodies(
+        self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
+    ) -> list[bytes]:
+        """Return the bodies of entries, in the order given; see `SessionStreams`."""
+        return self._streamed().bodies(self.session_directory(session_id), stream, entries, mark)
+
+    def _streamed(self) -> FileStreams:
+        if self._streams is None:
+            from .session_streams import FileStreams  # which most processes don't need
+
+            self._streams = FileStreams(self._fs, self._lock_timeout_s, self._state_in, self._token)
+        return self._streams
+
+    def _state_in(self, directory_fd: int, directory: Path) -> SessionState | None:
+        """Return the state of the session whose directory is open, None if it holds none."""
+        path = directory / SESSION_FILE
+        try:
+            fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ReadError(path=path, cause=error) from error
+        try:
+            stamp = self._stamp(fd, path)
+        finally:
+            close_reader(self._fs, fd)
+        return None if stamp is None else stamp.state
 
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""

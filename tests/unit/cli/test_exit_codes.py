@@ -112,6 +112,7 @@ CODES = {
         "harness.errors.SessionFenced",
         "harness.errors.SessionIdTaken",
         "harness.errors.SessionInUse",
+        "harness.errors.StreamMoved",
         "harness.session_copy.SessionDiffers",
         "harness.session_copy.SessionLed",
         "prune.errors.PruneBusy",

@@ -24,6 +24,8 @@ from .session_repository import PostgresSessions, checked_id, remove_session
 _FOUND: Final = b"""
 select id, revision, state, coalesce(completed_at, updated_at), updated_at >= created_at,
     size_bytes + coalesce((select sum(octet_length(content)) from agentforge.session_attachments
+        where session_id = sessions.id), 0)
+    + coalesce((select sum(size_bytes) from agentforge.session_streams
         where session_id = sessions.id), 0),
     exists (select 1 from agentforge.pins where session_id = sessions.id),
     exists (select 1 from agentforge.procrastinate_jobs

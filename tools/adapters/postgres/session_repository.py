@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -39,9 +39,11 @@ from ...harness.session_head import SessionSummary, UnreadableSession
 from ...harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
 from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, resolved
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
+from ...harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
 from ...identifiers import is_session_id, names_no_session
 from ...prune.audit_log import actor
 from ...search_words import SearchWords
+from . import session_streams
 from .database import Connection, Database
 from .session_candidates import read_candidates
 from .session_lock import is_run
@@ -247,6 +249,7 @@ class PostgresSessions:
         self, session: SessionContext, documents: Mapping[str, bytes], *, revision: int
     ) -> None:
         new = self._bounded(session, NewRows.of(session.artifacts, session.history))
+        documents, streams = session_streams.without_streams(documents)
         values = {
             "id": session.session_id,
             "revision": revision,
@@ -257,9 +260,11 @@ class PostgresSessions:
             "names": list(documents),
             "contents": list(documents.values()),
         }
-        with self._database.connection() as connection:
+        within = self._database.transaction if streams else self._database.connection
+        with within() as connection:
             if self._saved(connection, _CREATE, values) is None:
                 raise SessionIdTaken(session.session_id, path=self.where_is(session.session_id))
+            session_streams.import_streams(connection, session.session_id, streams)
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
 
     def _replace(self, session: SessionContext) -> bool:
@@ -513,7 +518,50 @@ class PostgresSessions:
                 'order by name collate "C"',
                 (checked_id(session_id),),
             )
-            return {name: bytes(content) for name, content in rows}
+            kept = {name: bytes(content) for name, content in rows}
+            return kept | session_streams.export_streams(connection, session_id)
+
+    # ------------------------------------------------------------------------------- streams
+
+    def append_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Add entries to a stream, all or none; see `SessionStreams`."""
+        session_streams.append_entries(
+            self._database, checked_id(session_id), stream, entries, expected
+        )
+
+    def replace_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Have a stream hold these entries and no others; see `SessionStreams`."""
+        session_streams.replace_entries(
+            self._database, checked_id(session_id), stream, entries, expected
+        )
+
+    def read_entries(
+        self, session_id: str, stream: str, *, since: StreamMark | None = None
+    ) -> StreamPart:
+        """Return what a stream holds, in order; see `SessionStreams`."""
+        return session_streams.read_entries(self._database, checked_id(session_id), stream, since)
+
+    def read_bodies(
+        self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
+    ) -> list[bytes]:
+        """Return the bodies of entries, in the order given; see `SessionStreams`."""
+        return session_streams.read_bodies(
+            self._database, checked_id(session_id), stream, entries, mark
+        )
 
     # ------------------------------------------------------------------------------- all sessions
 

@@ -1,0 +1,171 @@
+"""The stream of a foreign session, followed: what was added since is all that is read of it.
+
+Reading begins with a look at what other processes added, so what is known of a stream is never
+older than the call that uses it. The last bodies that were read are kept.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import RLock
+from typing import Final, TypeVar
+
+from ..harness.errors import StreamMoved
+from ..harness.stream_port import NewEntry, StreamEntry, StreamMark
+from .errors import ForeignEntryUnreadable
+from .foreign_sessions import ForeignSessions
+
+TRIES: Final = 20
+"""How often what another process prevents is tried again."""
+_KEPT_BYTES: Final = 1 << 19
+"""How much of the bodies that were read last is kept."""
+
+_T = TypeVar("_T")
+
+
+class UnreadableEntry(ValueError):
+    """An entry is nothing that this program writes.
+
+    Attributes:
+        position: Its place.
+        reason: Why.
+    """
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(reason)
+        self.position = position
+        self.reason = reason
+
+
+class FollowedStream:
+    """The stream of one session. Instances may be shared between threads of the program.
+
+    Args:
+        sessions: The sessions.
+        name: The foreign id of the one that is followed.
+        stream: Its stream.
+        forget: Is called when nothing that was taken on holds any more.
+        take: Takes on entries that were added.
+
+    Attributes:
+        name: The foreign id.
+        session_id: The session's own id, whether it is there or not.
+        mark: How far it was read.
+    """
+
+    def __init__(
+        self,
+        sessions: ForeignSessions,
+        name: str,
+        stream: str,
+        *,
+        forget: Callable[[], object],
+        take: Callable[[Sequence[StreamEntry]], object],
+    ) -> None:
+        self.name = name
+        self.session_id = sessions.session_id(name)
+        self.mark: StreamMark | None = None
+        self.lock = RLock()
+        self._sessions = sessions
+        self._stream = stream
+        self._forget_all = forget
+        self._take = take
+        self._bodies: OrderedDict[int, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def reading(self, look: Callable[[], _T]) -> _T:
+        """Return what a look at the stream as it is now gives; repeated if it changes under it.
+
+        Raises:
+            StreamMoved: It did each time.
+            ForeignEntryUnreadable: It holds what this program did not write.
+            HarnessError: The store refused.
+        """
+        with self.lock:
+            for left in reversed(range(TRIES)):
+                try:
+                    self._refresh()
+                    return look()
+                except StreamMoved:
+                    if not left:
+                        raise
+                except UnreadableEntry as error:
+                    self._forget()
+                    raise ForeignEntryUnreadable(
+                        self.session_id,
+                        stream=self._stream,
+                        position=error.position,
+                        reason=error.reason,
+                    ) from error
+        raise AssertionError  # pragma: no cover
+
+    def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
+        """Return the bodies of entries that were taken on, in the order given; within a look.
+
+        Raises:
+            StreamMoved: The stream was replaced since.
+            HarnessError: The store refused.
+        """
+        missing = [entry for entry in entries if entry.position not in self._bodies]
+        if not missing:
+            return [self._bodies[entry.position] for entry in entries]
+        read = self._sessions.sessions.read_bodies(
+            self.session_id, self._stream, missing, mark=self.mark or StreamMark()
+        )
+        found = {entry.position: body for entry, body in zip(missing, read, strict=True)}
+        bodies = [
+            found[entry.position] if entry.position in found else self._bodies[entry.position]
+            for entry in entries
+        ]
+        self._keep(found)
+        return bodies
+
+    def everything(self) -> list[NewEntry]:
+        """Return all entries with their bodies, in order; within a look."""
+        store = self._sessions.sessions
+        part = store.read_entries(self.session_id, self._stream)
+        bodies = store.read_bodies(self.session_id, self._stream, part.entries, mark=part.mark)
+        heads = (entry.head for entry in part.entries)
+        return [NewEntry(head, body) for head, body in zip(heads, bodies, strict=True)]
+
+    def append(self, entries: Sequence[NewEntry], *, expected: StreamMark | None = None) -> None:
+        """Add entries; see `ForeignSessions.append`."""
+        self._sessions.append(self.name, entries, expected=expected)
+
+    def replace(self, entries: Sequence[NewEntry]) -> None:
+        """Have the stream hold these entries and no others, if it is as it was read.
+
+        Raises as `ForeignSessions.replace`.
+        """
+        self._sessions.replace(self.name, entries, expected=self.mark)
+
+    def _keep(self, found: dict[int, bytes]) -> None:
+        """Keep the bodies that were read last, as far as there is room."""
+        for position in reversed(found):
+            size = len(found[position])
+            if size > _KEPT_BYTES // 4:
+                continue
+            self._bodies[position] = found[position]
+            self._bytes += size
+            if self._bytes > _KEPT_BYTES:
+                break
+        while self._bytes > _KEPT_BYTES:
+            self._bytes -= len(self._bodies.popitem(last=False)[1])
+
+    def _refresh(self) -> None:
+        """Take on what was added since the last look."""
+        if self._sessions.find(self.name) is None:
+            self._forget()
+            return
+        part = self._sessions.sessions.read_entries(self.session_id, self._stream, since=self.mark)
+        if part.anew:
+            self._forget()
+        self.mark = part.mark
+        self._take(part.entries)
+
+    def _forget(self) -> None:
+        self.mark = None
+        self._bodies.clear()
+        self._bytes = 0
+        self._forget_all()

@@ -1,0 +1,33 @@
+"""Blocking calls for asynchronous callers, each at an end when the caller goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+async def in_thread(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Run a blocking call in a thread of the loop's pool.
+
+    A caller that is cancelled goes on when the call has ended, and not before: what it wrote is
+    there whole, and nothing is written behind the caller's back.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = cancelled or error
+        except BaseException:
+            if cancelled is None:
+                raise
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

@@ -1,0 +1,216 @@
+"""An append-only log as bytes: what a frame is, and which frames a file holds; pure.
+
+    frame   magic, number of entries, bytes of the index, bytes of index and bodies, checksum of the
+            frame before, checksum; then the index (a row for each entry, then their heads), then
+            the bodies
+
+All numbers are little-endian. One append is one frame, so it is there whole or not at all. A
+frame's checksum covers its place in the file, the checksum of the frame before it, the heads and
+the checksums of the bodies: a frame that stands elsewhere, or behind another one, is none. So what
+is at a place once read is known to be the same, or not, from its last frame alone, and the heads
+of a log are read without its bodies.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
+from zlib import crc32
+
+MAGIC: Final = b"AFL1"
+_FIXED: Final = struct.Struct("<4sIIQI")
+_CHECKSUM: Final = struct.Struct("<I")
+_ROW: Final = struct.Struct("<IQI")
+_PLACE: Final = struct.Struct("<Q")
+HEADER_BYTES: Final = _FIXED.size + _CHECKSUM.size
+
+Read = Callable[[int, int], bytes]
+"""Returns so many bytes from an offset on; fewer at the end."""
+
+
+class LogMark(NamedTuple):
+    """A place between two frames, and what stands before it.
+
+    Attributes:
+        end: The offset.
+        checksum: That of the frame before it; 0 at the beginning.
+        last: Where that frame begins; -1 at the beginning.
+    """
+
+    end: int = 0
+    checksum: int = 0
+    last: int = -1
+
+
+class LogEntry(NamedTuple):
+    """An entry as the index of its frame has it.
+
+    Attributes:
+        position: Where its body begins.
+        size: The bytes of its body.
+        checksum: That of its body.
+        head: Its head.
+    """
+
+    position: int
+    size: int
+    checksum: int
+    head: bytes
+
+
+class Rest(Enum):
+    """What stands behind the last whole frame."""
+
+    NOTHING = auto()
+    TORN = auto()
+    """The beginning of an append that was never acknowledged."""
+    DAMAGED = auto()
+    """Something that was whole once: other frames follow it."""
+
+
+class LogScan(NamedTuple):
+    """The frames that were found.
+
+    Attributes:
+        entries: Their entries.
+        mark: Where they end.
+        rest: What stands behind them.
+    """
+
+    entries: list[LogEntry]
+    mark: LogMark
+    rest: Rest
+
+
+class _Frame(NamedTuple):
+    entries: list[LogEntry]
+    mark: LogMark
+    previous: int
+
+
+def encode_frame(
+    entries: Sequence[tuple[bytes, bytes]], after: LogMark
+) -> tuple[list[bytes], LogMark]:
+    """Return a frame of entries (head, body) as pieces, and the mark behind it.
+
+    Args:
+        entries: One or more.
+        after: Where the frame will stand.
+    """
+    rows = b"".join(_ROW.pack(len(head), len(body), crc32(body)) for head, body in entries)
+    index = rows + b"".join(head for head, _ in entries)
+    size = len(index) + sum(len(body) for _, body in entries)
+    fixed = _FIXED.pack(MAGIC, len(entries), len(index), size, after.checksum)
+    checksum = _checksum(fixed, after.end, index)
+    begin = fixed + _CHECKSUM.pack(checksum) + index
+    mark = LogMark(after.end + HEADER_BYTES + size, checksum, after.end)
+    return [begin, *(body for _, body in entries)], mark
+
+
+def encode_log(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return entries as a log of one frame each: the one form in which logs are compared."""
+    pieces: list[bytes] = []
+    mark = LogMark()
+    for entry in entries:
+        frame, mark = encode_frame([entry], mark)
+        pieces += frame
+    return b"".join(pieces)
+
+
+def decode_log(data: bytes) -> list[tuple[bytes, bytes]]:
+    """Return the entries of a whole log.
+
+    Raises:
+        ValueError: It is none.
+    """
+
+    def read(offset: int, length: int) -> bytes:
+        return data[offset : offset + length]
+
+    scan = scan_log(read, len(data), LogMark())
+    bodies = [read(entry.position, entry.size) for entry in scan.entries]
+    damaged = any(
+        crc32(body) != entry.checksum for body, entry in zip(bodies, scan.entries, strict=True)
+    )
+    if scan.rest is not Rest.NOTHING or damaged:
+        raise ValueError(f"what stands at byte {scan.mark.end} of a log is no whole entry")
+    return [(entry.head, body) for entry, body in zip(scan.entries, bodies, strict=True)]
+
+
+def stands(read: Read, mark: LogMark) -> bool:
+    """Return whether a log is, up to a mark, what it was when the mark was made."""
+    if mark.last < 0:
+        return True
+    header = read(mark.last, HEADER_BYTES)
+    return len(header) == HEADER_BYTES and (
+        _CHECKSUM.unpack_from(header, _FIXED.size)[0] == mark.checksum
+    )
+
+
+def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
+    """Return the frames from a mark on, which has to stand; bodies but the last are not read.
+
+    Args:
+        read: Reads the file.
+        size: The file's size; what is written behind it meanwhile is not looked at.
+        after: Where to begin.
+    """
+    entries: list[LogEntry] = []
+    before = mark = after
+    last: list[LogEntry] = []
+    while mark.end < size:
+        frame = _frame_at(read, mark.end, size)
+        if frame is None or frame.previous != mark.checksum:
+            return LogScan(entries, mark, _rest(read, mark.end, size))
+        before, mark, last = mark, frame.mark, frame.entries
+        entries += last
+    # Only the last append can be there in part: the one before it was synced before it began.
+    if any(crc32(read(entry.position, entry.size)) != entry.checksum for entry in last):
+        del entries[len(entries) - len(last) :]
+        return LogScan(entries, before, Rest.TORN)
+    return LogScan(entries, mark, Rest.NOTHING)
+
+
+def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
+    """Return the frame that begins at an offset, or None if no whole one does."""
+    header = read(offset, HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
+        return None
+    magic, count, index_bytes, payload, previous = _FIXED.unpack_from(header)
+    if (
+        magic != MAGIC
+        or not count * _ROW.size <= index_bytes <= payload
+        or offset + HEADER_BYTES + payload > size
+    ):
+        return None
+    index = read(offset + HEADER_BYTES, index_bytes)
+    (checksum,) = _CHECKSUM.unpack_from(header, _FIXED.size)
+    if checksum != _checksum(header[: _FIXED.size], offset, index):
+        return None
+    entries = []
+    head_at, body_at = count * _ROW.size, offset + HEADER_BYTES + index_bytes
+    for row in range(count):
+        head_bytes, body_bytes, body_checksum = _ROW.unpack_from(index, row * _ROW.size)
+        head = index[head_at : head_at + head_bytes]
+        entries.append(LogEntry(body_at, body_bytes, body_checksum, head))
+        head_at += head_bytes
+        body_at += body_bytes
+    return _Frame(entries, LogMark(offset + HEADER_BYTES + payload, checksum, offset), previous)
+
+
+def _rest(read: Read, offset: int, size: int) -> Rest:
+    """Return what stands from an offset on, where no frame does that follows."""
+    rest = read(offset, size - offset)
+    found = rest.find(MAGIC)
+    while found >= 0:
+        # A torn append may hold a copy of a log; no frame of it says that it stands here.
+        if _frame_at(read, offset + found, size) is not None:
+            return Rest.DAMAGED
+        found = rest.find(MAGIC, found + 1)
+    return Rest.TORN
+
+
+def _checksum(fixed: bytes, offset: int, index: bytes) -> int:
+    return crc32(index, crc32(fixed + _PLACE.pack(offset)))
