@@ -12,7 +12,7 @@ from ..harness import SessionContext, SessionHistory, SessionState
 from ..harness.briefing import brief
 from ..harness.checkpoints import CheckpointEntry, checkpoints
 from ..harness.conversations import Conversation, budget_stops, conversations
-from ..harness.history_events import SessionForked
+from ..harness.history_events import BudgetExtended, SessionForked
 from ..workflows.progress import charges, extension_in
 from .asked_questions import QuestionView, asked_questions
 from .attempts import AttemptView, Outcome
@@ -238,16 +238,16 @@ def _parent(history: Sequence[SessionHistory]) -> str | None:
 
 def _budget(session: SessionContext) -> BudgetView:
     budget = session.token_budget
-    changes = [
-        (entry.timestamp, extension_in(entry) - cost, extension_in(entry))
-        for entry, cost in charges(session.history)
-    ]
+    changes: list[tuple[datetime, int, int]] = []
+    for entry, cost in charges(session.history):
+        more = extension_in(entry) if entry.event_type is BudgetExtended else 0
+        if cost or more:
+            changes.append((entry.timestamp, cost, more))
     left = budget.total_budget - sum(more for _, _, more in changes)
     points = [BudgetPoint(at=session.created_at, left=left)]
-    for moment, change, _ in changes:
-        if change:
-            left += change
-            points.append(BudgetPoint(at=moment, left=left))
+    for moment, cost, more in changes:
+        left += more - cost
+        points.append(BudgetPoint(at=moment, left=left))
     # What was charged besides, as by `agentforge budget --record`, is in no entry.
     last = max(session.updated_at, points[-1].at)
     points.append(BudgetPoint(at=last, left=budget.tokens_remaining))
