@@ -105,7 +105,20 @@ def all_events(words: str) -> list[HistoryEvent]:
 
 def eventful_session(words: str) -> SessionContext:
     """Return a session in which everything happened, with the words wherever some are."""
-    session = SessionContext.create("flow", "red", 1_000, goal=words, now=BEGAN)
+    line = " ".join(words.split())[:90]
+    tag = "".join(one for one in words if one.isprintable() and one not in " ,")[:64]
+    data = {words[:90]: [words, {"a": None, "b": True, "c": 0.5}]}
+    session = SessionContext.create(
+        "flow",
+        "red",
+        1_000,
+        goal=words,
+        title=line if line.isprintable() else None,
+        tags=[tag] if tag else [],
+        metadata=data,
+        workflow_state=data,
+        now=BEGAN,
+    )
     for number, event in enumerate(all_events(words), 1):
         phase = event.to_phase if isinstance(event, PhaseAdvanced) else "red"
         session.add_event(event, phase=phase, now=BEGAN + timedelta(seconds=number))

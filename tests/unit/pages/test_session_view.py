@@ -18,7 +18,7 @@ from agentforge_sessions.harness.history_events import (
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
 from agentforge_sessions.pages.contents import NoContent, TextContent
 from agentforge_sessions.pages.material import MAX_ATTEMPTS, SessionMaterial, SessionSource
-from agentforge_sessions.pages.session_page import render_report
+from agentforge_sessions.pages.session_page import render_report, session_report
 from agentforge_sessions.pages.session_view import SessionView, view_of
 from agentforge_sessions.pages.spans import SpanKind, seconds_by_kind
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
@@ -241,3 +241,46 @@ def test_fork_names_its_parent() -> None:
 def test_retried_phase_counts_its_rounds() -> None:
     names = [one.label for one in eventful_view("words").attempts]
     assert names == ["attempt 1", "attempt 2", "attempt 1", "round 2", "round 3"]
+
+
+def test_title_tags_and_data_of_its_user_are_shown(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path)
+    parent = SessionContext.create(
+        "flow",
+        None,
+        100,
+        goal="A goal",
+        title="A title",
+        tags=["blue"],
+        metadata={"ticket": 1234, "links": {"a": [True, None]}},
+        workflow_state={"step": "one"},
+        now=BEGAN,
+    )
+    store.save(parent)
+    child = SessionContext.create(
+        None,
+        None,
+        100,
+        title="A child",
+        parent_id=parent.session_id,
+        session_id="session_20260102_000000_000000",
+    )
+    store.save(child)
+    page = session_report(parent, store)
+    assert "<title>A title</title>" in page
+    assert "<h1>A title</h1>" in page
+    assert '<p class="goal">A goal</p>' in page
+    assert '<span class="tag">blue</span>' in page
+    said = PageReader.of(page).text
+    for words in ("1,234", "a: yes, none", "step", "A child", child.session_id):
+        assert words in said
+    assert parent.session_id in PageReader.of(session_report(child, store)).text
+
+
+def test_session_of_this_moment_has_a_page() -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    material = SessionSource(session=session, sessions=SessionStore("x")).read()
+    for now in (None, BEGAN, BEGAN + timedelta(seconds=90)):
+        view = view_of(session, material, now=now)
+        assert view.attempts[0].ended == (now or BEGAN), "it is under way"
+        assert "red" in PageReader.of(render_report(view)).text
