@@ -1,0 +1,118 @@
+"""Whole pages: one file that stands alone, or a page whose style sheet and scripts a server has.
+
+Both have the same frame and the same style sheet, `style.css` beside this module.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Final
+from xml.etree.ElementTree import Element, SubElement, tostring
+
+from attrs import frozen
+
+from .html import Child, element, fragment, spelled
+
+STYLE_SHEET: Final = "style.css"
+"""The style sheet's name; `style_sheet` has its text."""
+_CONTENT: Final = "content"
+
+
+@frozen(kw_only=True)
+class Served:
+    """What a page of a server refers to, all on that server.
+
+    Attributes:
+        styles: Paths of style sheets, each beginning with `/`.
+        scripts: Paths of scripts, likewise; they run in order when the page is parsed.
+        settings: Further `meta` elements by name, as of htmx's configuration.
+    """
+
+    styles: Sequence[str]
+    scripts: Sequence[str] = ()
+    settings: Sequence[tuple[str, str]] = ()
+
+
+@cache
+def style_sheet() -> str:
+    """Return the style sheet of all pages."""
+    return (files(__package__) / STYLE_SHEET).read_text(encoding="utf-8")
+
+
+def self_contained_page(title: str, *content: Child, top: Child = None) -> str:
+    """Write a page as one file: it loads nothing and runs nothing, and its own policy forbids both.
+
+    Args:
+        title: The page's title, a text.
+        content: What stands in its main part.
+        top: What stands above it, as the page's header.
+    """
+    head = _head(title, policy=_own_policy())
+    SubElement(head, "style").text = style_sheet()
+    return _page(head, top, content)
+
+
+def served_page(title: str, *content: Child, served: Served, top: Child = None) -> str:
+    """Write a page that refers to a server's style sheets and scripts.
+
+    The server says what the page may do, by the header `Content-Security-Policy`.
+
+    Args:
+        title: The page's title, a text.
+        content: What stands in its main part.
+        served: What it refers to.
+        top: What stands above the main part, as the page's header.
+
+    Raises:
+        ValueError: A path that is not on the same server.
+    """
+    head = _head(title, policy=None)
+    for name, value in served.settings:
+        SubElement(head, "meta", {"name": name, "content": value})
+    for path in served.styles:
+        SubElement(head, "link", {"rel": "stylesheet", "href": _on_server(path)})
+    for path in served.scripts:
+        SubElement(head, "script", {"src": _on_server(path), "defer": ""})
+    return _page(head, top, content)
+
+
+def _own_policy() -> str:
+    """Return what a page that stands alone may do: have this style sheet, and images in itself."""
+    digest = hashlib.sha256(style_sheet().encode()).digest()
+    style = f"'sha256-{base64.b64encode(digest).decode()}'"
+    return (
+        f"default-src 'none'; style-src {style}; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _head(title: str, *, policy: str | None) -> Element:
+    head = Element("head")
+    SubElement(head, "meta", {"charset": "utf-8"})
+    if policy is not None:
+        SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": policy})
+    SubElement(head, "meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"})
+    SubElement(head, "meta", {"name": "color-scheme", "content": "light dark"})
+    SubElement(head, "meta", {"name": "referrer", "content": "no-referrer"})
+    SubElement(head, "title").text = spelled(" ".join(title.split()))
+    return head
+
+
+def _page(head: Element, top: Child, content: Sequence[Child]) -> str:
+    body = Element("body")
+    body.append(element("a", "Skip to the content", href=f"#{_CONTENT}", class_="skip"))
+    if top is not None:
+        body.append(element("header", top, class_="top"))
+    body.append(element("main", fragment(*content), id=_CONTENT, tabindex=-1))
+    page = Element("html", {"lang": "en"})
+    page.extend((head, body))
+    return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"
+
+
+def _on_server(path: str) -> str:
+    if not path.startswith("/") or path.startswith(("//", "/\\")):
+        raise ValueError(f"{path!r} is no path of the server")
+    return path

@@ -1,0 +1,150 @@
+"""Elements of a page as values: built, never pasted together, so that text can't become markup.
+
+The standard library's element tree does the escaping, and there is no way to put markup in. What
+could run or load something is refused when an element is built: names of elements outside the
+closed set (`script` and `style` among them), attributes with code, addresses of other places. A
+call that breaks this is a fault in our own code: `ValueError`, and no error of the family.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+from xml.etree.ElementTree import Element, tostring
+
+Child: TypeAlias = "Element | str | int | Iterable[Child] | None"
+"""What stands in an element: elements, texts, counts (`12,345`), several of these; None and False
+are left out."""
+Attribute: TypeAlias = str | int | float | bool | None
+"""An attribute's value: None and False leave it out, True is the bare name."""
+
+_ELEMENTS = (
+    "a abbr article aside b blockquote br button caption code col colgroup dd del details dialog "
+    "div dl dt em fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr i img input "
+    "ins kbd label legend li main mark meter nav ol optgroup option output p pre progress s samp "
+    "search section select small span strong sub summary sup table tbody td textarea tfoot th "
+    "thead time tr u ul wbr svg g rect line path polyline circle text tspan title desc"
+)
+ELEMENTS: Final = frozenset(_ELEMENTS.split())
+"""The elements that a page may have inside its body."""
+_ADDRESSES: Final = frozenset({"href", "src", "action", "formaction", "cite", "poster"})
+_REQUESTS: Final = re.compile(r"hx-(get|post|put|patch|delete|push-url|replace-url)|sse-connect")
+_CODE: Final = re.compile(r"on|hx-on|style$|srcdoc$|xlink|xmlns")
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
+_OWN_ADDRESS: Final = re.compile(
+    r"(#|\?|/(?![/\\]))[^\s\x00-\x20]*|/"
+)  # tabs are cut out of addresses
+_IMAGE: Final = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*")
+_KEEPS_SPACE: Final = frozenset({"pre", "textarea"})
+
+
+def element(tag: str, *children: Child, **attributes: Attribute) -> Element:
+    """Build an element.
+
+    Args:
+        tag: One of `ELEMENTS`.
+        children: What stands in it; texts are texts, whatever they hold.
+        attributes: By name, an underscore for a dash and none at the end: `class_="x"`,
+            `data_state="…"`, `aria_label="…"`, `hx_get="/…"`, `viewBox="…"`.
+
+    Raises:
+        ValueError: No such element, an attribute that would run code, or an address that is neither
+            in the page (`#…`), on the same server (`/…`, `?…`) nor an image in itself.
+    """
+    if tag not in ELEMENTS:
+        raise ValueError(f"<{tag}> is no element of our pages")
+    built = Element(tag)
+    for name, value in attributes.items():
+        if value is not None and value is not False:
+            _set(built, name.rstrip("_").replace("_", "-"), value)
+    _append(built, children)
+    if tag in _KEEPS_SPACE and built.text and built.text.startswith("\n"):
+        built.text = f"\n{built.text}"  # a parser drops the first line's end
+    return built
+
+
+def fragment(*children: Child) -> tuple[Element | str, ...]:
+    """Return elements and texts side by side, flat, in order; it can be a child itself."""
+    return tuple(_flat(children))
+
+
+def rendered(*children: Child) -> str:
+    """Write elements and texts as HTML."""
+    holder = Element("x")
+    _append(holder, children)
+    return tostring(holder, encoding="unicode", method="html")[len("<x>") : -len("</x>")]
+
+
+def spelled(text: str) -> str:
+    r"""Return a text with what is no character of a page spelled out: `\x1b`, `\x202e`.
+
+    Characters that don't show, that turn the direction of a line or that no encoding has are among
+    them; ends of lines and tabs stay.
+    """
+    if text.isprintable():
+        return text
+    text = text.replace("\r\n", "\n")
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else f"\\x{ord(one):02x}" for one in text
+    )
+
+
+def anchor(*parts: str | int) -> str:
+    """Return a stable id for a place of a page, different for different parts.
+
+    Letters, digits and dashes stay; every other character becomes its number, so that two names
+    that differ in one character have two ids.
+    """
+    return "_".join(_UNSAFE.sub(lambda found: f".{ord(found[0]):x}.", str(one)) for one in parts)
+
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9-]")
+
+
+def _set(built: Element, name: str, value: str | int | float) -> None:
+    if not _NAME.fullmatch(name) or _CODE.match(name.lower()):
+        raise ValueError(f"{name!r} is no attribute of our pages")
+    text = "" if value is True else f"{value:g}" if isinstance(value, float) else str(value)
+    if _leads_away(name, text):
+        raise ValueError(f"{name} leads away from the page: {text[:80]!r}")
+    if name.startswith("hx-") and text.lstrip().lower().startswith(("js:", "javascript:")):
+        raise ValueError(f"{name} would run code: {text[:80]!r}")
+    built.set(name, spelled(text))
+
+
+def _leads_away(name: str, text: str) -> bool:
+    """Return whether an attribute is an address of another place."""
+    if name in _ADDRESSES:
+        return not (_OWN_ADDRESS.fullmatch(text) or _IMAGE.fullmatch(text))
+    if _REQUESTS.fullmatch(name):
+        return not (_OWN_ADDRESS.fullmatch(text) or text in {"true", "false"})
+    return False
+
+
+def _append(built: Element, children: Iterable[Child]) -> None:
+    last: Element | None = None
+    for child in _flat(children):
+        if not isinstance(child, str):
+            built.append(child)
+            last = child
+        elif last is None:
+            built.text = (built.text or "") + child
+        else:
+            last.tail = (last.tail or "") + child
+
+
+def _flat(children: Iterable[Child]) -> Iterable[Element | str]:
+    for child in children:
+        if isinstance(child, str):
+            yield spelled(child)
+        elif isinstance(child, Element):
+            yield child
+        elif child is None or child is False:
+            continue
+        elif child is True:
+            raise ValueError("True is no text")
+        elif isinstance(child, int):
+            yield f"{child:,}"
+        else:
+            yield from _flat(child)
