@@ -4,7 +4,8 @@ Importing this package loads no server: `run_ui` does, and says what to install 
 """
 
 from .errors import InvalidForm, PageNotFound, UiError, UiExtraMissing
-from .launch import DEFAULT_PORT, UiPlaces, run_ui
+from .launch import DEFAULT_PORT, run_ui
+from .places import UiPlaces
 
 __all__ = [
     "DEFAULT_PORT",
