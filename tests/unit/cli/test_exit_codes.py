@@ -57,6 +57,7 @@ CODES = {
         "entrypoints.terminal.errors.ExtraMissing",
         "entrypoints.ui.errors.UiExtraMissing",
         "entrypoints.ui.errors.InvalidForm",
+        "entrypoints.ui.errors.UnfitAnswers",
         "entrypoints.terminal.errors.NoTerminal",
         "harness.session_checks.ImmutableSessionId",
         "jail.errors.FolderForbidden",

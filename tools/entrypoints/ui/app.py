@@ -6,10 +6,12 @@ only passes on. What changes something is not there at all where the server is r
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
+from xml.etree.ElementTree import Element
 
 import anyio
 import anyio.to_thread
@@ -21,13 +23,18 @@ from starlette.types import ASGIApp
 
 from ...errors import AgentForgeError
 from ...event_log import get_logger
-from ...pages.html import element
+from ...pages.html import element, rendered
+from .actions import Done, act_on_session, answer_question, reject_question
 from .assets import ICON, asset
-from .errors import PageNotFound
+from .errors import PageNotFound, UnfitAnswers
+from .fleet_page import fleet_view
 from .forms import Form, fields_in, form_of, text_in
 from .guard import Guard, guarded
 from .list_page import list_view
-from .live import Live, Listener
+from .live import Listener, Live
+from .one_session import session_view
+from .prune_page import prune_view
+from .question_forms import fault_marks, questions_view
 from .services import Services
 from .view import View, error_box, part, shell, status_of
 
@@ -49,13 +56,20 @@ def application(services: Services, live: Live, *, key: str) -> ASGIApp:
         key: What a request must show.
     """
     calls = _Calls(services)
-    pages: dict[str, Page] = {"/view/": lambda services, form, _: list_view(services, form)}
+    pages: dict[str, Page] = {
+        "/view/": list_view,
+        "/view/sessions/{rest}": session_view,
+        "/view/questions": questions_view,
+        "/view/prune": prune_view,
+        **({"/view/fleet": fleet_view} if services.in_database else {}),
+    }
     empty = shell(read_only=services.read_only, fleet=services.in_database)
     routes = [
         Route("/static/{name}", _static),
         Route("/favicon.ico", _icon),
         Route("/events", partial(_events, live), methods=["POST"]),
         *(Route(path, partial(calls.show, page)) for path, page in pages.items()),
+        *([] if services.read_only else _changing(calls)),
         Route("/view/{rest:path}", calls.missing),
         Route("/{rest:path}", partial(_shell, empty)),
     ]
@@ -69,6 +83,15 @@ def application(services: Services, live: Live, *, key: str) -> ASGIApp:
             group.cancel_scope.cancel()
 
     return guarded(Starlette(routes=routes, lifespan=living), Guard(key))
+
+
+def _changing(calls: _Calls) -> list[Route]:
+    """Return what changes something."""
+    return [
+        Route("/do/sessions/{id}/{name}", calls.act, methods=["POST"]),
+        Route("/do/questions/{id}/answer", calls.answer, methods=["POST"]),
+        Route("/do/questions/{id}/reject", calls.reject, methods=["POST"]),
+    ]
 
 
 class _Calls:
@@ -95,6 +118,53 @@ class _Calls:
             return _failed_view(_unexpected(error))
         headers = {} if view.address is None else {"X-Address": view.address}
         return HTMLResponse(view.html(), headers=headers)
+
+    async def act(self, request: Request) -> Response:
+        """Do something with a session."""
+        session_id, name = request.path_params["id"], request.path_params["name"]
+        return await self._do(
+            request, lambda form: act_on_session(self._services, session_id, name, form)
+        )
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a question session; what is wrong stands beside each question."""
+        name = request.path_params["id"]
+
+        def marks(error: AgentForgeError) -> list[Element]:
+            if not isinstance(error, UnfitAnswers):
+                return []
+            count = len(self._services.questions.get(name).questions)
+            return fault_marks(name, count, error.by_question)
+
+        return await self._do(
+            request, lambda form: answer_question(self._services, name, form), marks=marks
+        )
+
+    async def reject(self, request: Request) -> Response:
+        """Reject a question session."""
+        name = request.path_params["id"]
+        return await self._do(request, lambda form: reject_question(self._services, name, form))
+
+    async def _do(
+        self,
+        request: Request,
+        call: Callable[[Form], Done],
+        *,
+        marks: Callable[[AgentForgeError], list[Element]] = lambda _: [],
+    ) -> Response:
+        """Do what a form asks for; answer with what happened, for the place of it in the page."""
+        try:
+            form = await form_of(request)
+            done = await self._run(partial(call, form))
+        except AgentForgeError as error:
+            found = await self._run(partial(marks, error))
+            body = rendered(error_box(error), found)
+            return HTMLResponse(body, status_code=status_of(error))
+        except Exception as error:  # noqa: BLE001 (the boundary: the page says it, the log has it)
+            fault = _unexpected(error)
+            return HTMLResponse(rendered(error_box(fault)), status_code=500)
+        news = json.dumps({"done": {"say": done.say, "go": done.go}})  # ASCII, as a header has to be
+        return HTMLResponse("", headers={"HX-Trigger": news})
 
     async def missing(self, request: Request) -> Response:
         """Answer that there is no such page."""

@@ -55,3 +55,15 @@ class InvalidForm(UiError):
     def __init__(self, faults: Mapping[str, str]) -> None:
         self.faults = dict(faults)
         super().__init__(f"{listed(list(self.faults.values()))}. Nothing was changed.")
+
+
+class UnfitAnswers(InvalidForm):
+    """Some questions have no answer that can be taken; nothing was sent.
+
+    Attributes:
+        by_question: Why, by the question's index.
+    """
+
+    def __init__(self, by_question: Mapping[int, str]) -> None:
+        super().__init__({str(index): text for index, text in by_question.items()})
+        self.by_question = dict(by_question)

@@ -40,7 +40,7 @@ STANDING_WORDS: Final = {
 }
 
 
-def list_view(services: Services, form: Form) -> View:
+def list_view(services: Services, form: Form, _: str) -> View:
     """Show the sessions that are wanted.
 
     Raises:
@@ -179,7 +179,7 @@ def _unreadable(found: Sequence[UnreadableSession], services: Services) -> list[
             if more
             else None,
             id="unreadable",
-            class_="card problem",
+            class_="card alarm",
         )
     ]
 
@@ -257,10 +257,10 @@ def _phase(head: SessionHead) -> Sequence[Child]:
 def budget(used: int, total: int) -> tuple[Element, Element]:
     """Return a budget as a bar and in words."""
     share = min(used / total, 1.0) if total else 1.0
-    level = "over" if used > total else "high" if used * 100 >= total * 80 else "fine"
+    level = "over" if used > total else "near" if used * 100 >= total * 80 else "spent"
     bar = element(
         "svg",
-        element("rect", class_="whole", x=0, y=0, width=_BAR_WIDTH, height=6, rx=3),
+        element("rect", class_="rest", x=0, y=0, width=_BAR_WIDTH, height=6, rx=3),
         element("rect", class_=level, x=0, y=0, width=round(share * _BAR_WIDTH, 2), height=6, rx=3),
         class_="bar",
         viewBox=f"0 0 {_BAR_WIDTH} 6",

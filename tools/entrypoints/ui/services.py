@@ -11,8 +11,11 @@ from attrs import evolve
 from ...bootstrap import open_questions, open_snapshots
 from ...clock import Clock, utc_now
 from ...errors import AgentForgeError
+from ...harness import SessionContext
 from ...harness.session_manager import SessionManager
 from ...harness.session_ports import LocalSessions
+from ...harness.snapshot_port import WorkspaceChanges
+from ...pages.material import Differences
 from ...questions import QuestionSession, QuestionSessions, SessionStatus
 from ...questions.directory_watcher import process_watcher
 from ...stores import is_database, open_sessions
@@ -23,6 +26,8 @@ from .session_watch import SessionWatch
 QUESTION_TICK_S: Final = 10.0
 """How often waiting questions are looked at though nothing was reported, in seconds: their time may
 be over, and whether an asker lives stands in no file."""
+
+_MOST_COMPARED: Final = 512
 
 
 class Services:
@@ -56,11 +61,37 @@ class Services:
             self.store, watcher=None if self.in_database else process_watcher(), clock=clock
         )
         self._snapshots = open_snapshots(self.store, places.objects)
+        self._compared: dict[tuple[str | None, ...], WorkspaceChanges] = {}
         self._pending: tuple[QuestionSession, ...] | None = None
 
     def manager(self) -> SessionManager:
         """Return a manager for one request, which keeps workspaces and runs no code."""
         return SessionManager(self.store, snapshots=self._snapshots, clock=self.clock)
+
+    def has_workspace(self, session_id: str) -> bool:
+        """Return whether a session's workspace is on this machine, as it should be."""
+        return self._snapshots.is_here(session_id)
+
+    def differences(self, manager: SessionManager, session: SessionContext) -> Differences:
+        """Return what compares a session's checkpoints; what was compared once is remembered.
+
+        Args:
+            manager: Has the session.
+            session: The session.
+        """
+        kept = {one.number: one.snapshot for one in manager.checkpoints()}
+
+        def compare(before: int | None, after: int) -> WorkspaceChanges:
+            place = (session.session_id, None if before is None else kept.get(before), kept.get(after))
+            found = self._compared.get(place)
+            if found is None:
+                found = manager.diff(before, after, patch=True)
+                if len(self._compared) >= _MOST_COMPARED:
+                    self._compared.clear()
+                self._compared[place] = found
+            return found
+
+        return compare
 
     def close(self) -> None:
         """Watch nothing any more, and let go of what is held open."""
@@ -86,7 +117,7 @@ class Services:
         changed = [
             before.get(name) or now[name] for name in before.keys() ^ now.keys()
         ]
-        return frozenset(_asked_for(one) or "" for one in changed)
+        return frozenset(asked_for(one) or "" for one in changed)
 
     def _waiting(self) -> list[QuestionSession]:
         if not self.read_only:
@@ -110,7 +141,7 @@ class Services:
 
     def questions_of(self, session_id: str) -> list[QuestionSession]:
         """Return the questions of a session that wait for an answer."""
-        return [one for one in self.pending if _asked_for(one) == session_id]
+        return [one for one in self.pending if asked_for(one) == session_id]
 
     # ------------------------------------------------------------------------------ sessions
 
@@ -123,7 +154,7 @@ class Services:
         """Return all sessions, with the questions that wait for an answer."""
         asked: dict[str, list[str]] = {}
         for one in self.pending:
-            if (name := _asked_for(one)) is not None:
+            if (name := asked_for(one)) is not None:
                 asked.setdefault(name, []).append(one.session_id)
         found = self.watch.rows()
         if not asked:
@@ -134,6 +165,6 @@ class Services:
         ]
 
 
-def _asked_for(one: QuestionSession) -> str | None:
+def asked_for(one: QuestionSession) -> str | None:
     """Return the agent session that a question was asked for, or None."""
     return None if one.asker is None else one.asker.session_name

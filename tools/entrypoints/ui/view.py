@@ -132,7 +132,7 @@ def error_box(error: AgentForgeError, *, title: str = "That was not done") -> El
         "div",
         element("strong", title),
         element("p", str(error)),
-        class_="problem",
+        class_="alarm",
         role="alert",
     )
 

@@ -180,7 +180,7 @@
     if (xhr.status === 401) return refuse();
     if (xhr.status === 0) return; // the stream says that the server does not answer
     const address = xhr.getResponseHeader("X-Address");
-    if (address && target.id === "filter") history.replaceState(null, "", address);
+    if (address && target.dataset.calm !== undefined) history.replaceState(null, "", address);
   });
 
   // ------------------------------------------------------------------------------ hearing
