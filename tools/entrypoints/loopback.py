@@ -70,7 +70,7 @@ def same_key(given: str, key: str) -> bool:
 
 
 def address_of(port: int, key: str) -> str:
-    """Return the address to open, with the key in its fragment, which browsers send to no server."""
+    """Return the address to open; the key is in its fragment, which browsers send to no server."""
     return f"http://{HOST}:{port}/#key={key}"
 
 

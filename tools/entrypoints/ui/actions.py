@@ -65,9 +65,7 @@ def act_on_session(services: Services, session_id: str, name: str, form: Form) -
         manager.reload()
         return True
 
-    return despite_conflicts(
-        lambda: act(manager, form), again=read_anew, attempts=_ATTEMPTS
-    )
+    return despite_conflicts(lambda: act(manager, form), again=read_anew, attempts=_ATTEMPTS)
 
 
 def _named(manager: SessionManager) -> str:

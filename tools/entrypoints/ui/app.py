@@ -163,7 +163,7 @@ class _Calls:
         except Exception as error:  # noqa: BLE001 (the boundary: the page says it, the log has it)
             fault = _unexpected(error)
             return HTMLResponse(rendered(error_box(fault)), status_code=500)
-        news = json.dumps({"done": {"say": done.say, "go": done.go}})  # ASCII, as a header has to be
+        news = json.dumps({"done": {"say": done.say, "go": done.go}})  # it is ASCII
         return HTMLResponse("", headers={"HX-Trigger": news})
 
     async def missing(self, request: Request) -> Response:
@@ -202,7 +202,7 @@ async def _icon(_: Request) -> Response:
     return Response(found.content, media_type=found.media_type)
 
 
-async def _shell(page: str, request: Request) -> Response:
+async def _shell(page: str, _: Request) -> Response:
     return HTMLResponse(page)
 
 

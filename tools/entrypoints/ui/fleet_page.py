@@ -74,9 +74,7 @@ def _jobs(fleet: FleetView) -> list[Element]:
         ("Session", "Job", "Since", "Attempts", "Queue", "Session is", "Phase", "Worker", "Reason"),
         (
             (
-                element(
-                    "a", element("code", one.session_id), href=f"/sessions/{one.session_id}"
-                ),
+                element("a", element("code", one.session_id), href=f"/sessions/{one.session_id}"),
                 badge(one.state, "bad" if one.state == "failed" else "plain"),
                 ago(one.since),
                 one.attempts,

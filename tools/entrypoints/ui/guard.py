@@ -127,9 +127,7 @@ def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
     return guarded_app
 
 
-_ENCODED: Final = tuple(
-    (name.lower().encode(), value.encode()) for name, value in HEADERS.items()
-)
+_ENCODED: Final = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:

@@ -184,11 +184,11 @@ def _unreadable(found: Sequence[UnreadableSession], services: Services) -> list[
     ]
 
 
-def _rows(
-    rows: Sequence[Row], wanted: Wanted, found: Listed, services: Services
-) -> Element:
+def _rows(rows: Sequence[Row], wanted: Wanted, found: Listed, services: Services) -> Element:
     if not rows:
-        return element("div", _nothing(wanted, found, services), id="rows-none", class_="card empty")
+        return element(
+            "div", _nothing(wanted, found, services), id="rows-none", class_="card empty"
+        )
     return element(
         "ol",
         [_row(one) for one in rows],
@@ -216,7 +216,9 @@ def _row(row: Row) -> Element:
     title = title_of(head) or _first_line(row.goal) or head.session_id
     return element(
         "li",
-        element("span", STANDING_WORDS[row.standing], class_="badge", data_state=row.standing.value),
+        element(
+            "span", STANDING_WORDS[row.standing], class_="badge", data_state=row.standing.value
+        ),
         element(
             "div",
             element("a", title, href=f"/sessions/{head.session_id}", id=f"to-{head.session_id}"),
@@ -283,6 +285,10 @@ def _pages(wanted: Wanted, found: Listed) -> Element:
         following = address_of(evolve(wanted, after=found.after))
         links.append(element("a", "Next page", href=following, id="next-page", rel="next"))
     return element(
-        "nav", element("span", total, class_="muted"), links, id="pages", class_="pages",
+        "nav",
+        element("span", total, class_="muted"),
+        links,
+        id="pages",
+        class_="pages",
         aria_label="Pages of the list",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from xml.etree.ElementTree import Element
 
 from ...harness import SessionContext, SessionState
@@ -59,9 +58,7 @@ def session_view(services: Services, _: Form, session_id: str) -> View:
     )
 
 
-def _view_of(
-    services: Services, manager: SessionManager, session: SessionContext
-) -> SessionView:
+def _view_of(services: Services, manager: SessionManager, session: SessionContext) -> SessionView:
     here = services.has_workspace(session.session_id)
     source = SessionSource(
         session=session,
@@ -72,9 +69,7 @@ def _view_of(
     return view_of(session, source.read(), now=services.clock())
 
 
-def _needs(
-    services: Services, session: SessionContext, *, interrupted: bool
-) -> list[Element]:
+def _needs(services: Services, session: SessionContext, *, interrupted: bool) -> list[Element]:
     """Return what the session needs of a person, first."""
     found = [
         question_card(services, one, linked=False)

@@ -64,7 +64,9 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
             "header",
             element("span", "waits for you", class_="badge", data_state="waiting"),
             element("span", "asked ", ago(one.created_at), class_="muted"),
-            element("a", session_id, href=f"/sessions/{session_id}") if linked and session_id else None,
+            element("a", session_id, href=f"/sessions/{session_id}")
+            if linked and session_id
+            else None,
             element("code", one.working_directory, class_="muted")
             if linked and one.working_directory and not session_id
             else None,
@@ -97,7 +99,9 @@ def _form(one: QuestionSession) -> Sequence[Element]:
             element("div", id=f"outcome-{name}", class_="outcome"),
             element(
                 "div",
-                element("button", "Send the answer", type="submit", class_="main", id=f"send-{name}"),
+                element(
+                    "button", "Send the answer", type="submit", class_="main", id=f"send-{name}"
+                ),
                 element(
                     "button",
                     "Decline …",
@@ -124,7 +128,9 @@ def _form(one: QuestionSession) -> Sequence[Element]:
                 element(
                     "div",
                     element("label", "Reason, if you like", for_=f"reason-{name}"),
-                    element("textarea", id=f"reason-{name}", name="reason", rows=3, data_first=True),
+                    element(
+                        "textarea", id=f"reason-{name}", name="reason", rows=3, data_first=True
+                    ),
                     class_="field",
                 ),
                 element("div", class_="outcome"),

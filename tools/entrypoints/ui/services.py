@@ -82,7 +82,11 @@ class Services:
         kept = {one.number: one.snapshot for one in manager.checkpoints()}
 
         def compare(before: int | None, after: int) -> WorkspaceChanges:
-            place = (session.session_id, None if before is None else kept.get(before), kept.get(after))
+            place = (
+                session.session_id,
+                None if before is None else kept.get(before),
+                kept.get(after),
+            )
             found = self._compared.get(place)
             if found is None:
                 found = manager.diff(before, after, patch=True)
@@ -114,9 +118,7 @@ class Services:
         before = {one.session_id: one for one in self._pending or ()}
         self._pending = tuple(self._waiting())
         now = {one.session_id: one for one in self._pending}
-        changed = [
-            before.get(name) or now[name] for name in before.keys() ^ now.keys()
-        ]
+        changed = [before.get(name) or now[name] for name in before.keys() ^ now.keys()]
         return frozenset(asked_for(one) or "" for one in changed)
 
     def _waiting(self) -> list[QuestionSession]:

@@ -47,9 +47,7 @@ _log = get_logger("agentforge.ui")
 class Watcher(Protocol):
     """What reports changes of a directory; see `questions.directory_watcher`."""
 
-    def watching(
-        self, path: Path, on_change: Callable[[], None]
-    ) -> AbstractContextManager[None]:
+    def watching(self, path: Path, on_change: Callable[[], None]) -> AbstractContextManager[None]:
         """Return a block; while it runs, `on_change` is called after each change in `path`."""
         ...
 

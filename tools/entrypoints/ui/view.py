@@ -31,9 +31,7 @@ _HTMX: Final = json.dumps(
         ],
     }
 )
-_SERVED: Final = Served(
-    styles=STYLES, scripts=SCRIPTS, settings=(("htmx-config", _HTMX),)
-)
+_SERVED: Final = Served(styles=STYLES, scripts=SCRIPTS, settings=(("htmx-config", _HTMX),))
 
 STATUS: Final = {
     ErrorKind.USAGE: 422,
@@ -97,8 +95,16 @@ def shell(*, read_only: bool, fleet: bool) -> str:
     return served_page(
         "agentforge",
         element("p", "Loading … It needs JavaScript.", id="loading", class_="muted"),
-        element("div", id="page", hx_get="/view/", hx_trigger="refresh", hx_target="#view",
-                hx_swap="keyed", hx_sync="this:queue last", hidden=True),
+        element(
+            "div",
+            id="page",
+            hx_get="/view/",
+            hx_trigger="refresh",
+            hx_target="#view",
+            hx_swap="keyed",
+            hx_sync="this:queue last",
+            hidden=True,
+        ),
         element("div", id="view", data_keyed=True),
         element(
             "section",
