@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
     from .file_lock import DirectoryLock, FileLock, LockMode, Patience, try_lock, unlock
     from .filesystem import FileStatus, FileSystem, OsFileSystem, hand_over
-    from .regular_file import read_regular_file
+    from .regular_file import read_beneath, read_regular_file
     from .tree_removal import (
         Undeletable,
         discard_tree,
@@ -35,7 +35,7 @@ else:
             "errors": "DurableError LockTimeout ReadError RemovalError WriteError",
             "file_lock": "DirectoryLock FileLock LockMode Patience try_lock unlock",
             "filesystem": "FileStatus FileSystem OsFileSystem hand_over",
-            "regular_file": "read_regular_file",
+            "regular_file": "read_beneath read_regular_file",
             "tree_removal": "Undeletable discard_tree empty_directory remove_directory "
             "sweep_discarded",
         },
@@ -60,6 +60,7 @@ __all__ = [
     "empty_directory",
     "hand_over",
     "make_durable_directory",
+    "read_beneath",
     "read_regular_file",
     "remove_directory",
     "replace_file",

@@ -9,7 +9,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import ReadError
-from .filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader, hand_over
+from .filesystem import (
+    CREATE_FLAGS,
+    DIRECTORY_FLAGS,
+    READ_FLAGS,
+    FileSystem,
+    close_reader,
+    hand_over,
+)
+from .safe_path import directory_beneath
 
 Chunk = bytes | bytearray | memoryview
 
@@ -152,3 +160,29 @@ def read_regular_file(
         raise ReadError(path=path, cause=error) from error
     finally:
         close_reader(fs, fd)
+
+
+def read_beneath(fs: FileSystem, root: Path, path: str, *, max_bytes: int) -> bytes | None:
+    """Read a whole file below a directory, over no link; None if it is not there.
+
+    Args:
+        fs: The file system.
+        root: The directory.
+        path: The file, relative to it, its parts separated by `/`.
+        max_bytes: The largest size that is read.
+
+    Raises:
+        ReadError: It is no regular file, is larger, or the system would not read it.
+        OSError: A directory on the way can't be opened, as one that is a link.
+    """
+    *directories, name = path.split("/")
+    try:
+        root_fd = fs.open(str(root), DIRECTORY_FLAGS)
+        try:
+            with directory_beneath(fs, root_fd, directories) as fd:
+                whole = root / path
+                return read_regular_file(fs, name, path=whole, max_bytes=max_bytes, directory_fd=fd)
+        finally:
+            close_reader(fs, root_fd)
+    except (FileNotFoundError, NotADirectoryError):
+        return None

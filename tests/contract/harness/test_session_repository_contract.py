@@ -45,8 +45,8 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.harness.session_codec import decode_session, encode_session
 from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
+from agentforge_sessions.pages.session_page import session_report
 from agentforge_sessions.workflows import WorkflowRunner
-from agentforge_sessions.workflows.report import session_report
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work
 from tests.support.clock import START, FakeClock
 from tests.support.memory_sessions import MemorySessions

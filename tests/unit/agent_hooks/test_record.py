@@ -8,8 +8,8 @@ import pytest
 
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.conversations import budget_stops, conversations
+from agentforge_sessions.pages.session_page import session_report
 from agentforge_sessions.workflows.progress import charges
-from agentforge_sessions.workflows.report import session_report
 from tests.support.agent_conversations import CodexConversation, Conversation, Project
 
 
@@ -62,8 +62,8 @@ def test_each_conversation_is_told_with_prompts_turns_files_compactions_and_mode
 def test_the_report_tells_them_too(project: Project) -> None:
     session = carried_on(project)
     page = session_report(session, project.store)
-    assert "<h2>Conversations</h2>" in page
-    assert "claude-code\nclaude-conversation" in page
+    assert '<h2 id="conversations-title">Conversations</h2>' in page
+    assert "claude-code <code>claude-conversation</code>" in page
     assert "model-c: 4,500" in page
     assert "<h3>Stopped because of the budget</h3>" in page
     assert "the budget is spent: 5,500 of 5,000 tokens" in page

@@ -19,6 +19,7 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
+from agentforge_sessions.pages.attempts import Outcome, attempts_of
 from agentforge_sessions.workflows.progress import (
     charges,
     cost_of_attempt,
@@ -26,7 +27,6 @@ from agentforge_sessions.workflows.progress import (
     progress_of,
     time_spent,
 )
-from agentforge_sessions.workflows.report import session_report
 from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.support.agents import AgentGround, FakePerson
 
@@ -103,7 +103,11 @@ def accounts(session: SessionContext, store: SessionStore) -> dict[str, Any]:
         "history": [[one.action, one.phase, one.details] for one in session.history],
         "artifacts": [[one.path, one.artifact_type, one.phase] for one in session.artifacts],
         "briefing": manager.briefing(100_000),
-        "report": session_report(session, store),
+        "attempts": [
+            [one.name, one.outcome.value, one.details.partition("\n")[0], f"{one.tokens:,}"]
+            for one in attempts_of(session)
+            if one.outcome is not Outcome.OPEN
+        ],
     }
     found: dict[str, Any] = json.loads(json.dumps(told, default=str))
     return found

@@ -12,13 +12,13 @@ import pytest
 from attrs import define, evolve, field
 
 from agentforge_sessions.harness import PhaseResult, SessionState, SessionStore
+from agentforge_sessions.pages.session_page import session_report
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, RecordedAgent, Recorder
 from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange
 from agentforge_sessions.workflows.base_record import BASE_STEP
 from agentforge_sessions.workflows.gate_port import CommandExecution, CommandRequest
 from agentforge_sessions.workflows.ports import StopCause
-from agentforge_sessions.workflows.report import session_report
 from agentforge_sessions.workflows.step_journal import StepJournal
 from agentforge_sessions.workflows.workflow import FileGroup, Gate, Input, Phase, Workflow
 from tests.support.agents import (
@@ -467,5 +467,5 @@ def test_the_report_shows_what_was_edited(ground: AgentGround) -> None:
     ground.start(work())
     page = session_report(ground.session, SessionStore(ground.base))
     assert "My &lt;words&gt;." in page
-    assert "Edited in place" in page
-    assert "build/x" in page
+    assert "test_ac_01_two_numbers_are_added" in page
+    assert "Not taken, since the project's rules ignore it: <code>build/x</code>" in page

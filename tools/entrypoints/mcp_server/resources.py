@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
@@ -22,9 +21,7 @@ from mcp_types import (
 )
 from pydantic import Field
 
-from ...durable import OsFileSystem, read_regular_file
-from ...durable.filesystem import DIRECTORY_FLAGS
-from ...durable.safe_path import directory_beneath
+from ...durable import OsFileSystem, read_beneath
 from ...errors import AgentForgeError, ErrorKind
 from ...harness import (
     Clock,
@@ -90,10 +87,11 @@ def add_resources(server: MCPServer[Any], store: LocalSessions, clock: Clock) ->
     @server.resource(f"{ROOT}/report", mime_type="text/html")
     def session_report(session_id: str) -> str:
         """The session's story as one page: attempts, budget, gates, questions."""
-        from ...workflows.report import session_report as page_of
+        from ...pages.session_page import session_report as page_of
 
         with _as_protocol_errors():
-            return page_of(load(session_id)[1], store)
+            session = load(session_id)[1]
+            return page_of(session, store, workspace=store.workspace_path(session_id))
 
     @server.resource(f"{ROOT}/artifacts/{{+path}}", mime_type="application/octet-stream")
     def session_artifact(session_id: str, path: str) -> str | bytes:
@@ -102,7 +100,10 @@ def add_resources(server: MCPServer[Any], store: LocalSessions, clock: Clock) ->
             _, session = load(session_id)
             is_recorded = path in {one.path for one in session.artifacts}
             workspace = store.workspace_path(session_id)
-            data = _read(workspace, path, MAX_ARTIFACT_BYTES) if is_recorded else None
+            data = None
+            if is_recorded:
+                limit = MAX_ARTIFACT_BYTES
+                data = read_beneath(OsFileSystem(), workspace, path, max_bytes=limit)
             if data is None:
                 raise ArtifactNotFound(session_id, path)
         with suppress(UnicodeDecodeError):
@@ -153,24 +154,3 @@ def _as_protocol_errors() -> Iterator[None]:
         missing = isinstance(error, SessionNotFound | ArtifactNotFound)
         code = INVALID_PARAMS if missing else INTERNAL_ERROR
         raise MCPError(code, advised(error), {ERROR_META_KEY: described(error)}) from error
-
-
-def _read(directory: Path, path: str, max_bytes: int) -> bytes | None:
-    """Read a file below a directory, over no link; None if it is not there.
-
-    Raises:
-        ReadError: It is no regular file, is too large, or the system refused.
-        OSError: A directory on the way can't be opened.
-    """
-    fs = OsFileSystem()
-    *directories, name = path.split("/")
-    try:
-        root_fd = fs.open(str(directory), DIRECTORY_FLAGS)
-        try:
-            with directory_beneath(fs, root_fd, directories) as fd:
-                whole = directory / path
-                return read_regular_file(fs, name, path=whole, max_bytes=max_bytes, directory_fd=fd)
-        finally:
-            fs.close(root_fd)
-    except (FileNotFoundError, NotADirectoryError):
-        return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..context import cli_of
+from ..context import Cli, cli_of
 from ..options import AsJson, SessionId, option
+
+if TYPE_CHECKING:
+    from ....harness import SessionContext
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,23 +33,40 @@ def report(
 ) -> None:
     """Write the story of a session as one HTML page that opens without a network."""
     from ....durable import DirectoryLock, OsFileSystem, replace_file
-    from ....workflows.report import session_report
 
     cli = cli_of(context, json=as_json)
-    manager, session = cli.load(session_id)
     if out == Path("-"):
         if cli.output.json:
             raise typer.BadParameter("the page and --json can't share standard output")
-        cli.output.page(session_report(session, manager.store))
+        cli.output.page(_page(cli, session_id)[1])
         return
-    place = _report_place(out if out is not None else Path(f"{session.session_id}.html"))
-    page = session_report(session, manager.store)
+    place = _report_place(out) if out is not None else None
+    session, page = _page(cli, session_id)
+    place = place or _report_place(Path(f"{session.session_id}.html"))
     fs = OsFileSystem()
     with DirectoryLock(fs, place.parent, follow=True) as lock:
         replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
     cli.output.outcome(
         {"session_id": session.session_id, "path": str(place)}, f"Wrote {out or place.name}"
     )
+
+
+def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
+    """Return a session and its page."""
+    from ....bootstrap import open_snapshots
+    from ....pages.session_page import session_report
+
+    manager, session = cli.load(shortened, manager=cli.keeping_manager())
+    snapshots = open_snapshots(cli.store(), cli.objects_url)
+    is_here = snapshots.is_here(session.session_id)
+    page = session_report(
+        session,
+        manager.store,
+        workspace=manager.store.workspace_path(session.session_id) if is_here else None,
+        differences=lambda before, after: manager.diff(before, after, patch=True),
+        now=cli.outside.clock(),
+    )
+    return session, page
 
 
 def _report_place(path: Path) -> Path:

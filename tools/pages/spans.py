@@ -1,0 +1,128 @@
+"""Where the time of a session went: agent, gate, person, or idle; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+
+from attrs import frozen
+
+from ..harness import SessionHistory
+from ..harness.history_events import (
+    AgentAnswered,
+    AgentPrompted,
+    AgentTurnEnded,
+    PhaseEnded,
+    QuestionAsked,
+    QuestionEnded,
+)
+
+
+class SpanKind(Enum):
+    """What a stretch of a session's time was spent on."""
+
+    AGENT = "agent"
+    """An agent was asked, or worked on a person's prompt."""
+    GATE = "gate"
+    """A gate judged, or a phase's script ran."""
+    PERSON = "person"
+    """A person was asked."""
+    IDLE = "idle"
+    """Nothing of these, as far as the history says."""
+
+
+@frozen
+class TimeSpan:
+    """A stretch of time, spent on one thing.
+
+    Attributes:
+        kind: On what.
+        began: Its beginning.
+        ended: Its end, not before.
+    """
+
+    kind: SpanKind
+    began: datetime
+    ended: datetime
+
+    @property
+    def seconds(self) -> float:
+        """How long it was, in seconds."""
+        return (self.ended - self.began).total_seconds()
+
+
+def time_spans(
+    history: Sequence[SessionHistory], *, until: datetime | None = None
+) -> tuple[TimeSpan, ...]:
+    """Split a session's time, without gaps or overlaps, oldest first.
+
+    Args:
+        history: The session's history.
+        until: The end; the last entry's moment if None. A question that waits takes until then.
+
+    An event says for how long there was work until its moment; what two events claim belongs to the
+    earlier one.
+    """
+    if not history:
+        return ()
+    first, last = history[0].timestamp, history[-1].timestamp
+    last = max(last, until or last)
+    spans: list[TimeSpan] = []
+    reached = first
+    for kind, began, ended in sorted(_busy(history, last), key=lambda one: (one[2], one[1])):
+        begun, end = max(began, reached), min(ended, last)
+        if end <= begun:
+            continue
+        if begun > reached:
+            spans.append(TimeSpan(SpanKind.IDLE, reached, begun))
+        spans.append(TimeSpan(kind, begun, end))
+        reached = end
+    if last > reached:
+        spans.append(TimeSpan(SpanKind.IDLE, reached, last))
+    return tuple(spans)
+
+
+def seconds_by_kind(spans: Iterable[TimeSpan]) -> dict[SpanKind, float]:
+    """Return how many seconds went to each kind; every kind is there."""
+    found = dict.fromkeys(SpanKind, 0.0)
+    for one in spans:
+        found[one.kind] += one.seconds
+    return found
+
+
+def within(spans: Iterable[TimeSpan], began: datetime, ended: datetime) -> tuple[TimeSpan, ...]:
+    """Return what of some spans lies between two moments."""
+    cut = (
+        TimeSpan(one.kind, max(one.began, began), min(one.ended, ended))
+        for one in spans
+        if one.ended > began and one.began < ended
+    )
+    return tuple(one for one in cut if one.ended > one.began)
+
+
+def _busy(
+    history: Sequence[SessionHistory], last: datetime
+) -> Iterator[tuple[SpanKind, datetime, datetime]]:
+    """Go through what the events say of work: its kind, its beginning and its end."""
+    asked: datetime | None = None
+    prompted: datetime | None = None
+    for entry in history:
+        now = entry.timestamp
+        match entry.event:
+            case AgentAnswered(seconds=seconds) if seconds > 0:
+                yield SpanKind.AGENT, now - timedelta(seconds=seconds), now
+            case PhaseEnded(seconds=float() as seconds) if seconds > 0:
+                yield SpanKind.GATE, now - timedelta(seconds=seconds), now
+            case AgentPrompted():
+                prompted = prompted or now
+            case AgentTurnEnded() if prompted is not None:
+                yield SpanKind.AGENT, prompted, now
+                prompted = None
+            case QuestionAsked():
+                asked = asked or now
+            case QuestionEnded() if asked is not None:
+                yield SpanKind.PERSON, asked, now
+                asked = None
+    if asked is not None:
+        yield SpanKind.PERSON, asked, last
