@@ -59,7 +59,7 @@ def list_view(services: Services, form: Form, _: str) -> View:
             _search(wanted, found),
             _standings(wanted, found),
             *_unreadable(services.watch.unreadable(), services),
-            _rows(rows, wanted, found, services),
+            _rows(rows, wanted, services),
             _pages(wanted, found),
         ],
     )
@@ -184,11 +184,9 @@ def _unreadable(found: Sequence[UnreadableSession], services: Services) -> list[
     ]
 
 
-def _rows(rows: Sequence[Row], wanted: Wanted, found: Listed, services: Services) -> Element:
+def _rows(rows: Sequence[Row], wanted: Wanted, services: Services) -> Element:
     if not rows:
-        return element(
-            "div", _nothing(wanted, found, services), id="rows-none", class_="card empty"
-        )
+        return element("div", _nothing(wanted, services), id="none", class_="card empty")
     return element(
         "ol",
         [_row(one) for one in rows],
@@ -199,7 +197,7 @@ def _rows(rows: Sequence[Row], wanted: Wanted, found: Listed, services: Services
     )
 
 
-def _nothing(wanted: Wanted, found: Listed, services: Services) -> Child:
+def _nothing(wanted: Wanted, services: Services) -> Child:
     if wanted.narrows or wanted.after:
         return (
             element("p", "No session fits."),
@@ -211,14 +209,17 @@ def _nothing(wanted: Wanted, found: Listed, services: Services) -> Child:
     )
 
 
+def standing_badge(standing: Standing) -> Element:
+    """Return where a session stands, as a word that stands out."""
+    return element("span", STANDING_WORDS[standing], class_="badge", data_state=standing.value)
+
+
 def _row(row: Row) -> Element:
     head = row.head
     title = title_of(head) or _first_line(row.goal) or head.session_id
     return element(
         "li",
-        element(
-            "span", STANDING_WORDS[row.standing], class_="badge", data_state=row.standing.value
-        ),
+        standing_badge(row.standing),
         element(
             "div",
             element("a", title, href=f"/sessions/{head.session_id}", id=f"to-{head.session_id}"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -151,7 +152,7 @@ class Live:
             bell.clear()
             also = self._sessions_looked_at()
             try:
-                changed = await in_thread(lambda: self._services.watch.look(also=also))
+                changed = await in_thread(partial(self._services.watch.look, also=also))
             except AgentForgeError as error:
                 _log.warning("ui.look_failed", error=str(error))
             else:

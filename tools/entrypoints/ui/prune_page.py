@@ -127,7 +127,7 @@ def prune_view(services: Services, form: Form, _: str) -> View:
             class_="notice",
         ),
     ]
-    parts += [_kind(services, name, kind, rules) for name, kind in kinds.items() if kind.is_there]
+    parts += [_kind(name, kind, rules) for name, kind in kinds.items() if kind.is_there]
     return View(title="Prune", content=parts, address=rules.address())
 
 
@@ -167,7 +167,7 @@ def _rules(rules: Rules) -> Element:
     )
 
 
-def _kind(services: Services, name: str, kind: PruneKind, rules: Rules) -> Element:
+def _kind(name: str, kind: PruneKind, rules: Rules) -> Element:
     title = _NAMES.get(name, name)
     try:
         found = kind.prune(rules.policy(kind), dry_run=True)
@@ -176,7 +176,7 @@ def _kind(services: Services, name: str, kind: PruneKind, rules: Rules) -> Eleme
     removals = [one for one in found.decisions if one.remove]
     return part(
         f"kind-{name}",
-        _decisions(services, name, removals),
+        _decisions(name, removals),
         element("p", f"and {len(removals) - _SHOWN:,} more") if len(removals) > _SHOWN else None,
         _rest(found),
         title=title,
@@ -197,7 +197,7 @@ def _age(hours: float) -> str:
     return f"{hours / _HOURS_A_DAY:g} days" if hours > _HOURS_A_DAY else f"{hours:g} hours"
 
 
-def _decisions(services: Services, name: str, removals: list[Decision]) -> Child:
+def _decisions(name: str, removals: list[Decision]) -> Child:
     if not removals:
         return element("p", "Nothing to remove.", class_="muted")
     return table(

@@ -7,15 +7,19 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from ...pages.html import Child, element
+from ...pages.prose import prose
 from ...questions import Option, Question, QuestionSession
 from ..terminal.draft import Ask, first_recommended, is_recommended, without_mark
 from .forms import Form
+from .list_page import standing_badge
 from .live import QUESTIONS
 from .services import Services, asked_for
+from .session_rows import Standing
 from .view import View, ago
 
 OTHER: Final = "other"
 """The value of the choice that stands for a person's own words."""
+_MOST_CHARS: Final = 20_000
 _ASKS: Final = {
     Ask.ELABORATE: "Ask for more detail first",
     Ask.REPHRASE: "Ask to rephrase it",
@@ -57,19 +61,13 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
         one: The question session.
         linked: Whether to name the agent session that asks.
     """
-    session_id = asked_for(one)
     return element(
         "section",
         element(
             "header",
-            element("span", "waits for you", class_="badge", data_state="waiting"),
+            standing_badge(Standing.WAITING),
             element("span", "asked ", ago(one.created_at), class_="muted"),
-            element("a", session_id, href=f"/sessions/{session_id}")
-            if linked and session_id
-            else None,
-            element("code", one.working_directory, class_="muted")
-            if linked and one.working_directory and not session_id
-            else None,
+            _asker(one) if linked else None,
         ),
         _read_only(one) if services.read_only else _form(one),
         id=f"question-{one.session_id}",
@@ -78,12 +76,21 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
     )
 
 
+def _asker(one: QuestionSession) -> Element | None:
+    """Return who asks: an agent session, or what works in a folder."""
+    session_id = asked_for(one)
+    if session_id is not None:
+        return element("a", session_id, href=f"/sessions/{session_id}")
+    folder = one.working_directory
+    return element("code", folder, class_="muted") if folder else None
+
+
 def _read_only(one: QuestionSession) -> Sequence[Element]:
     return [
         element(
             "div",
             element("h2", question.title),
-            element("p", question.prompt, class_="prose"),
+            prose(question.prompt, most=_MOST_CHARS),
             element("ul", [element("li", *_label(option)) for option in question.options]),
         )
         for question in one.questions
@@ -176,7 +183,7 @@ def _field(name: str, index: int, question: Question) -> Element:
     return element(
         "fieldset",
         element("legend", question.title),
-        element("p", question.prompt, class_="prose", id=f"prompt-{place}"),
+        element("div", prose(question.prompt, most=_MOST_CHARS), id=f"prompt-{place}"),
         element("p", "Choose any number.", class_="note") if question.multi_select else None,
         options,
         _own_words(place, index, radio=own),

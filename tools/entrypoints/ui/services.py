@@ -82,11 +82,8 @@ class Services:
         kept = {one.number: one.snapshot for one in manager.checkpoints()}
 
         def compare(before: int | None, after: int) -> WorkspaceChanges:
-            place = (
-                session.session_id,
-                None if before is None else kept.get(before),
-                kept.get(after),
-            )
+            begin = None if before is None else kept.get(before)
+            place = (session.session_id, begin, kept.get(after))
             found = self._compared.get(place)
             if found is None:
                 found = manager.diff(before, after, patch=True)

@@ -38,6 +38,7 @@ class Standing(StrEnum):
     COMPLETED = "completed"
 
 
+_STANDINGS: Final = frozenset(one.value for one in Standing)
 _RANK: Final = {
     Standing.WAITING: 0,
     Standing.INTERRUPTED: 1,
@@ -66,6 +67,9 @@ ORDER_NAMES: Final[Mapping[Order, str]] = {
     Order.SPENT: "Most tokens spent",
     Order.LEFT: "Least budget left",
 }
+
+
+_ORDERS: Final = frozenset(one.value for one in Order)
 
 
 @frozen(kw_only=True)
@@ -135,12 +139,12 @@ class Wanted:
         faults: dict[str, str] = {}
         standings = set()
         for one in form.get("standing", []):
-            if one not in Standing:
+            if one not in _STANDINGS:
                 faults["standing"] = f"{one[:40]!r} is no state of a session"
             else:
                 standings.add(Standing(one))
         order = form.get("order", [""])[-1] or Order.ATTENTION
-        if order not in Order:
+        if order not in _ORDERS:
             faults["order"] = f"{order[:40]!r} is no order of the list"
         if faults:
             raise InvalidForm(faults)
@@ -194,7 +198,8 @@ def listed(rows: Iterable[Row], wanted: Wanted, *, limit: int = PAGE) -> Listed:
     behind = None if wanted.after is None else _read_cursor(wanted.after, wanted.order)
     key = _KEYS[wanted.order]
     counts: Counter[Standing] = Counter()
-    workflows, tags = set(), set()
+    workflows: set[str | None] = set()
+    tags: set[str] = set()
     fitting: list[tuple[tuple[Any, ...], Row]] = []
     total = 0
     for row in rows:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from attrs import field, frozen
+from attrs import frozen
 
 from ...errors import AgentForgeError, ErrorKind
 from ...pages.document import Served, served_page
@@ -57,8 +57,8 @@ class View:
     """
 
     title: str
-    content: Sequence[Element] = field(converter=tuple)
-    topics: Sequence[str] = field(default=(), converter=tuple)
+    content: Sequence[Element]
+    topics: Sequence[str] = ()
     address: str | None = None
 
     def html(self) -> str:
