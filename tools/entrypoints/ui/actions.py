@@ -21,6 +21,7 @@ from .errors import InvalidForm, PageNotFound, UnfitAnswers
 from .forms import Form, count_in, text_in
 from .services import Services
 
+_MOST_DIGITS: Final = 4
 _ATTEMPTS: Final = 4
 """How often an action is tried when another process changes the session first."""
 
@@ -160,7 +161,7 @@ def reply_in(form: Form, index: int, question: Question) -> Reply:
     ask = text_in(form, f"ask-{index}")
     chosen = form.get(f"choice-{index}", [])
     count = len(question.options)
-    picked = [int(one) for one in chosen if one.isdecimal() and len(one) < 4 and int(one) < count]
+    picked = [number for one in chosen if (number := _number(one)) is not None and number < count]
     if not question.multi_select:
         picked = picked[:1]
     return Reply(
@@ -171,6 +172,11 @@ def reply_in(form: Form, index: int, question: Question) -> Reply:
         guidance=text_in(form, f"note-{index}") or "",
         seen=True,
     )
+
+
+def _number(text: str) -> int | None:
+    fits = text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS
+    return int(text) if fits else None
 
 
 def _faults(

@@ -7,6 +7,7 @@ only passes on. What changes something is not there at all where the server is r
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -71,6 +72,7 @@ def application(services: Services, live: Live, *, key: str) -> ASGIApp:
         *(Route(path, partial(calls.show, page)) for path, page in pages.items()),
         *([] if services.read_only else _changing(calls)),
         Route("/view/{rest:path}", calls.missing),
+        Route("/do/{rest:path}", calls.missing, methods=["GET", "POST"]),
         Route("/{rest:path}", partial(_shell, empty)),
     ]
 
@@ -176,7 +178,7 @@ class _Unexpected(AgentForgeError):
 
 
 def _unexpected(error: Exception) -> _Unexpected:
-    _log.error("ui.fault", error=repr(error), exc_info=error)
+    _log.error("ui.fault", where="".join(traceback.format_exception(error)))
     return _Unexpected(
         f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; the server's "
         "output says where."
