@@ -59,6 +59,25 @@ class Reason(StrEnum):
     """Another process removed it before its turn came."""
 
 
+WORDS: Final[Mapping[Reason, str]] = {
+    Reason.EXPIRED: "too old",
+    Reason.TOO_MANY: "too many",
+    Reason.TOO_LARGE: "too large together",
+    Reason.LOW_SPACE: "disk nearly full",
+    Reason.RECENT: "not named by a rule any more",
+    Reason.CHANGED: "changed meanwhile",
+    Reason.STATE: "not ended",
+    Reason.PINNED: "pinned",
+    Reason.IN_USE: "in use",
+    Reason.LIMIT: "over the limit",
+    Reason.YOUNG: "used recently",
+    Reason.FUTURE: "dated in the future",
+    Reason.BUSY: "another prune is at work",
+    Reason.GONE: "removed already",
+}
+"""Each reason, as people read it."""
+
+
 class SkipReason(StrEnum):
     """Why something under a root is left alone: it can't be dated, is not ours, or is needed."""
 

@@ -16,7 +16,7 @@ from agentforge_sessions.entrypoints.terminal import (
     TerminalFailed,
     drafts_directory,
 )
-from agentforge_sessions.entrypoints.terminal.errors import AddressRefused
+from agentforge_sessions.entrypoints.loopback import AddressRefused
 from agentforge_sessions.questions import QuestionSessions
 
 ROOT = Path(__file__).parents[3]

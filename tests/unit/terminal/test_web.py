@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from attrs import define
 
-from agentforge_sessions.entrypoints.terminal.errors import AddressRefused
+from agentforge_sessions.entrypoints.loopback import AddressRefused
 from agentforge_sessions.entrypoints.terminal.web import MAX_PAGES, LoopbackServer, serve
 
 pytestmark = pytest.mark.anyio

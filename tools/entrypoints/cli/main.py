@@ -53,6 +53,7 @@ _MODULES: Final = {
     "mcp": "mcp",
     "agent_programs": "install uninstall hook",
     "terminal": "questions",
+    "ui": "ui",
     "sandbox.group": "sandbox",
 }
 """The commands of each module in `entrypoints.cli.commands`, in the order of the help."""

@@ -4,13 +4,8 @@ Importing this package loads no Textual: `run_terminal` and `run_web` do, and sa
 where it is missing.
 """
 
-from .errors import (
-    AddressRefused,
-    ExtraMissing,
-    NoTerminal,
-    TerminalError,
-    TerminalFailed,
-)
+from ..loopback import AddressRefused
+from .errors import ExtraMissing, NoTerminal, TerminalError, TerminalFailed
 from .launch import DEFAULT_PORT, Ended, drafts_directory, run_terminal, run_web
 
 __all__ = [

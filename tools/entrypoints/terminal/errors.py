@@ -44,25 +44,6 @@ class NoTerminal(TerminalError):
         )
 
 
-class AddressRefused(TerminalError):
-    """The browser's server could not listen.
-
-    Attributes:
-        host: The address.
-        port: The port.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, host: str, port: int, cause: OSError) -> None:
-        super().__init__(
-            f"could not listen on {host} port {port}: {cause.strerror or cause}. "
-            "Give another port with --port, or --port 0 for any that is free."
-        )
-        self.host = host
-        self.port = port
-
-
 class TerminalFailed(TerminalError):
     """The application stopped because of an internal error.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from ..loopback import new_key
 from .errors import ExtraMissing, NoTerminal, TerminalFailed
 from .theme_name import ThemeName
 
@@ -22,7 +22,6 @@ DRIVER_VARIABLE: Final = "TEXTUAL_DRIVER"
 
 DEFAULT_PORT: Final = 8765
 _DUMB: Final = frozenset({"dumb", "unknown"})
-_KEY_BYTES: Final = 24
 
 
 @frozen(kw_only=True)
@@ -107,7 +106,7 @@ def run_web(
         from . import web
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    web.serve(command, port=port, key=secrets.token_urlsafe(_KEY_BYTES), ready=ready)
+    web.serve(command, port=port, key=new_key(), ready=ready)
 
 
 def _at_terminal() -> bool:

@@ -4,17 +4,11 @@ textual-serve runs one process of the application for each open page, and accept
 Here a connection is checked first: the name the server was called by, the page it comes from, and a
 key that only the person who started the server has seen. The page itself holds nothing of any
 session, so it needs no key; the socket over which all is shown, typed and clicked does.
-
-The key is never in a request line and never in a cookie. Browsers send a cookie to every port of a
-host, so a page of another port of this machine could use it; what is in the fragment of an address
-and in `sessionStorage` belongs to one origin, port included.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import re
 import shlex
 import signal
 import socket
@@ -28,10 +22,9 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from ...event_log import get_logger
-from .errors import AddressRefused
+from ..loopback import HOST, address_of, bound, is_own_name, origin_of, page_headers, same_key
 from .web_page import SCRIPT, page_for
 
-HOST: Final = "127.0.0.1"
 MAX_PAGES: Final = 8
 """How many pages may be open at once: each costs a process."""
 
@@ -39,9 +32,6 @@ _SHUTDOWN_S: Final = 5.0
 _STOP_S: Final = 3.0
 _HEARTBEAT_S: Final = 15.0
 _log = get_logger("agentforge.terminal")
-_LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
-"""Names of this machine; the port may be another one, as behind `ssh -L`."""
-
 _PROTOCOL: Final = "agentforge.questions"
 """The subprotocol that the socket speaks; the key stands beside it in the same header."""
 
@@ -116,7 +106,7 @@ class LoopbackServer(Server):
     @property
     def url(self) -> str:
         """The address to open, with the key in its fragment, which browsers send to no server."""
-        return f"http://{HOST}:{self.port}/#key={self._key}"
+        return address_of(self.port, self._key)
 
     async def application(self) -> web.Application:
         """Return the web application, guarded."""
@@ -141,13 +131,13 @@ class LoopbackServer(Server):
 
     def _refusal(self, request: web.Request) -> str | None:
         """Return why a request is not served; None if it is."""
-        if _LOOPBACK.fullmatch(request.host) is None:
+        if not is_own_name(request.host):
             return "This server answers to the names of this machine only."
         if request.path not in _OPEN_PATHS and not request.path.startswith("/static/"):
             return "There is nothing here."
         if request.path != "/ws":
             return None
-        if request.headers.get("Origin") != f"http://{request.host}":
+        if request.headers.get("Origin") != origin_of(request.host):
             return "Only this server's own page may connect."
         if not self._has_key(request):
             return (
@@ -159,11 +149,7 @@ class LoopbackServer(Server):
     def _has_key(self, request: web.Request) -> bool:
         """Return whether the key is among the subprotocols that the socket offers."""
         offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-        key = self._key.encode()
-        return any(
-            hmac.compare_digest(one.strip().encode(errors="backslashreplace"), key)
-            for one in offered
-        )
+        return any(same_key(one.strip(), self._key) for one in offered)
 
     async def handle_index(self, request: web.Request) -> Any:
         """Serve the page; it loads nothing from anywhere else."""
@@ -221,18 +207,10 @@ def _cells(request: web.Request, name: str, default: int) -> int:
 
 
 def _headers(host: str) -> dict[str, str]:
-    return {
-        "Content-Security-Policy": (
-            "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-            f"font-src 'self'; img-src 'self' data:; connect-src 'self' ws://{host}; "
-            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        ),
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-        "Cache-Control": "no-store",
-    }
+    return page_headers(
+        "script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; "
+        f"img-src 'self' data:; connect-src 'self' ws://{host}"
+    )
 
 
 def serve(command: Sequence[str], *, port: int, key: str, ready: Callable[[str], None]) -> None:
@@ -247,14 +225,7 @@ def serve(command: Sequence[str], *, port: int, key: str, ready: Callable[[str],
     Raises:
         AddressRefused: The port can't be had.
     """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    with listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((HOST, port))
-        except (OSError, OverflowError) as error:
-            cause = error if isinstance(error, OSError) else OSError(str(error))
-            raise AddressRefused(HOST, port, cause) from error
+    with bound(port) as listening:
         server = LoopbackServer(command, port=listening.getsockname()[1], key=key)
         asyncio.run(_serve(server, listening, ready))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
-from .....prune.domain import PruneResult, Reason, human_bytes
+from .....prune.domain import WORDS, PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
 from ...text import age_text, counted, some_of
 
@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 _SHOWN: Final = 200
 _NAMED: Final = 3
 
-_WHY: Final = {
-    Reason.EXPIRED: "too old",
-    Reason.TOO_MANY: "too many",
-    Reason.TOO_LARGE: "too large together",
-    Reason.LOW_SPACE: "disk nearly full",
-    Reason.RECENT: "not named by a rule any more",
-    Reason.CHANGED: "changed meanwhile",
-    Reason.STATE: "not ended",
-    Reason.PINNED: "pinned",
-    Reason.IN_USE: "in use",
-    Reason.LIMIT: "over the limit",
-    Reason.YOUNG: "used recently",
-    Reason.FUTURE: "dated in the future",
-    Reason.BUSY: "another prune is at work",
-    Reason.GONE: "removed already",
-}
 _SPARED: Final = frozenset({Reason.RECENT, Reason.GONE, Reason.BUSY})
 
 
@@ -85,7 +69,7 @@ class Work:
         found: dict[str, list[str]] = {}
         for one in self._stayed():
             if not _SPARED.issuperset(one.reasons):
-                why = ", ".join(_WHY[reason] for reason in one.reasons)
+                why = ", ".join(WORDS[reason] for reason in one.reasons)
                 found.setdefault(why, []).append(one.candidate.session_id)
         planned = {one.candidate.session_id for one in self.removals}
         planned.difference_update(*found.values())
@@ -168,7 +152,7 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
             render.state_text(candidate.state or ""),
             age_text((now - candidate.dated_at).total_seconds()),
             human_bytes(candidate.size_bytes),
-            ", ".join(_WHY[reason] for reason in one.reasons),
+            ", ".join(WORDS[reason] for reason in one.reasons),
         )
     cli.output.show(made)
     if len(removals) > _SHOWN:

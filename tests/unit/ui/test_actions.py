@@ -1,0 +1,188 @@
+"""What is done from a page, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from agentforge_sessions.harness import SessionState
+from tests.unit.ui.conftest import KEY, ORIGIN, Site
+from tests.unit.ui.test_pages import HOSTILE, assert_nothing_runs
+
+
+def test_a_session_is_paused_with_its_reason(site: Site) -> None:
+    one = site.begin()
+    done = site.post(f"/do/sessions/{one}/pause", reason=" till tomorrow ")
+    assert done.status_code == 200
+    assert json.loads(done.headers["HX-Trigger"])["done"]["say"].startswith("The session is paused")
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.state is SessionState.PAUSED
+    assert session.history[-1].details == "till tomorrow"
+
+
+def test_a_session_is_aborted_and_its_budget_extended(site: Site) -> None:
+    one = site.begin()
+    assert site.post(f"/do/sessions/{one}/extend", tokens="12,000").status_code == 200
+    assert site.post(f"/do/sessions/{one}/abort").status_code == 200
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.state is SessionState.ABORTED
+    assert session.token_budget.total_budget == 112_000
+
+
+def test_what_the_state_forbids_is_said_as_the_command_line_says_it(site: Site) -> None:
+    one = site.begin()
+    site.lead(one).abort()
+    refused = site.post(f"/do/sessions/{one}/pause")
+    assert refused.status_code == 409
+    assert "it has ended for good. Nothing was changed." in refused.text
+    assert 'role="alert"' in refused.text
+
+
+def test_an_action_is_done_on_what_another_process_saved_meanwhile(site: Site) -> None:
+    one = site.begin()
+    original = site.services.manager
+
+    def interfering() -> object:
+        manager = original()
+        load = manager.load
+
+        def load_then_be_late(session_id: str) -> object:
+            found = load(session_id)
+            site.lead(one).record_tokens(10)
+            return found
+
+        manager.load = load_then_be_late  # type: ignore[method-assign]
+        return manager
+
+    site.services.manager = interfering  # type: ignore[method-assign, assignment]
+    assert site.post(f"/do/sessions/{one}/extend", tokens="5").status_code == 200
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.token_budget.tokens_used == 10
+    assert session.token_budget.total_budget == 100_005
+
+
+@pytest.mark.parametrize("tokens", ["", "0", "-5", "1e3", "abc", "9" * 40, "٣"])
+def test_what_is_no_number_of_tokens_is_said_beside_the_field(site: Site, tokens: str) -> None:
+    one = site.begin()
+    refused = site.post(f"/do/sessions/{one}/extend", tokens=tokens)
+    assert refused.status_code == 422
+    assert "whole number of 1 or more" in refused.text
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.revision == 1
+
+
+@pytest.mark.parametrize("name", ["rewind", "fork"])
+def test_a_checkpoint_has_to_be_named_and_be_there(site: Site, name: str) -> None:
+    one = site.begin()
+    assert site.post(f"/do/sessions/{one}/{name}").status_code == 422
+    refused = site.post(f"/do/sessions/{one}/{name}", checkpoint="7")
+    assert refused.status_code >= 400
+    assert "nothing was changed" in refused.text
+
+
+def test_a_session_goes_back_and_is_forked_at_a_checkpoint(site: Site) -> None:
+    one = site.begin("Go back", initial_phase="red")
+    manager = site.services.manager()
+    manager.open(one)
+    workspace = site.base / one / "workspace"
+    workspace.mkdir(exist_ok=True)
+    (workspace / "a.txt").write_text("first")
+    manager.checkpoint_session()
+    (workspace / "a.txt").write_text("second")
+    assert site.post(f"/do/sessions/{one}/rewind", checkpoint="1").status_code == 200
+    assert (workspace / "a.txt").read_text() == "first"
+    forked = site.post(f"/do/sessions/{one}/fork", checkpoint="1", tokens="500")
+    assert forked.status_code == 200
+    go = json.loads(forked.headers["HX-Trigger"])["done"]["go"]
+    child = site.lead(go.removeprefix("/sessions/")).current_session
+    assert child is not None
+    assert child.token_budget.total_budget == 500
+
+
+@pytest.mark.parametrize("name", ["delete", "complete", "pause/x", "save"])
+def test_what_is_no_action_does_nothing(site: Site, name: str) -> None:
+    one = site.begin()
+    assert site.post(f"/do/sessions/{one}/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("session_id", ["...", "%2e%2e%2f%2e%2e", "x", "session_20260301_093000_000001"])
+def test_what_is_no_session_is_not_reached(site: Site, session_id: str) -> None:
+    refused = site.post(f"/do/sessions/{session_id}/abort")
+    assert refused.status_code in {404, 422}
+
+
+@pytest.mark.parametrize("name", ["pause", "abort", "extend", "rewind", "fork"])
+def test_asking_with_get_changes_nothing(site: Site, name: str) -> None:
+    one = site.begin()
+    found = site.get(f"/do/sessions/{one}/{name}?tokens=5&checkpoint=1")
+    assert found.status_code in {404, 405}
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.revision == 1
+
+
+def test_the_form_of_a_foreign_page_changes_nothing(site: Site) -> None:
+    one, asked = site.begin(), site.ask()
+    for path in (f"/do/sessions/{one}/abort", f"/do/questions/{asked}/reject"):
+        for headers in (
+            {"Origin": "http://evil.example"},
+            {"Origin": "http://127.0.0.1:9999", "X-Agentforge-Key": KEY},
+            {"Origin": ORIGIN},
+            {"X-Agentforge-Key": KEY},
+            {},
+        ):
+            refused = site.client.post(path, data={"reason": "x"}, headers=headers)
+            assert refused.status_code in {401, 403}, headers
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.revision == 1
+    assert [one.session_id for one in site.questions.pending()] == [asked]
+
+
+def test_read_only_there_is_no_address_that_changes_anything(
+    make_site: Callable[..., Site],
+) -> None:
+    site = make_site(read_only=True)
+    one, asked = site.begin(), site.ask()
+    for path in (
+        *(f"/do/sessions/{one}/{name}" for name in ("pause", "abort", "extend", "rewind", "fork")),
+        f"/do/questions/{asked}/answer",
+        f"/do/questions/{asked}/reject",
+    ):
+        assert site.post(path, tokens="5", checkpoint="1").status_code in {404, 405}
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.revision == 1
+    assert [one.session_id for one in site.questions.pending()] == [asked]
+
+
+def test_a_hostile_reason_is_kept_as_text(site: Site) -> None:
+    one = site.begin()
+    assert site.post(f"/do/sessions/{one}/abort", reason=HOSTILE).status_code == 200
+    assert_nothing_runs(site.view(f"/sessions/{one}"))
+
+
+def test_a_form_with_too_much_in_it_is_refused(site: Site) -> None:
+    one = site.begin()
+    many = {f"f{number}": "x" for number in range(2000)}
+    assert site.post(f"/do/sessions/{one}/abort", **many).status_code == 422
+
+    def endless() -> object:
+        for _ in range(40):
+            yield b"x" * 65_536
+
+    refused = site.client.post(
+        f"/do/sessions/{one}/abort",
+        content=endless(),  # type: ignore[arg-type]
+        headers={"X-Agentforge-Key": KEY, "Origin": ORIGIN},
+    )
+    assert refused.status_code == 422
+    session = site.lead(one).current_session
+    assert session is not None
+    assert session.revision == 1

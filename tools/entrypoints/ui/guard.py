@@ -1,0 +1,142 @@
+"""Which requests are answered, by their heads alone; nothing of a body is read before.
+
+What holds something of a session, or changes one, needs the key in a header of its own. A page of
+another origin can't send that header without being allowed to by an answer that is never given, so
+the key alone keeps foreign pages out; the names and origins are a second wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import frozen
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...event_log import get_logger
+from ..loopback import is_own_name, origin_of, page_headers, same_key
+
+KEY_HEADER: Final = "x-agentforge-key"
+NEEDS_KEY: Final = ("/view/", "/do/", "/events")
+"""What shows or changes sessions. Every other path has the empty page alone."""
+MAX_BODY_BYTES: Final = 1 << 20
+_READING: Final = frozenset({"GET", "HEAD"})
+_OWN_SITES: Final = frozenset({"same-origin", "none"})
+_SHOWN_CHARS: Final = 200
+
+_log = get_logger("agentforge.ui")
+
+HEADERS: Final = page_headers(
+    "script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'"
+)
+
+
+@frozen
+class Refusal:
+    """Why a request is not answered.
+
+    Attributes:
+        status: The HTTP status.
+        message: What the browser shows.
+    """
+
+    status: int
+    message: str
+
+
+class Guard:
+    """Decides from the head of a request whether it is answered.
+
+    Args:
+        key: What a request must show; hard to guess.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def refusal(
+        self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Refusal | None:
+        """Return why a request is refused, or None.
+
+        Args:
+            method: Its method.
+            path: Its path.
+            headers: Names in lower case, and values.
+        """
+        found: dict[str, list[str]] = {}
+        for name, value in headers:
+            found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        hosts = found.get("host", [])
+        if len(hosts) != 1 or not is_own_name(hosts[0]):
+            return Refusal(421, "This server answers to the names of this machine only.")
+        origins = found.get("origin", [])
+        if len(origins) > 1 or (origins and origins[0] != origin_of(hosts[0])):
+            return Refusal(403, "Only this server's own pages may ask for this.")
+        if any(site not in _OWN_SITES for site in found.get("sec-fetch-site", [])) and (
+            method not in _READING or path.startswith(NEEDS_KEY)
+        ):
+            return Refusal(403, "Only this server's own pages may ask for this.")
+        if method not in _READING and not origins:
+            return Refusal(403, "A request that changes something has to say which page it is of.")
+        if path.startswith(NEEDS_KEY) and not self._has_key(found.get(KEY_HEADER, [])):
+            return Refusal(
+                401,
+                "The key is missing or is not the one of this start. Open the address that "
+                "`agentforge ui` printed.",
+            )
+        return _body_refusal(found)
+
+    def _has_key(self, given: list[str]) -> bool:
+        return len(given) == 1 and same_key(given[0], self._key)
+
+
+def _body_refusal(found: dict[str, list[str]]) -> Refusal | None:
+    lengths = found.get("content-length", [])
+    if any(not one.isdecimal() or len(one) > 9 or int(one) > MAX_BODY_BYTES for one in lengths):
+        return Refusal(413, f"A form may have {MAX_BODY_BYTES:,} bytes.")
+    return None
+
+
+def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
+    """Put a guard before an application; every answer gets the headers of a page."""
+
+    async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = guard.refusal(scope["method"], scope["path"], scope["headers"])
+        if refusal is not None:
+            _log.warning(
+                "ui.request_refused",
+                status=refusal.status,
+                method=scope["method"],
+                path=scope["path"][:_SHOWN_CHARS],
+            )
+            await _refuse(refusal, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message.get("headers", ()), *_ENCODED]}
+            await send(message)
+
+        await app(scope, receive, send_with_headers)
+
+    return guarded_app
+
+
+_ENCODED: Final = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    body = f"{refusal.message}\n".encode()
+    headers = [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+        *_ENCODED,
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

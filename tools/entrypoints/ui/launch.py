@@ -1,0 +1,44 @@
+"""Starting the server of the pages, or saying what is missing for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..loopback import new_key
+from .errors import UiExtraMissing
+from .places import UiPlaces
+
+DEFAULT_PORT: Final = 8766
+_PACKAGES: Final = {"starlette": "Starlette", "uvicorn": "uvicorn"}
+
+
+def run_ui(
+    places: UiPlaces,
+    *,
+    port: int = DEFAULT_PORT,
+    read_only: bool = False,
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the pages to this machine until Ctrl-C or SIGTERM.
+
+    Args:
+        places: Where the sessions are.
+        port: Where to listen on 127.0.0.1; 0 for any port that is free.
+        read_only: Whether nothing can be changed or answered through them.
+        ready: Receives the address to open, when it can be opened.
+
+    Raises:
+        UiExtraMissing: Starlette or uvicorn is not installed; nothing was started.
+        AddressRefused: The port can't be had.
+        InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The packages for the sessions' store are not installed.
+    """
+    try:
+        from . import server
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in _PACKAGES:
+            raise UiExtraMissing(_PACKAGES[package]) from error
+        raise
+    server.serve(places, port=port, key=new_key(), read_only=read_only, ready=ready)

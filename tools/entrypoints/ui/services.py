@@ -1,0 +1,169 @@
+"""What the pages show and change: the sessions, their questions, what keeps their workspaces."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Final
+
+from attrs import evolve
+
+from ...bootstrap import open_questions, open_snapshots
+from ...clock import Clock, utc_now
+from ...errors import AgentForgeError
+from ...harness import SessionContext
+from ...harness.session_manager import SessionManager
+from ...harness.session_ports import LocalSessions
+from ...harness.snapshot_port import WorkspaceChanges
+from ...pages.material import Differences
+from ...questions import QuestionSession, QuestionSessions, SessionStatus
+from ...questions.directory_watcher import process_watcher
+from ...stores import is_database, open_sessions
+from .places import UiPlaces
+from .session_rows import Row, Wanted
+from .session_watch import SessionWatch
+
+QUESTION_TICK_S: Final = 10.0
+"""How often waiting questions are looked at though nothing was reported, in seconds: their time may
+be over, and whether an asker lives stands in no file."""
+
+_MOST_COMPARED: Final = 512
+
+
+class Services:
+    """The sessions, and what is asked of them by several pages at once.
+
+    Args:
+        places: Where they are.
+        read_only: Whether nothing may be changed: then not even a question that no one waits for
+            any more is ended when it is listed.
+        clock: The time.
+
+    Raises:
+        InvalidConfig: The configuration can't be used.
+        StoreExtraMissing: The packages for the store are not installed.
+    """
+
+    def __init__(
+        self, places: UiPlaces, *, read_only: bool = False, clock: Clock = utc_now
+    ) -> None:
+        self.places = places
+        self.read_only = read_only
+        self.clock = clock
+        self.in_database = is_database(places.store)
+        self.store: LocalSessions = open_sessions(
+            places.sessions, store=places.store, direct=places.direct
+        )
+        self.questions: QuestionSessions = open_questions(
+            places.questions, store=self.store, clock=clock
+        )
+        self.watch = SessionWatch(
+            self.store, watcher=None if self.in_database else process_watcher(), clock=clock
+        )
+        self._snapshots = open_snapshots(self.store, places.objects)
+        self._compared: dict[tuple[str | None, ...], WorkspaceChanges] = {}
+        self._pending: tuple[QuestionSession, ...] | None = None
+
+    def manager(self) -> SessionManager:
+        """Return a manager for one request, which keeps workspaces and runs no code."""
+        return SessionManager(self.store, snapshots=self._snapshots, clock=self.clock)
+
+    def has_workspace(self, session_id: str) -> bool:
+        """Return whether a session's workspace is on this machine, as it should be."""
+        return self._snapshots.is_here(session_id)
+
+    def differences(self, manager: SessionManager, session: SessionContext) -> Differences:
+        """Return what compares a session's checkpoints; what was compared once is remembered.
+
+        Args:
+            manager: Has the session.
+            session: The session.
+        """
+        kept = {one.number: one.snapshot for one in manager.checkpoints()}
+
+        def compare(before: int | None, after: int) -> WorkspaceChanges:
+            begin = None if before is None else kept.get(before)
+            place = (session.session_id, begin, kept.get(after))
+            found = self._compared.get(place)
+            if found is None:
+                found = manager.diff(before, after, patch=True)
+                if len(self._compared) >= _MOST_COMPARED:
+                    self._compared.clear()
+                self._compared[place] = found
+            return found
+
+        return compare
+
+    def close(self) -> None:
+        """Watch nothing any more, and let go of what is held open."""
+        self.watch.close()
+        self.store.close()
+
+    # ----------------------------------------------------------------------------- questions
+
+    async def question_changes(self) -> AsyncIterator[None]:
+        """Yield at once, and then whenever questions may have changed."""
+        if not self.read_only:
+            self.questions.prepare()
+        found = self.questions.changes_async(at_least_every_s=QUESTION_TICK_S)
+        async with aclosing(found) as changes:
+            async for _ in changes:
+                yield
+
+    def look_at_questions(self) -> frozenset[str]:
+        """Look at the waiting questions; return the agent sessions of those that came or went."""
+        before = {one.session_id: one for one in self._pending or ()}
+        self._pending = tuple(self._waiting())
+        now = {one.session_id: one for one in self._pending}
+        changed = [before.get(name) or now[name] for name in before.keys() ^ now.keys()]
+        return frozenset(asked_for(one) or "" for one in changed)
+
+    def _waiting(self) -> list[QuestionSession]:
+        if not self.read_only:
+            return self.questions.pending()
+        found = []
+        for name in self.questions.store.signatures({SessionStatus.PENDING}):
+            try:
+                one = self.questions.get(name)
+            except AgentForgeError:
+                continue
+            if self.questions.status_of(one) is SessionStatus.PENDING:
+                found.append(one)
+        return sorted(found, key=lambda one: (one.created_at, one.session_id))
+
+    @property
+    def pending(self) -> tuple[QuestionSession, ...]:
+        """The questions that wait for an answer, the oldest first."""
+        if self._pending is None:
+            self.look_at_questions()
+        return self._pending or ()
+
+    def questions_of(self, session_id: str) -> list[QuestionSession]:
+        """Return the questions of a session that wait for an answer."""
+        return [one for one in self.pending if asked_for(one) == session_id]
+
+    # ------------------------------------------------------------------------------ sessions
+
+    def rows_for(self, wanted: Wanted) -> list[Row]:
+        """Return all sessions, with their goals where words are looked for in them."""
+        rows = self.rows()
+        return self.watch.with_goals(rows) if wanted.words else rows
+
+    def rows(self) -> list[Row]:
+        """Return all sessions, with the questions that wait for an answer."""
+        asked: dict[str, list[str]] = {}
+        for one in self.pending:
+            if (name := asked_for(one)) is not None:
+                asked.setdefault(name, []).append(one.session_id)
+        found = self.watch.rows()
+        if not asked:
+            return found
+        return [
+            evolve(row, questions=tuple(asked[row.session_id])) if row.session_id in asked else row
+            for row in found
+        ]
+
+
+def asked_for(one: QuestionSession) -> str | None:
+    """Return the agent session that a question was asked for, or None."""
+    return None if one.asker is None else one.asker.session_name

@@ -1,0 +1,285 @@
+"""Knowing how all sessions stand, at a cost that is bounded: read once, then only what changes.
+
+On files, the directory of the sessions and the directories of open sessions are watched, so that
+nothing is done while nothing happens. A database is asked for what changed last. That a run was cut
+off changes no file, and so is looked at now and then, as is everything: what a watch misses is seen
+later.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager, suppress
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+from attrs import evolve
+
+from ...clock import Clock, utc_now
+from ...errors import AgentForgeError
+from ...event_log import get_logger
+from ...harness.session_codec import decode_goal
+from ...harness.session_head import SessionHead, SessionSummary, UnreadableSession
+from ...harness.session_ports import LocalSessions
+from ...harness.session_states import SessionState
+from .session_rows import Row
+
+MOST_WATCHED: Final = 1_000
+"""How many sessions' directories are watched."""
+LOOK_S: Final = 60.0
+"""After how long everything is looked at again, in seconds, or later where that costs much."""
+_SHARE: Final = 0.005
+"""What looking at everything may cost of one core."""
+_PAGE: Final = 200
+_JUDGED: Final = 200
+"""Of how many active sessions it is found out at each look whether their run was cut off."""
+_LATELY: Final = timedelta(hours=1)
+
+_log = get_logger("agentforge.ui")
+
+
+class Watcher(Protocol):
+    """What reports changes of a directory; see `questions.directory_watcher`."""
+
+    def watching(self, path: Path, on_change: Callable[[], None]) -> AbstractContextManager[None]:
+        """Return a block; while it runs, `on_change` is called after each change in `path`."""
+        ...
+
+
+class SessionWatch:
+    """All sessions of a store as they were seen last. May be used from any thread.
+
+    Args:
+        store: The sessions.
+        watcher: Reports changes of directories; None where sessions are no directories.
+        on_change: Called from another thread when it is time to `look`.
+        clock: The time.
+        monotonic: The clock of the looks, in seconds.
+    """
+
+    def __init__(
+        self,
+        store: LocalSessions,
+        *,
+        watcher: Watcher | None,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Clock = utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.on_change = on_change
+        self._store = store
+        self._watcher = watcher
+        self._clock = clock
+        self._monotonic = monotonic
+        self._lock = threading.Lock()
+        self._rows: dict[str, Row] = {}
+        self._goals: dict[str, tuple[int, str | None]] = {}
+        self._unreadable: dict[str, UnreadableSession] = {}
+        self._watched: dict[str, AbstractContextManager[None]] = {}
+        self._base: AbstractContextManager[None] | None = None
+        self._reported: set[str] = set()
+        self._base_reported = False
+        self._next_full = 0.0
+        self._looked = False
+        self._judged_last = ""
+
+    # ------------------------------------------------------------------------- what is known
+
+    def rows(self) -> list[Row]:
+        """Return all sessions that can be read; they are looked at before the first time.
+
+        Raises:
+            ReadError: The store refused.
+        """
+        if not self._looked:
+            self.look()
+        return list(self._rows.values())  # at once: a look goes on meanwhile
+
+    def unreadable(self) -> list[UnreadableSession]:
+        """Return the sessions that can't be read."""
+        return list(self._unreadable.values())
+
+    def with_goals(self, rows: Iterable[Row]) -> list[Row]:
+        """Return sessions with their goals, which stand in no head and are read once."""
+        return [evolve(row, goal=self._goal(row.head)) for row in rows]
+
+    def _goal(self, head: SessionHead) -> str | None:
+        known = self._goals.get(head.session_id)
+        if known is not None and known[0] == head.revision:
+            return known[1]
+        try:
+            data = self._store.read_document(head.session_id)
+            path = Path(self._store.where_is(head.session_id))
+            goal = None if data is None else decode_goal(data, path=path)
+        except AgentForgeError:
+            goal = None  # the list names the sessions that can't be read
+        self._goals[head.session_id] = (head.revision, goal)
+        return goal
+
+    # ------------------------------------------------------------------------------- looking
+
+    def look(self, *, also: Collection[str] = ()) -> frozenset[str]:
+        """Look at what may have changed; return the ids of what appeared, changed or went.
+
+        Args:
+            also: Sessions that somebody looks at: they are looked at whatever was reported.
+
+        Raises:
+            ReadError: The store refused; what was known stays.
+        """
+        with self._lock:
+            if not self._looked or self._monotonic() >= self._next_full:
+                return self._look_at_all()
+            reported, self._reported = self._reported, set()
+            base_reported, self._base_reported = self._base_reported, False
+            try:
+                changed = self._look_at_reported(reported | set(also), base=base_reported)
+            except BaseException:
+                self._reported |= reported
+                self._base_reported |= base_reported
+                raise
+            if changed:
+                self._watch()
+            return frozenset(changed | self._judge(_JUDGED))
+
+    def _look_at_all(self) -> frozenset[str]:
+        begun = self._monotonic()
+        self._watch_base()
+        self._reported, self._base_reported = set(), False
+        before, rows, unreadable = self._rows, {}, {}
+        for one in self._store.summaries():
+            if isinstance(one, UnreadableSession):
+                unreadable[one.session_id] = one
+            else:
+                rows[one.session_id] = _row(one, before.get(one.session_id))
+        self._rows, self._unreadable = rows, unreadable
+        self._judge(len(rows))
+        self._watch()
+        for gone in before.keys() - rows.keys():
+            self._goals.pop(gone, None)
+        now, self._looked = self._monotonic(), True
+        self._next_full = now + max(LOOK_S, (now - begun) / _SHARE)
+        return frozenset(before.keys() ^ rows.keys()).union(
+            name
+            for name, row in rows.items()
+            if (known := before.get(name)) is not None and known != row
+        )
+
+    def _look_at_reported(self, names: Collection[str], *, base: bool) -> set[str]:
+        if self._watcher is None:
+            return self._look_at_last_changed()
+        if base:
+            there = set(self._store.list_sessions())
+            new = there - self._rows.keys() - self._unreadable.keys()
+            names = {*names, *new, *(self._rows.keys() - there)}
+        return {name for name in sorted(names) if self._look_at(name)}
+
+    def _look_at(self, name: str) -> bool:
+        """Read a session anew; return whether it is another one than before."""
+        known = self._rows.get(name)
+        try:
+            session = self._store.load(name)
+        except AgentForgeError as error:
+            _log.debug("ui.session_unreadable", session_id=name, error=str(error))
+            return False  # it is named when everything is looked at again
+        if session is None:
+            self._goals.pop(name, None)
+            return self._rows.pop(name, None) is not None
+        head = SessionHead.of(session)
+        if known is not None and known.head == head:
+            return False
+        self._goals[name] = (head.revision, session.goal)
+        size = 0 if known is None else known.summary.size_bytes
+        summary = SessionSummary(head, self._store.where_is(name), size)
+        self._rows[name] = evolve(_row(summary, known), goal=session.goal)
+        return True
+
+    def _look_at_last_changed(self) -> set[str]:
+        """Ask for what changed last, until it is known already."""
+        changed: set[str] = set()
+        after = None
+        while True:
+            page = self._store.page(limit=_PAGE, after=after)
+            for one in page.sessions:
+                known = self._rows.get(one.session_id)
+                if known is not None and known.head == one.head:
+                    return changed
+                self._rows[one.session_id] = _row(one, known)
+                changed.add(one.session_id)
+            after = page.after
+            if after is None:
+                return changed
+
+    def _judge(self, most: int) -> set[str]:
+        """Find out whose run was cut off, which no file says: of so many sessions, in turns."""
+        names = sorted(
+            name for name, row in self._rows.items() if row.head.state is SessionState.ACTIVE
+        )
+        if len(names) > most:
+            begin = bisect_right(names, self._judged_last) % len(names)
+            names = [*names[begin:], *names[:begin]][:most]
+            self._judged_last = names[-1]
+        changed = set()
+        for name in names:
+            row, interrupted = self._rows[name], False
+            with suppress(AgentForgeError):  # it was deleted just now
+                interrupted = self._store.is_interrupted(name, row.head.state)
+            if interrupted != row.interrupted:
+                self._rows[name] = evolve(row, interrupted=interrupted)
+                changed.add(name)
+        return changed
+
+    # ------------------------------------------------------------------------------ watching
+
+    def _watch_base(self) -> None:
+        if self._watcher is not None and self._base is None:
+            with suppress(AgentForgeError):  # it can't be made; what is there is looked at anyway
+                self._store.ensure_directory()
+            self._base = self._watcher.watching(self._store.base_path, self._report_base)
+            self._base.__enter__()
+
+    def _watch(self) -> None:
+        """Watch the directories of the open sessions that changed last."""
+        if self._watcher is None:
+            return
+        rows = [row for row in self._rows.values() if not row.head.state.is_terminal]
+        rows = heapq.nlargest(MOST_WATCHED, rows, key=lambda row: row.head.updated_at)
+        wanted = {row.session_id: row.head.updated_at for row in rows}
+        for name in self._watched.keys() - wanted.keys():
+            self._watched.pop(name).__exit__(None, None, None)
+        lately = self._clock() - _LATELY
+        for name in wanted.keys() - self._watched.keys():
+            path = self._store.session_directory(name)
+            block = self._watcher.watching(path, partial(self._report, name))
+            block.__enter__()
+            self._watched[name] = block
+            if wanted[name] > lately:  # it may have changed before it was watched
+                self._reported.add(name)
+
+    def _report(self, name: str) -> None:
+        self._reported.add(name)
+        self.on_change()
+
+    def _report_base(self) -> None:
+        self._base_reported = True
+        self.on_change()
+
+    def close(self) -> None:
+        """Watch nothing any more."""
+        with self._lock:
+            blocks = [*self._watched.values(), *([] if self._base is None else [self._base])]
+            self._watched, self._base = {}, None
+        for block in blocks:
+            block.__exit__(None, None, None)
+
+
+def _row(summary: SessionSummary, known: Row | None) -> Row:
+    if known is None:
+        return Row(summary=summary)
+    return Row(summary=summary, interrupted=known.interrupted, goal=known.goal)
