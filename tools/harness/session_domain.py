@@ -11,10 +11,10 @@ names are also found here. The module is long because a session is one entity wi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from ..clock import as_utc, utc_now
-from ..identifiers import session_id_at
+from ..identifiers import next_session_id, session_id_at
 from .history_events import (
     BackAtCheckpoint,
     HistoryEvent,
@@ -45,6 +45,8 @@ from .session_checks import (
 from .session_data import (
     NO_METADATA,
     NO_WORKFLOW_STATE,
+    Metadata,
+    frozen_workflow_state,
     metadata_fault,
     parent_fault,
     settled,
@@ -52,6 +54,7 @@ from .session_data import (
     title_fault,
     workflow_state_fault,
 )
+from .session_description import Description, DescriptionChange, described_event
 from .session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
 from .session_states import (
     HISTORY_ACTIONS,
@@ -264,8 +267,12 @@ class SessionContext:
             InvalidSession: With everything that is wrong.
         """
         moment = as_utc(now) if now is not None else utc_now()
+        if session_id is None:
+            session_id = session_id_at(moment)
+            if session_id == parent_id:  # both began within a microsecond
+                session_id = next_session_id(session_id)
         return cls(
-            session_id=session_id_at(moment) if session_id is None else session_id,
+            session_id=session_id,
             created_at=moment,
             token_budget=TokenBudget(total_budget=token_budget),
             workflow_type=workflow_type,
@@ -386,6 +393,56 @@ class SessionContext:
         self.history.append(entry)
         self.updated_at = entry.timestamp
         return entry
+
+    def describe(
+        self, change: DescriptionChange, *, now: datetime | None = None
+    ) -> SessionHistory | None:
+        """Change the title, the tags and the metadata, and record it.
+
+        Args:
+            change: The change.
+            now: The time; the clock's by default.
+
+        Returns:
+            The entry; None where all is as it was.
+
+        Raises:
+            InvalidSession: With everything that is wrong; nothing was changed.
+        """
+        check(metadata_fault(self.metadata))
+        before = Description(self.title, self.tags, cast(Metadata, self.metadata))
+        after, faults = change.of(before)
+        check(faults)
+        event = described_event(before, after)
+        if event is None:
+            return None
+        entry = self.add_event(event, now=now)
+        self.title, self.tags, self.metadata = after.title, after.tags, after.metadata
+        return entry
+
+    def set_workflow_state(self, state: Mapping[str, Any], *, now: datetime | None = None) -> bool:
+        """Replace the workflow state.
+
+        It leaves no entry: a workflow changes it at every step, and the history is for what people
+        and programs look back on.
+
+        Args:
+            state: The new state, whole.
+            now: The time; the clock's by default.
+
+        Returns:
+            Whether it is another one than before.
+
+        Raises:
+            InvalidSession: With everything that is wrong; nothing was changed.
+        """
+        found, faults = frozen_workflow_state(state)
+        check(faults)
+        if repr(found) == repr(self.workflow_state):  # 1, 1.0 and true are equal
+            return False
+        self.workflow_state = found
+        self.touch(now)
+        return True
 
     def apply(
         self,
