@@ -15,6 +15,7 @@ from typing import Any, Final, Self, cast
 
 from ..clock import as_utc, utc_now
 from ..identifiers import next_session_id, session_id_at
+from .entry_data import thawed
 from .history_events import (
     BackAtCheckpoint,
     HistoryEvent,
@@ -39,6 +40,7 @@ from .session_checks import (
     name_fault,
     text_fault,
     time_fault,
+    time_text,
     validate_session_id,
     with_type,
 )
@@ -56,6 +58,7 @@ from .session_data import (
 )
 from .session_description import Description, DescriptionChange, described_event
 from .session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
+from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
 from .session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
@@ -284,6 +287,39 @@ class SessionContext:
             workflow_state=workflow_state,
             parent_id=parent_id,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the session as JSON has it: a fresh copy, with the names of its file.
+
+        It is as the published schema says (`agentforge schema`); `session_from_dict` reads it. What
+        a newer version wrote into the file beside these fields is not in it.
+        """
+        budget = self.token_budget
+        return {
+            "schema_version": f"{SCHEMA_VERSION}.{max(self.schema_minor, OWN_DATA_MINOR)}",
+            "session_id": self.session_id,
+            "parent_id": self.parent_id,
+            "title": self.title,
+            "tags": list(self.tags),
+            "revision": self.revision,
+            "state": self.state.value,
+            "workflow_type": self.workflow_type,
+            "current_phase": self.current_phase,
+            "attempt_number": self.attempt_number,
+            "created_at": time_text(self.created_at),
+            "updated_at": time_text(self.updated_at),
+            "completed_at": None if self.completed_at is None else time_text(self.completed_at),
+            "token_budget": {
+                "total_budget": budget.total_budget,
+                "tokens_used": budget.tokens_used,
+                "remaining": budget.tokens_remaining,
+            },
+            "goal": self.goal,
+            "metadata": thawed(self.metadata),
+            "workflow_state": thawed(self.workflow_state),
+            "artifacts": [one.to_dict() for one in self.artifacts],
+            "history": [one.to_dict() for one in self.history],
+        }
 
     def touch(self, now: datetime | None = None) -> datetime:
         """Move `updated_at` to now, never back, and return it."""
