@@ -9,7 +9,7 @@ names are also found here. The module is long because a session is one entity wi
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Self, cast
 
@@ -22,6 +22,7 @@ from .history_events import (
     PhaseAdvanced,
     PhaseRetried,
     SessionCreated,
+    SessionDescribed,
 )
 from .session_checks import (
     MAX_COUNT,
@@ -589,6 +590,31 @@ class SessionContext:
                 operation=operation,
                 target=states[0],
             )
+
+    def only_describes(self, ended: Self) -> bool:
+        """Return whether this is a session that has ended, and nothing but described since.
+
+        Title, tags and metadata may be changed then, too: how a run ended is what people tag it
+        by. Nothing else may, and the history only grows by the events of that.
+
+        Args:
+            ended: The stored session.
+        """
+        known = len(ended.history)
+        added = self.history[known:]
+        if self.history[:known] != ended.history or not added:
+            return False
+        if any(entry.event_type is not SessionDescribed for entry in added):
+            return False
+        described = replace(
+            ended,
+            title=self.title,
+            tags=self.tags,
+            metadata=self.metadata,
+            updated_at=self.updated_at,
+            history=self.history,
+        )
+        return self.state.is_terminal and described == self
 
     def require_follows(self, stored: SessionState) -> None:
         """Refuse the session, changed in memory, as what follows a stored one.

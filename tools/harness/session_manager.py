@@ -913,6 +913,7 @@ class SessionManager:
     ) -> SessionContext:
         """Change the title, the tags and the metadata, in one save with one entry in the history.
 
+        A session that has ended can be described, too: how a run ended is what people tag it by.
         What is left out stays as it is; where all stays as it is, nothing is saved. Removals come
         before additions: `metadata=new, remove_metadata=session.metadata` replaces the metadata.
 
@@ -927,7 +928,6 @@ class SessionManager:
 
         Raises:
             NoActiveSession: There is none.
-            InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments.
         """
         change = DescriptionChange(
@@ -938,7 +938,8 @@ class SessionManager:
             metadata=metadata,
             remove_metadata=remove_metadata,
         )
-        with self._put_together("describe") as session:
+        session = self._require("describe")
+        with self._changes.together(session):
             if session.describe(change, now=self._clock()) is not None:
                 self._log_last_event(session)
         return session
