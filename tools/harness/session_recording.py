@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..durable import ReadError, WriteError
 from ..tracing import Attribute, Counter, Traced, count, traced
@@ -59,6 +59,9 @@ class _Snapshot:
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
 
     def __init__(self, session: SessionContext) -> None:
+        self.workflow_type: Final = session.workflow_type
+        self.goal: Final = session.goal
+        self.created_at: Final = session.created_at
         self.state: Final = session.state
         self.updated_at: Final = session.updated_at
         self.completed_at: Final = session.completed_at
@@ -74,6 +77,9 @@ class _Snapshot:
         self.history: Final = len(session.history)
 
     def restore(self, session: SessionContext) -> None:
+        session.workflow_type = self.workflow_type
+        session.goal = self.goal
+        session.created_at = self.created_at
         session.state = self.state
         session.updated_at = self.updated_at
         session.completed_at = self.completed_at
@@ -88,6 +94,26 @@ class _Snapshot:
         del session.artifacts[self.artifacts :]
         del session.history[self.history :]
 
+    def equals(self, session: SessionContext) -> bool:
+        """Return whether the session is as it was."""
+        other = _Snapshot(session)
+        data = ("metadata", "workflow_state")  # of equal ones, no two are surely the same
+        return all(getattr(self, name) is getattr(other, name) for name in data) and all(
+            getattr(self, name) == getattr(other, name) for name in vars(self)
+        )
+
+
+class _Together:
+    """What belongs to one save: a session, and what follows once it is saved.
+
+    Args:
+        session: The session.
+    """
+
+    def __init__(self, session: SessionContext) -> None:
+        self.session: Final = session
+        self.following: Final[list[Callable[[], object]]] = []
+
 
 class SessionChanges:
     """Saves the changes of sessions to one repository, and tells what was saved and what could not.
@@ -100,6 +126,59 @@ class SessionChanges:
     def __init__(self, store: SessionRepository, events: SessionEvents) -> None:
         self._store = store
         self._events = events
+        self._together: _Together | None = None
+
+    @property
+    def together_on(self) -> str | None:
+        """The session whose changes are being put together for one save, or None."""
+        return None if self._together is None else self._together.session.session_id
+
+    def after_save(self, act: Callable[[], object]) -> None:
+        """Do what follows from a change that was made: now, or once it is saved with the others."""
+        if self._together is None:
+            act()
+        else:
+            self._together.following.append(act)
+
+    @contextmanager
+    def together(self, session: SessionContext) -> Iterator[None]:
+        """Save all that the block changes at its end, once; if anything fails, take it all back.
+
+        A block within the block takes back its own changes where it fails, and saves nothing.
+
+        Raises:
+            SessionConflict: Another worker saved the session since.
+            WriteError: It could not be saved; what is `visible` is not taken back.
+        """
+        outer = self._together
+        snapshot = _Snapshot(session)
+        if outer is not None:
+            held = len(outer.following)
+            try:
+                yield
+            except BaseException:
+                snapshot.restore(session)
+                del outer.following[held:]
+                raise
+            return
+        together = self._together = _Together(session)
+        try:
+            try:
+                yield
+            finally:
+                self._together = None
+            if not snapshot.equals(session):
+                self.save(session)
+        except WriteError as error:
+            if not error.visible:
+                snapshot.restore(session)
+            raise
+        except BaseException:
+            snapshot.restore(session)
+            raise
+        self._tell(session, snapshot)
+        for act in together.following:
+            act()
 
     def save(
         self,
@@ -144,7 +223,9 @@ class SessionChanges:
         snapshot = _Snapshot(session)
         try:
             yield
-            self.save(session)
+            together = self._together is not None and self._together.session is session
+            if not together:
+                self.save(session)
         except WriteError as error:
             if not error.visible:
                 snapshot.restore(session)
@@ -152,8 +233,13 @@ class SessionChanges:
         except BaseException:
             snapshot.restore(session)
             raise
-        spent = session.token_budget.tokens_used - snapshot.tokens_used
-        self._events.added(session, snapshot.history, came_from=snapshot.state, tokens=spent)
+        if not together:
+            self._tell(session, snapshot)
+
+    def _tell(self, session: SessionContext, before: _Snapshot) -> None:
+        """Tell what was saved of a session since it was as before."""
+        spent = session.token_budget.tokens_used - before.tokens_used
+        self._events.added(session, before.history, came_from=before.state, tokens=spent)
         if spent:
             count(Counter.TOKENS, spent, {Attribute.PHASE: session.current_phase})
 

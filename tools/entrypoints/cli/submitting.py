@@ -25,7 +25,7 @@ def submit_work(
     from ...fleet import submitting_runner
 
     runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
-    session_id = runner.begin(work, token_budget=budget, attachments=attachments)
+    session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
     _say(cli, session_id)
     return session_id
 
