@@ -168,6 +168,7 @@ format: $(VENV)/.dev-ready  ## let ruff mend what it can
 
 bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named references
 	$(BIN)/python -m benchmarks.sessions
+	$(BIN)/python -m benchmarks.finding
 	$(BIN)/python -m benchmarks.workflows
 
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own

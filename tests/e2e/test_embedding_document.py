@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from agentforge_sessions.sandbox import prepare
 from tests.support.late import LateModule
@@ -28,7 +28,7 @@ SECTIONS = {
     name: re.findall(r"^```python\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
     for name, body in re.findall(r"^## (.+?)$(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
 }
-(TDFLOW,), (SPEC,), (OWN,), (ON,), (DATA,), (REPOSITORY,), LANGGRAPH, OPENAI_AGENTS = (
+(TDFLOW,), (SPEC,), (OWN,), (ON,), (DATA,), (FINDING,), (REPOSITORY,), LANGGRAPH, OPENAI_AGENTS = (
     SECTIONS.values()
 )
 
@@ -67,13 +67,14 @@ def person(base: Path) -> Iterator[None]:
         thread.join()
 
 
-def test_sections_are_the_eight() -> None:
+def test_sections_are_the_nine() -> None:
     assert {name: len(pieces) for name, pieces in SECTIONS.items()} == {
         "TDFLOW in ten lines": 1,
         "SPEC in ten lines": 1,
         "An agent of your own": 1,
         "Going on": 1,
         "Data of your own": 1,
+        "Finding sessions": 1,
         "A repository, and the result brought home": 1,
         "As nodes of a LangGraph graph": 2,
         "As tools of the OpenAI Agents SDK": 2,
@@ -108,6 +109,29 @@ def test_tdflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = names["outcome"]
     assert outcome.state is SessionState.COMPLETED  # type: ignore[attr-defined]
     assert outcome.attempts == {"red": 1, "green": 2, "refactor": 1, "verify": 1}  # type: ignore[attr-defined]
+
+
+def test_sessions_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = tmp_path / "sessions"
+    manager = SessionManager(base)
+    manager.create("tdflow", "red", 1_000, tags=["billing"])
+    manager.record_tokens(900)
+    nearly_spent = manager.current_session
+    manager.pause()
+    manager = SessionManager(base)
+    manager.create("tdflow", "red", goal="Make the scheduler keep its retry limit")
+    manager.complete()
+    found = manager.current_session
+    assert nearly_spent is not None
+    assert found is not None
+    capsys.readouterr()  # what was logged
+    run(FINDING, monkeypatch, base=base)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{nearly_spent.session_id} red"
+    assert lines[1].startswith(f"{found.session_id} goal Make the scheduler")
+    assert len(lines) == 2
 
 
 def test_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from attrs import frozen
@@ -33,6 +34,11 @@ class SessionMatch:
     def session_id(self) -> str:
         """The session's id."""
         return self.summary.session_id
+
+    @property
+    def changed_at(self) -> datetime:
+        """When it was changed last, aware."""
+        return self.summary.head.updated_at
 
 
 @frozen(kw_only=True)

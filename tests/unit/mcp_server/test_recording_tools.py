@@ -162,6 +162,28 @@ async def test_a_listing_goes_on_where_a_former_one_ended(store: SessionStore) -
     assert "not where a page ended" in text_of(refused)
 
 
+async def test_a_listing_is_narrowed_and_ordered(store: SessionStore) -> None:
+    ids = {name: new(store, goal=name, token_budget=100) for name in ("one", "two", "three")}
+    async with client_of(store) as client:
+        for name, tokens in (("one", 95), ("two", 5), ("three", 85)):
+            spent = {"session_id": ids[name], "tokens": tokens}
+            await client.call_tool("session_record_tokens", spent)
+        await client.call_tool("session_pause", {"session_id": ids["two"]})
+
+        async def listed(**asked: object) -> list[str]:
+            found = values_of(await client.call_tool("session_list", asked))["sessions"]
+            return [one["goal"] for one in found]
+
+        assert await listed(order="least_left") == ["one", "three", "two"]
+        assert await listed(budget_left="..20%", order="most_left") == ["three", "one"]
+        assert await listed(state=["paused", "completed"]) == ["two"]
+        assert await listed(state="paused", current_phase="none") == []
+        assert await listed(tags=["x"]) == []
+        refused = await client.call_tool("session_list", {"budget_left": "20"})
+    assert refused.is_error
+    assert "is no range" in text_of(refused)
+
+
 async def test_a_session_that_is_broken_behind_its_head_is_listed_as_unreadable(
     store: SessionStore,
 ) -> None:

@@ -19,7 +19,6 @@ from ...harness import (
     Clock,
     PhaseExecutor,
     SessionContext,
-    SessionCursor,
     SessionManager,
     SessionNotFound,
     SessionObserver,
@@ -33,6 +32,7 @@ from ...harness.session_domain import (
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
 )
+from ...harness.session_filter import AskedFilters
 from ...harness.session_ports import LocalSessions
 from ...harness.session_recording import despite_conflicts
 from ...harness.snapshot_port import WorkspaceSnapshots
@@ -45,6 +45,18 @@ from .project_folder import ProjectFolder
 from .tool import Effect, answer, tool
 
 _Result = TypeVar("_Result")
+_State = Literal["active", "paused", "completed", "aborted"]
+_Order = Literal[
+    "last_changed",
+    "first_changed",
+    "last_created",
+    "first_created",
+    "least_left",
+    "most_left",
+    "most_spent",
+    "least_spent",
+    "id",
+]
 
 _REPEATS: Final = 12
 """How often a change is repeated after another process changed the session.
@@ -254,8 +266,8 @@ class SessionTools:
     async def session_list(
         self,
         state: Annotated[
-            Literal["active", "paused", "completed", "aborted"] | None,
-            Field(description="Only sessions in this state."),
+            _State | list[_State] | None,
+            Field(description="Only sessions in this state, or in one of these."),
         ] = None,
         limit: Annotated[
             int, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
@@ -264,17 +276,40 @@ class SessionTools:
             str | None,
             Field(min_length=3, description="Only sessions with this in their goal."),
         ] = None,
+        workflow_type: Annotated[
+            str | None, Field(description="Only sessions of this workflow.")
+        ] = None,
+        current_phase: Annotated[
+            str | None, Field(description="Only sessions in this phase.")
+        ] = None,
+        tags: Annotated[
+            list[str] | None, Field(description="Only sessions with all of these tags.")
+        ] = None,
+        budget_left: Annotated[
+            str | None,
+            Field(description="Only sessions with so much budget left: ..20%, 5000.., 10%..50%."),
+        ] = None,
+        order: Annotated[
+            _Order, Field(description="What comes first; the same for each page.")
+        ] = "last_changed",
         after: Annotated[
-            str | None, Field(description="Where a former list ended: its `next`.")
+            str | None,
+            Field(description="Where a former list ended: its `next`. All else as for that list."),
         ] = None,
     ) -> results.ListAnswer:
-        """List the sessions with their goals, the last changed first, to find one to go on with.
+        """List the sessions with their goals, the last changed first unless ordered otherwise.
 
         Sessions whose files can't be read are listed apart, and left as they are.
         """
-        cursor = None if after is None else SessionCursor.parse(after)
-        filters = {"state": state, "goal": goal, "after": cursor}
-        listed = await self.workers.quick(lambda: self._listed(limit, filters))
+        filters: AskedFilters = {
+            "state": state,
+            "workflow_type": workflow_type,
+            "current_phase": current_phase,
+            "tags": tags,
+            "goal": goal,
+            "budget_left": budget_left,
+        }
+        listed = await self.workers.quick(lambda: self._listed(limit, order, after, filters))
         lines = [one.line() for one in listed.sessions]
         if listed.next is not None:
             more = "more" if listed.total is None else f"{listed.total - limit} more"
@@ -282,8 +317,11 @@ class SessionTools:
         lines += [f"{one.session_id}: can't be read: {one.problem}" for one in listed.unreadable]
         return answer(listed, "\n".join(lines) or "There are no such sessions.")
 
-    def _listed(self, limit: int, filters: Mapping[str, Any]) -> results.SessionListResult:
-        page = SessionManager(self.store, clock=self.clock).page(limit, **filters)
+    def _listed(
+        self, limit: int, order: _Order, after: str | None, filters: AskedFilters
+    ) -> results.SessionListResult:
+        manager = SessionManager(self.store, clock=self.clock)
+        page = manager.page(limit, order=order, after=after, **filters)
         listed, problems = [], [(one.session_id, str(one.error)) for one in page.unreadable]
         for one in page.sessions:
             # its goal stands behind the head, which is all that a listing reads
