@@ -24,10 +24,10 @@ _WORDS = {
 class PersonObserver:
     """Shows events on the desktop, and runs a person's command for each. A `SessionObserver`.
 
-    The command runs in a shell, in the background, with the event as JSON on its standard input and
-    these variables: AGENTFORGE_EVENT (its name), AGENTFORGE_SESSION_ID, AGENTFORGE_PHASE and
-    AGENTFORGE_TEXT (what happened, made plain). A pause for a question is not shown on the desktop:
-    the question is, by `questions.notify`.
+    The command runs in a shell, in the background and for one event after the other, with the event
+    as JSON on its standard input and these variables: AGENTFORGE_EVENT (its name),
+    AGENTFORGE_SESSION_ID, AGENTFORGE_PHASE and AGENTFORGE_TEXT (what happened, made plain). A pause
+    for a question is not shown on the desktop: the question is, by `questions.notify`.
 
     Args:
         commands: Runs commands.

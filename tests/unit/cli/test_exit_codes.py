@@ -37,6 +37,7 @@ HERE = Path("x")
 # Where an error of a class ends, unless the error says otherwise: programs rely on these numbers.
 CODES = {
     1: {
+        "observers.errors.WebhookUnreached",
         "adapters.postgres.errors.StoreExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
@@ -79,6 +80,7 @@ CODES = {
         "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
+        "observers.errors.UnknownWebhook",
         "entrypoints.mcp_server.resources.ArtifactNotFound",
         "entrypoints.cli.errors.NoSessionToPin",
         "entrypoints.cli.errors.SandboxSessionNotFound",
@@ -185,6 +187,7 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "observers.errors.OutboxFull",
         "questions.errors.QuestionStoreError",
         "questions.errors.QuestionsUnavailable",
         "adapters.fleet.errors.FleetStopped",
@@ -239,6 +242,7 @@ CODES = {
         "workflows.errors.BudgetTooSmall",
     },
     70: {
+        "observers.errors.ObserverError",
         "entrypoints.cli.errors.CliError",
         "entrypoints.mcp_server.errors.InvalidArguments",
         "entrypoints.mcp_server.errors.McpServerError",

@@ -46,6 +46,7 @@ _MODULES: Final = {
     "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
     "store": "store",
+    "webhooks": "webhooks",
     "prune.group": "prune",
     "ask": "ask",
     "answer": "answer reject",
