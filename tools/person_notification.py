@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -148,6 +149,24 @@ class OrderedCommands(BackgroundCommands):
             line.append(lambda: self._work(by, command, data, about))
         if begins:
             self._in_thread(by, lambda: self._work_off(by))
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for what was started; once the time is over, leave out what has not begun by then.
+
+        Args:
+            timeout_s: How long commands may still be begun, in seconds.
+        """
+        until = time.monotonic() + timeout_s
+        for thread in list(self._threads):
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+        with self._lock:
+            for by, line in self._lines.items():
+                if line:
+                    error = f"{len(line)} were left out at the end"
+                    self._log.warning(self._failed, by=by, error=error)
+                    line.clear()
+        self.wait()
 
     def _work_off(self, by: str) -> None:
         while True:

@@ -16,7 +16,7 @@ from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.observers.event_patterns import unknown_pattern
 from agentforge_sessions.observers.person_observer import PersonObserver
 from agentforge_sessions.person_notification import MOST_WAITING, OrderedCommands
-from tests.support.promptness import PATIENCE_S
+from tests.support.promptness import PATIENCE_S, when
 
 
 @define
@@ -54,7 +54,7 @@ def told(
     manager = SessionManager(base, observers=[observer])
     manager.create(goal="--expire-time=0 secret goal")
     act(manager)
-    observer.close()
+    observer.close(PATIENCE_S)
     return manager
 
 
@@ -130,6 +130,34 @@ def test_a_command_that_takes_long_lets_the_work_go_on_and_a_few_events_wait(bas
     left_out = [one for one in logs if one["event"] == "event.not_told"]
     assert len(commands.ran) + len(left_out) == MOST_WAITING + 5
     assert 4 <= len(left_out) <= 5, "one may run already"
+
+
+def test_the_end_begins_nothing_more_once_its_time_is_over(base: Path) -> None:
+    go_on, begun = Event(), Event()
+
+    def hang() -> None:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+
+    commands = Commands(during=hang)
+    log = get_logger("agentforge.observers")
+    observer = PersonObserver(
+        OrderedCommands(log, "event.not_told", run=commands, environment={}),
+        events=["session.recorded"],
+        desktop=False,
+        on_event="slow",
+    )
+    manager = SessionManager(base, observers=[observer])
+    manager.create()
+    for _ in range(4):
+        manager.add_history("noted")
+    assert begun.wait(PATIENCE_S)
+    with capture_logs() as logs:
+        ending = when(lambda: logs, go_on.set)
+        observer.close(0.0)
+        ending.join()
+    assert [one["error"] for one in logs] == ["3 were left out at the end"]
+    assert len(commands.ran) == 1
 
 
 def test_a_missing_program_is_told_in_the_log(base: Path) -> None:
