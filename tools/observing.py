@@ -143,11 +143,11 @@ def _person(
         return []
     from .observers.event_patterns import unknown_pattern
     from .observers.person_observer import PersonObserver
-    from .person_notification import BackgroundCommands
+    from .person_notification import OrderedCommands
 
     problems = map(unknown_pattern, notify.events)
     _refuse(configuration, [f"notify.events: {one}" for one in problems if one is not None])
-    commands = BackgroundCommands(_log, "event.not_told", environment=environment)
+    commands = OrderedCommands(_log, "event.not_told", environment=environment)
     return [
         PersonObserver(
             commands, events=notify.events, desktop=notify.desktop, on_event=notify.on_event

@@ -13,11 +13,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 COMMAND_SECONDS: Final = 30.0
 """How long a command may take; then it is killed, with all that it started."""
+MOST_WAITING: Final = 100
+"""How many commands for one purpose may wait for those before them."""
 _OSASCRIPT: Final = (
     "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run"
 )
@@ -95,16 +99,9 @@ class BackgroundCommands:
             data: What it reads.
             about: Environment variables besides the others.
         """
+        self._in_thread(by, lambda: self._work(by, command, data, about))
 
-        def work() -> None:
-            try:
-                code = self._run(command, data, {**self._environment, **about})
-            except (OSError, ValueError, subprocess.SubprocessError) as error:
-                self._log.warning(self._failed, by=by, error=str(error))
-                return
-            if code != 0:
-                self._log.warning(self._failed, by=by, error=f"exit code {code}")
-
+    def _in_thread(self, by: str, work: Callable[[], None]) -> None:
         self._threads = [one for one in self._threads if one.is_alive()]
         thread = threading.Thread(target=work, name=f"agentforge-notify-{by}")
         self._threads.append(thread)
@@ -113,11 +110,72 @@ class BackgroundCommands:
         except RuntimeError as error:  # no more threads, or the interpreter ends
             self._log.warning(self._failed, by=by, error=str(error))
 
+    def _work(self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]) -> None:
+        try:
+            code = self._run(command, data, {**self._environment, **about})
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            self._log.warning(self._failed, by=by, error=str(error))
+            return
+        if code != 0:
+            self._log.warning(self._failed, by=by, error=f"exit code {code}")
+
     def wait(self) -> None:
         """Wait until the commands under way have ended."""
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
+
+
+class OrderedCommands(BackgroundCommands):
+    """Such commands one after the other for each purpose, in the order in which they were started.
+
+    For what may come in great numbers: at most `MOST_WAITING` wait, and those that come then are
+    left out, and logged.
+    """
+
+    def __init__(self, log: Any, failed: str, **given: Any) -> None:
+        super().__init__(log, failed, **given)
+        self._lock = threading.Lock()
+        self._lines: dict[str, deque[Callable[[], None]]] = {}
+
+    def start(self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]) -> None:
+        """Start a command when those before it have ended; see `BackgroundCommands.start`."""
+        with self._lock:
+            begins = by not in self._lines
+            line = self._lines.setdefault(by, deque())
+            if len(line) >= MOST_WAITING:
+                self._log.warning(self._failed, by=by, error=f"{MOST_WAITING} wait already")
+                return
+            line.append(lambda: self._work(by, command, data, about))
+        if begins:
+            self._in_thread(by, lambda: self._work_off(by))
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait for what was started; once the time is over, leave out what has not begun by then.
+
+        Args:
+            timeout_s: How long commands may still be begun, in seconds.
+        """
+        until = time.monotonic() + timeout_s
+        for thread in list(self._threads):
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+        with self._lock:
+            for by, line in self._lines.items():
+                if line:
+                    error = f"{len(line)} were left out at the end"
+                    self._log.warning(self._failed, by=by, error=error)
+                    line.clear()
+        self.wait()
+
+    def _work_off(self, by: str) -> None:
+        while True:
+            with self._lock:
+                if not self._lines[by]:
+                    del self._lines[by]
+                    return
+                work = self._lines[by].popleft()
+            work()
 
 
 def run_command(

@@ -89,16 +89,14 @@ class SessionEvents:
         """
         state = session.state if came_from is None else came_from
         budget: list[tuple[BudgetCrossed, datetime]] = []
-        is_checkpoint = False
         for entry in session.history[since:]:
             event = entry.event
             if isinstance(event, BudgetCrossed):
                 budget.append((event, entry.timestamp))
                 continue
-            is_checkpoint |= isinstance(event, PhaseEnded | PhaseAdvanced | CheckpointTaken)
             state = self._added(session, entry, event, state, tokens)
-        if is_checkpoint:
-            self.announce(session, CheckpointReached(revision=session.revision))
+            if isinstance(event, PhaseEnded | PhaseAdvanced | CheckpointTaken):
+                self.announce(session, CheckpointReached(revision=session.revision))
         for crossed, at in budget:
             self._tell(session, crossed, at)
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 
 from ..harness.history_events import SessionPaused
 from ..harness.session_observer import SessionEvent
-from ..person_notification import BackgroundCommands, plain
+from ..person_notification import OrderedCommands, plain
 from .event_patterns import is_chosen
 
+DRAIN_S = 5.0
+"""How long the end of a process has commands begun that wait, in seconds."""
 _BODY_CHARS = 400
 _WORDS = {
     "session.paused": "Session paused",
@@ -24,10 +26,10 @@ _WORDS = {
 class PersonObserver:
     """Shows events on the desktop, and runs a person's command for each. A `SessionObserver`.
 
-    The command runs in a shell, in the background, with the event as JSON on its standard input and
-    these variables: AGENTFORGE_EVENT (its name), AGENTFORGE_SESSION_ID, AGENTFORGE_PHASE and
-    AGENTFORGE_TEXT (what happened, made plain). A pause for a question is not shown on the desktop:
-    the question is, by `questions.notify`.
+    The command runs in a shell, in the background and for one event after the other, with the event
+    as JSON on its standard input and these variables: AGENTFORGE_EVENT (its name),
+    AGENTFORGE_SESSION_ID, AGENTFORGE_PHASE and AGENTFORGE_TEXT (what happened, made plain). A pause
+    for a question is not shown on the desktop: the question is, by `questions.notify`.
 
     Args:
         commands: Runs commands.
@@ -38,7 +40,7 @@ class PersonObserver:
 
     def __init__(
         self,
-        commands: BackgroundCommands,
+        commands: OrderedCommands,
         *,
         events: Iterable[str],
         desktop: bool,
@@ -66,9 +68,13 @@ class PersonObserver:
             }
             self._commands.start_shell("on_event", self._command, document, about)
 
-    def close(self) -> None:
-        """Wait until the commands under way have ended; each has its time limit."""
-        self._commands.wait()
+    def close(self, timeout_s: float = DRAIN_S) -> None:
+        """Wait for the commands, of which those are left out that have not begun in time.
+
+        Args:
+            timeout_s: How long they may still be begun, in seconds; each has its own limit then.
+        """
+        self._commands.finish(timeout_s)
 
 
 def in_words(event: SessionEvent) -> str:

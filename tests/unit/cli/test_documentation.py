@@ -9,7 +9,7 @@ import typer
 from agentforge_sessions.entrypoints.cli.exit_codes import MEANINGS
 from agentforge_sessions.entrypoints.cli.main import app
 
-GROUPS = ("prune", "sandbox", "store")
+GROUPS = ("prune", "sandbox", "store", "webhooks")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 
 

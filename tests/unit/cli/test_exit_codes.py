@@ -37,6 +37,7 @@ HERE = Path("x")
 # Where an error of a class ends, unless the error says otherwise: programs rely on these numbers.
 CODES = {
     1: {
+        "observers.errors.WebhookUnreached",
         "adapters.postgres.errors.StoreExtraMissing",
         "aio.errors.AsyncExtraMissing",
         "entrypoints.cli.errors.Declined",
@@ -85,6 +86,7 @@ CODES = {
         "adapters.object_store.errors.InvalidObjectStoreAddress",
     },
     3: {
+        "observers.errors.UnknownWebhook",
         "entrypoints.mcp_server.resources.ArtifactNotFound",
         "entrypoints.cli.errors.NoSessionToPin",
         "entrypoints.ui.errors.PageNotFound",
@@ -194,6 +196,7 @@ CODES = {
         "repository.apply_errors.JournalDamaged",
     },
     8: {
+        "observers.errors.OutboxFull",
         "questions.errors.QuestionStoreError",
         "questions.errors.QuestionsUnavailable",
         "adapters.fleet.errors.FleetStopped",
@@ -248,6 +251,7 @@ CODES = {
         "workflows.errors.BudgetTooSmall",
     },
     70: {
+        "observers.errors.ObserverError",
         "entrypoints.cli.errors.CliError",
         "entrypoints.mcp_server.errors.InvalidArguments",
         "entrypoints.mcp_server.errors.McpServerError",

@@ -15,9 +15,10 @@ from agentforge_sessions.entrypoints.mcp_server.recording_tools import Recording
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionObserver, SessionStore
 from tests.support.executors import FakeExecutor
 from tests.support.mcp_processes import text_of, values_of
+from tests.support.observers import Failing, Remembering
 
 pytestmark = pytest.mark.anyio
 
@@ -28,10 +29,12 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def client_of(store: SessionStore) -> AsyncIterator[Client]:
+async def client_of(store: SessionStore, *observers: SessionObserver) -> AsyncIterator[Client]:
     workers = Workers()
-    sessions = SessionTools(store=store, workers=workers)
-    code = CodeTool(store=store, workers=workers, make_executor=lambda _: FakeExecutor())
+    sessions = SessionTools(store=store, workers=workers, observers=observers)
+    code = CodeTool(
+        store=store, workers=workers, make_executor=lambda _: FakeExecutor(), observers=observers
+    )
     tools = [*tools_of(sessions), *tools_of(RecordingTools(sessions)), *tools_of(code)]
     async with Client(HarnessServer(tools)) as client:
         yield client
@@ -246,3 +249,21 @@ async def test_a_part_of_an_id_is_no_id(store: SessionStore, tool: str) -> None:
         result = await client.call_tool(tool, {"session_id": other[:-1], **CHANGES[tool]})
     assert result.is_error
     assert store.session_path(other).read_bytes() == before
+
+
+async def test_what_clients_do_is_observed_and_no_observer_fails_a_call(
+    store: SessionStore,
+) -> None:
+    seen = Remembering()
+    async with client_of(store, Failing(), seen) as client:
+        created = await client.call_tool("session_create", {"goal": "g", "initial_phase": "red"})
+        session_id = values_of(created)["session_id"]
+        await client.call_tool("run_code", {"session_id": session_id, "code": "pass"})
+        await client.call_tool("session_pause", {"session_id": session_id})
+
+    told = [one for one in seen.names if one != "session.loaded"]
+    assert told == [
+        *("session.created", "phase.started", "phase.succeeded", "session.checkpoint"),
+        "session.paused",
+    ]
+    assert {one.session_id for one in seen.events} == {session_id}

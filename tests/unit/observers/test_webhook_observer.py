@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.event_log import get_logger
@@ -133,3 +136,54 @@ def test_an_observer_that_was_told_nothing_starts_no_thread(base: Path, tmp_path
     assert set(threading.enumerate()) <= before
     told.close(0)
     assert not (tmp_path / "out").exists()
+
+
+KILLED = """
+import os, sys, threading
+from pathlib import Path
+from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.observers.delivery import Answer
+from agentforge_sessions.observers.outbox import Outbox
+from agentforge_sessions.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.observers.webhook_sender import WebhookSender
+from agentforge_sessions.project.webhooks import Webhook
+
+base, out, killed_at = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+
+def send(*_, **__):
+    if killed_at == "sending":
+        os._exit(9)
+    threading.Event().wait()
+
+log = get_logger("agentforge.observers")
+webhook = Webhook(name="team", url="https://example.com/", events=("session.completed",))
+sender = WebhookSender(webhook, Outbox(out, "team"), log=log, environment={}, send=send)
+manager = SessionManager(base, observers=[WebhookObserver(sender, log=log)])
+manager.create()
+manager.complete()
+if killed_at == "sending":
+    threading.Event().wait()
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("killed_at", ["once it is saved", "sending"])
+def test_what_a_killed_process_had_to_tell_is_told_by_the_next_one(
+    base: Path, tmp_path: Path, killed_at: str
+) -> None:
+    out = tmp_path / "out"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, str(base), str(out), killed_at],
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert killed.returncode == 9
+    [session_id] = SessionManager(base).store.list_sessions()
+
+    with receiving() as receiver:
+        webhook = Webhook(name="team", url=receiver.url)
+        sender = WebhookSender(webhook, Outbox(out, "team"), log=LOG, environment={})
+        assert sender.deliver().delivered == 1
+    [told] = [json.loads(one.body) for one in receiver.received]
+    assert (told["type"], told["session_id"]) == ("session.completed", session_id)

@@ -102,12 +102,13 @@ def test_what_waits_is_no_part_of_the_repository(ground: Ground) -> None:
     assert (ground.directory / ".gitignore").read_text() == "*\n"
 
 
-def test_another_process_finds_what_waits_in_the_same_order(ground: Ground) -> None:
-    for _ in range(3):  # the clock stands still, or goes back
-        ground.add("a")
-        ground.clock.advance(1)
+def test_the_order_is_that_of_adding_whatever_the_clock_and_the_ids_are(ground: Ground) -> None:
+    outbox = ground.outbox()
+    for token in ("ffffffff", "00000000", "88888888"):
+        outbox.add({"type": "x", "session_id": "a"}, token=token)
+        ground.clock.advance(-1)  # it stands still, or goes back
     assert ground.deliver().delivered == 3
-    assert ground.line.ids == sorted(ground.line.ids)
+    assert ground.line.ids == ["evt_ffffffff", "evt_00000000", "evt_88888888"]
 
 
 def test_a_receiver_that_is_down_is_left_alone_until_the_next_try_is_due(ground: Ground) -> None:

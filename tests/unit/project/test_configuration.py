@@ -70,6 +70,16 @@ cache_bytes = 10000000000
 max_sessions = 5
 [notify]
 bell = false
+[[webhooks]]
+name = "team"
+url = "http://hooks.example/agents"
+events = ["phase.*"]
+secret_env = "HOOK_SECRET"
+timeout_s = 3
+kept_s = 60
+allow_http = true
+[[webhooks]]
+url_env = "HOOK_URL"
 """
 
 
@@ -106,6 +116,9 @@ def test_every_key_is_read_and_differs_from_its_default(project: Path) -> None:
     for section in ("project", "run", "context", "repository", "gate", "jail", "agents", "store"):
         for key, value in found[section].items():
             assert value != default[section][key], (section, key)
+    first, second = found["webhooks"]
+    for key, value in first.items():
+        assert value != second[key], key
     assert found["sessions"] == Path("elsewhere")
     assert set(found["given"]) == set(SECTIONS)
     assert found["jail"]["read"] == (Path("/opt/toolchain"), Path("vendor"))

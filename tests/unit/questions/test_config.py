@@ -50,6 +50,8 @@ def test_only_the_bell_and_the_title_are_on_by_default() -> None:
         ("notify", "title", "false", False),
         ("notify", "desktop", "true", True),
         ("notify", "on_question", '"echo hi"', "echo hi"),
+        ("notify", "events", '["phase.*"]', ("phase.*",)),
+        ("notify", "on_event", '"echo hi"', "echo hi"),
     ],
 )
 def test_a_key_changes_what_it_names_and_nothing_else(
@@ -100,7 +102,8 @@ def test_everything_wrong_is_told_at_once_with_the_nearest_name(file: Path) -> N
         "line 6: questions.directory: expected a path, got 3",
         "line 8: notify.bell: expected true or false, got 'yes'",
         "line 9: notify.on_question: expected a command, got ''",
-        "line 10: notify.beep: there is no such key; there are bell, desktop, on_question, title",
+        "line 10: notify.beep: there is no such key; there are bell, desktop, events, on_event, "
+        "on_question, title",
     }
 
 

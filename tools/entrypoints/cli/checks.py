@@ -23,9 +23,11 @@ from .directory_checks import (
 )
 from .findings import Finding, fail, ok, warn
 from .text import some_of
+from .webhook_checks import check_webhooks
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions, SessionRepository
+    from ...project.configuration import Configuration
 
 _DISTRIBUTION: Final = "agentforge-sessions"
 _LEAST_PYTHON: Final = (3, 11)
@@ -39,6 +41,7 @@ def examine(
     now: datetime,
     database: str | None = None,
     objects: str | None = None,
+    configuration: Configuration | None = None,
 ) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
@@ -47,7 +50,9 @@ def examine(
         now: The time now.
         database: The address of the database that they are in; None if they are in files.
         objects: The object store of the workspaces, or None.
+        configuration: The project's configuration, or None where there is none that can be used.
     """
+    told = configuration if configuration is not None and configuration.webhooks else None
     base = store.base_path
     checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
         ("python", check_python),
@@ -61,6 +66,7 @@ def examine(
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
         *([] if objects is None else [("objects", lambda: check_objects(objects))]),
+        *([] if told is None else [("webhooks", lambda: check_webhooks(told))]),
         ("agents", check_agent_programs),
         ("telemetry", check_telemetry),
         ("sandbox", check_sandbox),

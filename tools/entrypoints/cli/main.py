@@ -48,6 +48,7 @@ _MODULES: Final = {
     "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
     "store": "store",
+    "webhooks": "webhooks",
     "prune.group": "prune",
     "ask": "ask",
     "answer": "answer reject",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from attrs import asdict
 
+from ....errors import AgentForgeError
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
 from ..options import AsJson, Yes, option, parse_duration
@@ -198,8 +199,15 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
 
     cli = cli_of(context, json=as_json)
     database = cli.store_url if cli.in_database else None
+    configured = cli.configured
     findings = list(
-        examine(cli.store(), now=cli.outside.clock(), database=database, objects=cli.objects_url)
+        examine(
+            cli.store(),
+            now=cli.outside.clock(),
+            database=database,
+            objects=cli.objects_url,
+            configuration=None if isinstance(configured, AgentForgeError) else configured,
+        )
     )
     failed = any(one.status is Status.FAIL for one in findings)
     if cli.output.json:
