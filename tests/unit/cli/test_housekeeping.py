@@ -188,7 +188,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("17 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("18 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
