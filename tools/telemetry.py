@@ -164,13 +164,16 @@ class Telemetry:
         except ImportError:
             _log.debug("telemetry.not_installed")
             return
+        from .tracing.open_telemetry import of_the_program
+
         _route_log()
-        named = self._request.traces
-        if named is not None and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            self._try("traces", named, lambda make: trace.set_tracer_provider(self._tracers(make)))
-        named = self._request.metrics
-        if named is not None:
-            self._try("metrics", named, lambda make: metrics.set_meter_provider(self._meters(make)))
+        traces, measures = self._request.traces, self._request.metrics
+        if traces is not None and not of_the_program().has_tracers:
+            self._try("traces", traces, lambda make: trace.set_tracer_provider(self._tracers(make)))
+        if measures is not None and not of_the_program().has_meters:
+            self._try(
+                "metrics", measures, lambda make: metrics.set_meter_provider(self._meters(make))
+            )
 
     def _try(self, kind: str, named: str, install: Callable[[Callable[[], Any]], None]) -> None:
         try:
@@ -226,9 +229,9 @@ class Telemetry:
 
         def shut_down(one: Callable[[], object]) -> None:
             if terminated:
-                from .tracing.open_telemetry import end_open_spans
+                from .tracing.open_telemetry import of_the_program
 
-                end_open_spans(ProcessTerminated("SIGTERM"))
+                of_the_program().end_open(ProcessTerminated("SIGTERM"))
             one()
 
         threads = [

@@ -33,17 +33,13 @@ _SILENT_METERS: Final = frozenset({"_ProxyMeterProvider", "NoOpMeterProvider"})
 
 def api_tracing() -> ApiTracing | None:
     """Return what hands over to the program's providers; None as long as it has configured none."""
-    tracing = _of_the_program()
+    tracing = of_the_program()
     return tracing if tracing.is_heard else None
 
 
-def end_open_spans(error: BaseException) -> None:
-    """End all open spans in the program's providers; see `ApiTracing.end_open`."""
-    _of_the_program().end_open(error)
-
-
 @cache
-def _of_the_program() -> ApiTracing:
+def of_the_program() -> ApiTracing:
+    """Return what hands over to the program's providers, whether it has configured any or not."""
     return ApiTracing()
 
 
@@ -76,11 +72,19 @@ class ApiTracing:
         self._open: dict[int, ApiSpan] = {}
 
     @property
+    def has_tracers(self) -> bool:
+        """Whether there is a provider of tracers."""
+        return type(self._tracers) not in _SILENT
+
+    @property
+    def has_meters(self) -> bool:
+        """Whether there is a provider of meters."""
+        return type(self._meters).__name__ not in _SILENT_METERS
+
+    @property
     def is_heard(self) -> bool:
         """Whether there is a provider, of tracers or of meters."""
-        return (
-            type(self._tracers) not in _SILENT or type(self._meters).__name__ not in _SILENT_METERS
-        )
+        return self.has_tracers or self.has_meters
 
     def begin(
         self,

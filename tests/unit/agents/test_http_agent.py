@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.cancellation import CancelToken, OperationCancelled, cancellable
+from agentforge_sessions.tracing import Traced, traced
 from agentforge_sessions.workflows.agents import (
     AgentCutOff,
     AgentFailed,
@@ -23,6 +24,7 @@ from agentforge_sessions.workflows.agents.dialects import DIALECTS
 from agentforge_sessions.workflows.agents.http import HttpAgent, agent_of
 from tests.support.cancelling import cancelled_when
 from tests.support.descriptors import held
+from tests.support.tracing import recorded
 from tests.unit.agents.test_command_agent import request
 
 
@@ -112,6 +114,19 @@ def test_openai_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:
     assert body["model"] == "m-1"
     assert body["messages"] == [{"role": "user", "content": "do it"}]
     assert body["max_completion_tokens"] == 998, "no more than the budget has left"
+
+
+def test_a_call_that_is_traced_hands_its_span_on_and_no_other_does(endpoint: Endpoint) -> None:
+    endpoint.will(200, OPENAI)
+    endpoint.will(200, OPENAI)
+    with recorded({"TRACESTATE": "unused"}), traced(Traced.AGENT_CALL, detail="chat m") as span:
+        agent(endpoint).answer(request())
+        handed = span.carrier
+    agent(endpoint).answer(request())
+    (_, headers, _), (_, untraced, _) = endpoint.asked
+    assert headers["traceparent"] == handed["traceparent"]
+    assert "tracestate" not in headers
+    assert "traceparent" not in untraced
 
 
 def test_anthropic_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:

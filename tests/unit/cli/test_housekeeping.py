@@ -180,6 +180,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "file system",
         "space",
         "agents",
+        "telemetry",
         "sandbox",
         "sandbox cache",
         "sessions",
@@ -187,7 +188,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("17 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("18 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
@@ -334,7 +335,7 @@ def test_one_check_that_breaks_hides_none_of_the_others(
     monkeypatch.setattr(checks, "check_libyaml", broken)
     ended = agentforge("doctor", "--json")
     assert ended.code == 1
-    assert len(ended.document["checks"]) == 17
+    assert len(ended.document["checks"]) == 18
     assert ended.document["checks"][2] == {
         "name": "libyaml",
         "status": "fail",

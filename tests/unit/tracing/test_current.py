@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -58,6 +60,33 @@ def test_without_opentelemetry_installed_everything_works_and_nothing_is_said() 
         "sys.meta_path.insert(0, Blocked())\n"
     )
     assert in_a_process(blocked) == "_Untraced False {} []"
+
+
+def test_without_opentelemetry_installed_sessions_are_saved_and_the_command_line_says_nothing(
+    tmp_path: Path,
+) -> None:
+    program = """
+import os, sys
+class Blocked:
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] == "opentelemetry":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+from agentforge_sessions import SessionManager
+from agentforge_sessions.entrypoints.cli import main
+session = SessionManager(sys.argv[1]).create("own", "one", 1000)
+sys.argv[1:] = ["--base", sys.argv[1], "pause", session.session_id]
+main.main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"},
+    )
+    assert done.stderr == ""
+    assert "paused" in done.stdout
 
 
 def test_with_the_api_alone_nothing_is_traced() -> None:

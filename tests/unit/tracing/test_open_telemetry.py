@@ -117,6 +117,12 @@ def test_durations_go_into_the_histogram_of_the_span_by_its_dimensions() -> None
     assert list(kept.metric("agentforge.save.duration")) == [("OSError",)]
 
 
+def test_a_dimension_that_is_not_known_is_left_out() -> None:
+    with recorded() as kept, traced(Traced.PHASE, {Attribute.WORKFLOW: "w", Attribute.PHASE: None}):
+        pass
+    assert list(kept.metric("agentforge.phase.duration")) == [("w",)]
+
+
 def test_counts_and_measurements_add_up() -> None:
     with recorded() as kept:
         count(Counter.TOKENS, 3, {Attribute.PHASE: "red"})
