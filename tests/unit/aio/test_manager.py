@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,8 +14,8 @@ import pytest
 
 from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.aio import AsyncSessionManager
-from agentforge_sessions.aio.faces import PREFETCHED
-from agentforge_sessions.aio.turns import SHORT_CALLS
+from agentforge_sessions.aio.faces import PREFETCHED, Prefetching
+from agentforge_sessions.aio.turns import SHORT_CALLS, AnyTime
 from agentforge_sessions.cancellation import cancellable_sleep
 from agentforge_sessions.harness import (
     NoActiveSession,
@@ -168,9 +168,11 @@ async def test_two_faces_of_one_manager_take_turns(base: Path) -> None:
         await until(disk.reached.is_set)
         group.start_soon(note)
         await anyio.wait_all_tasks_blocked()
-        assert ended == []
+        names = [one.name for one in threading.enumerate()]
+        ended_before = list(ended)
         disk.released.set()
-    assert ended == [2]
+    assert names.count("agentforge-record_tokens") == 1
+    assert (ended_before, ended) == ([], [2])
     assert in_memory(first) == stored(first)
 
 
@@ -282,6 +284,20 @@ async def test_sessions_are_found_some_at_a_time_with_other_calls_in_between(bas
     async for one in manager.find(goal="another"):
         assert one.session_id == session.session_id
         break
+
+
+async def test_no_more_is_read_ahead_than_a_part(base: Path) -> None:
+    read: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(10 * PREFETCHED):
+            read.append(number)
+            yield number
+
+    iterator = Prefetching(numbers, AnyTime(), name="numbers")
+    assert [await anext(iterator), await anext(iterator)] == [0, 1]
+    assert len(read) == PREFETCHED
+    assert [one async for one in iterator] == list(range(2, 10 * PREFETCHED))
 
 
 async def test_many_managers_lead_their_sessions_in_one_loop(base: Path) -> None:
