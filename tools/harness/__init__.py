@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .errors import (
         AmbiguousSessionId,
         BudgetExceeded,
+        ChangesUnsaved,
         HarnessError,
         NoActiveSession,
         NoPhaseExecutor,
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         TokenCounter,
     )
     from .question_entries import answers_in_words
+    from .session_description import UNCHANGED
     from .session_domain import (
         BudgetState,
         ImmutableSessionId,
@@ -85,14 +87,15 @@ else:
             ".question": "Option Question",
             "briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "AmbiguousSessionId BudgetExceeded HarnessError NoActiveSession "
-            "NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
+            "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
+            "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotFound SessionTooLarge UnsupportedSchema",
             "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
             "QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
             "question_entries": "answers_in_words",
+            "session_description": "UNCHANGED",
             "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
             "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
             "SessionContext SessionHistory SessionState TokenBudget",
@@ -105,9 +108,11 @@ else:
     )
 
 __all__ = [
+    "UNCHANGED",
     "AmbiguousSessionId",
     "BudgetExceeded",
     "BudgetState",
+    "ChangesUnsaved",
     "Clock",
     "HarnessError",
     "ImmutableSessionId",

@@ -41,7 +41,14 @@ _MAX_DETAIL: Final = 400
 _PROBLEMS: Final = frozenset({PhaseFailed, SessionPaused, SessionAborted, LimitCrossed})
 _SETTLED_BY: Final = frozenset({PhaseSucceeded, PhaseAdvanced, SessionCompleted})
 _ROUTINE: Final = frozenset(
-    {"checkpoint", "tokens_recorded", "agent_started", "agent_usage", "agent_edited"}
+    {
+        "checkpoint",
+        "tokens_recorded",
+        "agent_started",
+        "agent_usage",
+        "agent_edited",
+        "session_described",
+    }
 )
 _SAID: Final = frozenset({AgentTurnEnded, AgentCompacted})
 _MAX_SAID: Final = 800

@@ -131,6 +131,7 @@ CODES = {
         "entrypoints.mcp_server.errors.OutsideProject",
         "harness.errors.BudgetExceeded",
         "harness.errors.HarnessError",
+        "harness.errors.ChangesUnsaved",
         "harness.errors.NoPhaseExecutor",
         "harness.errors.NoQuestionChannel",
         "harness.errors.QuestionWaits",
