@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -31,6 +32,10 @@ from tests.support.executors import SUCCEEDED
 from tests.support.filesystem import Call, FaultyFileSystem, every_call_from
 
 pytestmark = pytest.mark.anyio
+
+
+NO_COROUTINES = {"find", "children", "changes"}
+"""What gives an asynchronous iterator, or an asynchronous context manager."""
 
 
 class WaitingExecutor:
@@ -104,7 +109,7 @@ def test_every_method_of_the_manager_is_there_with_its_parameters_and_its_words(
         assert callable(method), name
         assert inspect.signature(face) == inspect.signature(method), name
         assert face.__doc__ == method.__doc__, name
-        assert inspect.iscoroutinefunction(face) == (name != "find"), name
+        assert inspect.iscoroutinefunction(face) == (name not in NO_COROUTINES), name
     assert set(ours) - set(public(SessionManager)) == {"synchronous"}
 
 
@@ -226,6 +231,67 @@ async def test_save_that_fails_while_it_is_cancelled_says_so_and_is_taken_back(b
         disk.released.set()
     assert len(failures) == 1
     assert session.token_budget.tokens_used == 0
+    assert in_memory(manager) == stored(manager)
+
+
+async def test_changes_of_a_block_are_one_save(base: Path) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    async with manager.changes():
+        await manager.record_tokens(5)
+        await manager.advance_phase("green")
+        assert session.revision == 1
+    assert session.revision == 2
+    assert in_memory(manager) == stored(manager)
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "failed"])
+async def test_block_that_does_not_end_well_changes_nothing(base: Path, reason: str) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    with anyio.CancelScope() as scope, suppress(LookupError):
+        async with manager.changes():
+            await manager.record_tokens(5)
+            if reason == "failed":
+                raise LookupError
+            scope.cancel()
+            await anyio.sleep(3600)
+    assert (session.revision, session.token_budget.tokens_used) == (1, 0)
+    assert in_memory(manager) == stored(manager)
+    await manager.record_tokens(1)  # no turn is kept
+
+
+async def test_block_that_was_cancelled_at_its_end_is_saved(base: Path) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    with anyio.CancelScope() as scope:
+        async with manager.changes():
+            await manager.record_tokens(5)
+            scope.cancel()
+    assert (session.revision, session.token_budget.tokens_used) == (2, 5)
+    assert in_memory(manager) == stored(manager)
+
+
+async def test_other_tasks_wait_for_the_end_of_a_block(base: Path) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    async with anyio.create_task_group() as group:
+        entered = anyio.Event()
+
+        async def other() -> None:
+            await entered.wait()
+            await manager.record_tokens(100)
+
+        group.start_soon(other)
+        async with manager.changes():
+            entered.set()
+            await anyio.wait_all_tasks_blocked()
+            async with anyio.create_task_group() as own:  # tasks of the block belong to it
+                own.start_soon(manager.record_tokens, 1)
+                own.start_soon(manager.record_tokens, 2)
+            spent = session.token_budget.tokens_used
+    assert (spent, session.token_budget.tokens_used) == (3, 103)
+    assert session.revision == 3
     assert in_memory(manager) == stored(manager)
 
 
