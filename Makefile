@@ -165,6 +165,7 @@ format: $(VENV)/.dev-ready  ## let ruff mend what it can
 bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named references
 	$(BIN)/python -m benchmarks.sessions
 	$(BIN)/python -m benchmarks.workflows
+	$(BIN)/python -m benchmarks.asynchronous
 
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
 	$(BIN)/agentforge setup
