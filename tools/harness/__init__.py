@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         TokenCounter,
     )
     from .question_entries import answers_in_words
+    from .session_data import SessionLabels
     from .session_description import UNCHANGED
     from .session_domain import (
         BudgetState,
@@ -75,9 +76,11 @@ if TYPE_CHECKING:
         TokenBudget,
     )
     from .session_head import SessionSummary, UnreadableSession
+    from .session_json import session_from_dict
     from .session_manager import SessionManager
     from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
+    from .session_schema import session_schema
     from .session_store import SessionStore
 else:
     __getattr__ = on_first_use(
@@ -95,12 +98,15 @@ else:
             "QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
             "question_entries": "answers_in_words",
+            "session_data": "SessionLabels",
             "session_description": "UNCHANGED",
             "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
             "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
             "SessionContext SessionHistory SessionState TokenBudget",
             "session_head": "SessionSummary UnreadableSession",
+            "session_json": "session_from_dict",
             "session_manager": "SessionManager",
+            "session_schema": "session_schema",
             "session_page": "SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
             "session_store": "SessionStore",
@@ -150,6 +156,7 @@ __all__ = [
     "SessionHistory",
     "SessionIdTaken",
     "SessionInUse",
+    "SessionLabels",
     "SessionManager",
     "SessionNotFound",
     "SessionOrder",
@@ -168,4 +175,6 @@ __all__ = [
     "WriteError",
     "answers_in_words",
     "estimate_tokens",
+    "session_from_dict",
+    "session_schema",
 ]

@@ -83,7 +83,7 @@ class DescriptionChange:
         return tags, faults or wrong
 
     def _metadata(self, before: Metadata) -> tuple[Metadata, list[str]]:
-        given = {} if self.metadata is None else self.metadata
+        given: object = {} if self.metadata is None else self.metadata
         if not isinstance(given, Mapping):
             return frozen_metadata(given)
         return frozen_metadata(merged(before, given, self.remove_metadata))

@@ -7,7 +7,7 @@ because its docstrings are the reference of the library's face; the methods are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +21,7 @@ from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
 from ..identifiers import next_session_id
+from ..project.choices import DEFAULT_PARTS
 from ..question import Question
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .checkpoints import CheckpointEntry, checkpoints
@@ -67,7 +68,7 @@ from .session_domain import (
 from .session_events import SessionEvents
 from .session_head import SessionSummary, UnreadableSession
 from .session_layout import SESSION_FILE
-from .session_page import SessionCursor, SessionPage
+from .session_page import MAX_PAGE, SessionCursor, SessionOrder, SessionPage
 from .session_ports import LocalSessions, SessionFilter
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
@@ -113,6 +114,7 @@ class SessionManager:
         channel: QuestionChannel | None = None,
         snapshots: WorkspaceSnapshots | None = None,
         clock: Clock = utc_now,
+        briefing_shows: Collection[str] = DEFAULT_PARTS,
     ) -> None:
         """Make a manager with no session.
 
@@ -123,7 +125,10 @@ class SessionManager:
             channel: Where questions to a person are put; only `ask()` needs it.
             snapshots: Keeps the workspace at each checkpoint; none is kept without it.
             clock: The time.
+            briefing_shows: What of its user's data a session's briefing shows: some of "title",
+                "tags", "metadata" and "workflow_state".
         """
+        self._briefing_shows = tuple(briefing_shows)
         self._store: LocalSessions = (
             SessionStore(store) if store is None or isinstance(store, Path | str) else store
         )
@@ -913,6 +918,7 @@ class SessionManager:
     ) -> SessionContext:
         """Change the title, the tags and the metadata, in one save with one entry in the history.
 
+        A session that has ended can be described, too: how a run ended is what people tag it by.
         What is left out stays as it is; where all stays as it is, nothing is saved. Removals come
         before additions: `metadata=new, remove_metadata=session.metadata` replaces the metadata.
 
@@ -927,7 +933,6 @@ class SessionManager:
 
         Raises:
             NoActiveSession: There is none.
-            InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments.
         """
         change = DescriptionChange(
@@ -938,7 +943,8 @@ class SessionManager:
             metadata=metadata,
             remove_metadata=remove_metadata,
         )
-        with self._put_together("describe") as session:
+        session = self._require("describe")
+        with self._changes.together(session):
             if session.describe(change, now=self._clock()) is not None:
                 self._log_last_event(session)
         return session
@@ -996,9 +1002,14 @@ class SessionManager:
             ReadError: The store refused.
         """
         parent = self._require("children").session_id if session_id is None else session_id
-        for found in self.store.summaries(SessionFilter(parent_id=validate_session_id(parent))):
-            if isinstance(found, SessionSummary):
-                yield found
+        wanted = SessionFilter(parent_id=validate_session_id(parent))
+        after: SessionCursor | None = None
+        while True:
+            page = self.store.page(wanted, order=SessionOrder.ID, limit=MAX_PAGE, after=after)
+            yield from page.sessions
+            if page.after is None:
+                return
+            after = page.after
 
     # ---------------------------------------------------------------------------------- the record
 
@@ -1109,15 +1120,22 @@ class SessionManager:
         max_tokens: int = DEFAULT_MAX_TOKENS,
         *,
         count_tokens: TokenCounter = most_tokens,
+        shows: Collection[str] | None = None,
     ) -> str:
         """Write the text that primes the next worker; see `harness.briefing.brief`.
 
+        Args:
+            max_tokens: The most that the text may count, 1 or more.
+            count_tokens: How tokens are counted.
+            shows: What of its user's data is shown; as the manager was made if None.
+
         Raises:
             NoActiveSession: There is none.
-            ValueError: `max_tokens` is less than 1.
+            ValueError: `max_tokens` is less than 1, or something is to be shown that there is not.
         """
         session = self._require("briefing")
-        return brief(session, max_tokens=max_tokens, count_tokens=count_tokens)
+        parts = self._briefing_shows if shows is None else shows
+        return brief(session, max_tokens=max_tokens, count_tokens=count_tokens, shows=parts)
 
     # ------------------------------------------------------------------------------- all sessions
 

@@ -74,7 +74,6 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "extend_budget": "extend the budget of session {}",
         "add_artifact": "record an artifact in session {}",
         "add_history": "add to the history of session {}",
-        "describe": "change the description of session {}",
         "set_workflow_state": "change the workflow state of session {}",
         "update_workflow_state": "change the workflow state of session {}",
         "record": "record work in session {}",

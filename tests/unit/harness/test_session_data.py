@@ -263,11 +263,15 @@ def test_a_workflow_state_is_replaced_or_merged_and_leaves_no_entry(
     assert b"workflow_state" not in encode_session(manager.reload())
 
 
-def test_a_session_that_has_ended_is_described_no_more(manager: SessionManager) -> None:
-    manager.create(**CARRIED)
+def test_a_session_that_has_ended_is_described_and_changed_no_more(
+    manager: SessionManager,
+) -> None:
+    session = manager.create(**CARRIED)
     manager.complete()
-    with pytest.raises(InvalidStateTransition, match="change the description of session"):
-        manager.describe(title="x")
+    ended = session.completed_at
+    manager.describe(title="x", add_tags=["good"])
+    assert manager.reload().tags == ("a", "b", "good")
+    assert (session.completed_at, session.revision) == (ended, 3)
     with pytest.raises(InvalidStateTransition, match="change the workflow state of session"):
         manager.set_workflow_state({"a": 1})
     with pytest.raises(InvalidStateTransition, match="change the workflow state of session"):
