@@ -170,6 +170,7 @@ bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named referen
 	$(BIN)/python -m benchmarks.sessions
 	$(BIN)/python -m benchmarks.finding
 	$(BIN)/python -m benchmarks.workflows
+	$(BIN)/python -m benchmarks.asynchronous
 
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
 	$(BIN)/agentforge setup

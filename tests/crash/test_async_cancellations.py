@@ -265,7 +265,7 @@ def test_cancelled_work_leaves_whole_sessions_and_nothing_else(
         kind = moments.kinds[chosen]
         met[kind] = met.get(kind, 0) + 1
         said = f"{backend}, try {number}: moment {chosen} of {kinds[guests]} ({kind})"
-        assert extra_threads(threads) == [], said
+        wait_until(lambda: not extra_threads(threads))  # one of a call that was over ends by itself
         require_whole(story, manager)
         # The same worker goes on, or another one does.
         run_story(story, Moments(None), backend, manager if chance.random() < 0.5 else None)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from itertools import islice
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from .turns import Turns
+from .turns import ManagerTurns, Turns
 
 PREFETCHED: Final = 64
 """How many results an iteration has read ahead of its caller, at most."""
@@ -23,6 +24,16 @@ class HasTurns(Protocol):
 
     @property
     def _turns(self) -> Turns: ...
+
+    @property
+    def _wrapped(self) -> Any: ...
+
+
+class HasManagerTurns(Protocol):
+    """A face over a manager."""
+
+    @property
+    def _turns(self) -> ManagerTurns: ...
 
     @property
     def _wrapped(self) -> Any: ...
@@ -44,6 +55,41 @@ def in_thread(
         return await face._turns.call(work, name=method.__name__, waits=waits)
 
     return call
+
+
+def in_turn(
+    method: Callable[Concatenate[_S, _P], AbstractContextManager[_R]],
+) -> Callable[Concatenate[Any, _P], AbstractAsyncContextManager[_R]]:
+    """Return a method that gives a context manager as one that gives an asynchronous one.
+
+    It has the manager's turn from its beginning to its end. Its end is never cut off: what is
+    cancelled within the block leaves by the context manager's own way for a block that raised.
+    """
+
+    @functools.wraps(method)
+    @asynccontextmanager
+    async def enter(
+        face: HasManagerTurns, /, *args: _P.args, **kwargs: _P.kwargs
+    ) -> AsyncIterator[_R]:
+        from anyio import CancelScope
+
+        work = functools.partial(method, face._wrapped, *args, **kwargs)
+        async with face._turns.kept() as turns:
+            context = await turns.call(work, name=method.__name__)
+            with CancelScope(shield=True):
+                value = await turns.call(context.__enter__, name=method.__name__)
+            try:
+                yield value
+            except BaseException as error:
+                leave = functools.partial(context.__exit__, type(error), error, None)
+                with CancelScope(shield=True):
+                    await turns.call(leave, name=method.__name__)
+                raise
+            leave = functools.partial(context.__exit__, None, None, None)
+            with CancelScope(shield=True):
+                await turns.call(leave, name=method.__name__)
+
+    return enter
 
 
 def iterated(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..bootstrap import build_manager
 from ..harness import SessionManager
 from .event_loop import require_anyio
-from .faces import in_thread, iterated
+from .faces import in_thread, in_turn, iterated
 from .turns import ManagerTurns
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ class AsyncSessionManager:
 
     The methods are those of `SessionManager`, awaited, with its guarantees: when one returns, what
     it did is on disk. Calls are made one after another, in the order in which they were awaited;
-    callables that a method takes are called in its thread.
+    callables that a method takes are called in its thread. `async with manager.changes():` keeps
+    the manager's turn to its end; the calls of its block are made within it.
 
     Cancellation: a call that still waits for its turn does nothing. A save that has begun is
     finished, then the cancellation is raised. `run_phase()` and `ask()` end soon, and record
@@ -76,6 +77,7 @@ class AsyncSessionManager:
     reload = in_thread(SessionManager.reload)
     release = in_thread(SessionManager.release)
     save = in_thread(SessionManager.save)
+    changes = in_turn(SessionManager.changes)
 
     pause = in_thread(SessionManager.pause)
     resume = in_thread(SessionManager.resume)
@@ -102,6 +104,9 @@ class AsyncSessionManager:
     can_continue = in_thread(SessionManager.can_continue)
     require_budget = in_thread(SessionManager.require_budget)
 
+    describe = in_thread(SessionManager.describe)
+    set_workflow_state = in_thread(SessionManager.set_workflow_state)
+    update_workflow_state = in_thread(SessionManager.update_workflow_state)
     add_artifact = in_thread(SessionManager.add_artifact)
     get_artifacts = in_thread(SessionManager.get_artifacts)
     add_history = in_thread(SessionManager.add_history)
@@ -109,6 +114,7 @@ class AsyncSessionManager:
     briefing = in_thread(SessionManager.briefing)
 
     find = iterated(SessionManager.find)
+    children = iterated(SessionManager.children)
     page = in_thread(SessionManager.page)
     list = in_thread(SessionManager.list)
     cleanup_old_sessions = in_thread(SessionManager.cleanup_old_sessions)

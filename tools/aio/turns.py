@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from weakref import WeakKeyDictionary
+
+from attrs import define
 
 from ..harness import SessionManager
 from .thread_call import call_in_thread
@@ -44,6 +48,26 @@ def _limiter() -> CapacityLimiter:
         found = CapacityLimiter(SHORT_CALLS)
         _limiters().set(found)
     return found
+
+
+def _new_lock() -> Lock:
+    """Return a lock among the tasks of an event loop, which come in their order."""
+    from anyio import Lock
+
+    return Lock()
+
+
+@define
+class _Block:
+    """A block that has a manager's turn, and the turns within it."""
+
+    manager: SessionManager
+    lock: Lock
+    outer: _Block | None
+    is_over: bool = False
+
+
+_current: Final[ContextVar[_Block | None]] = ContextVar("agentforge_turns_block", default=None)
 
 
 class Turns(Protocol):
@@ -87,11 +111,29 @@ class ManagerTurns(AnyTime):
         async with self._lock():
             return await super().call(work, name=name, waits=waits)
 
-    def _lock(self) -> Lock:
-        from anyio import Lock
+    @asynccontextmanager
+    async def kept(self) -> AsyncIterator[Turns]:
+        """Have the manager's turn for a block; calls from within it are made one after another.
 
+        A task that the block starts belongs to it as long as it lasts.
+        """
+        async with self._lock():
+            block = _Block(self.manager, _new_lock(), outer=_current.get())
+            former = _current.set(block)
+            try:
+                yield self
+            finally:
+                block.is_over = True
+                _current.reset(former)
+
+    def _lock(self) -> Lock:
+        block = _current.get()
+        while block is not None:
+            if block.manager is self.manager and not block.is_over:
+                return block.lock
+            block = block.outer
         locks = _locks().get(None)
         if locks is None:
             locks = WeakKeyDictionary()
             _locks().set(locks)
-        return locks.setdefault(self.manager, Lock())
+        return locks.setdefault(self.manager, _new_lock())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,8 +15,8 @@ import pytest
 
 from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.aio import AsyncSessionManager
-from agentforge_sessions.aio.faces import PREFETCHED
-from agentforge_sessions.aio.turns import SHORT_CALLS
+from agentforge_sessions.aio.faces import PREFETCHED, Prefetching
+from agentforge_sessions.aio.turns import SHORT_CALLS, AnyTime
 from agentforge_sessions.cancellation import cancellable_sleep
 from agentforge_sessions.harness import (
     NoActiveSession,
@@ -31,6 +32,10 @@ from tests.support.executors import SUCCEEDED
 from tests.support.filesystem import Call, FaultyFileSystem, every_call_from
 
 pytestmark = pytest.mark.anyio
+
+
+NO_COROUTINES = {"find", "children", "changes"}
+"""What gives an asynchronous iterator, or an asynchronous context manager."""
 
 
 class WaitingExecutor:
@@ -104,7 +109,7 @@ def test_every_method_of_the_manager_is_there_with_its_parameters_and_its_words(
         assert callable(method), name
         assert inspect.signature(face) == inspect.signature(method), name
         assert face.__doc__ == method.__doc__, name
-        assert inspect.iscoroutinefunction(face) == (name != "find"), name
+        assert inspect.iscoroutinefunction(face) == (name not in NO_COROUTINES), name
     assert set(ours) - set(public(SessionManager)) == {"synchronous"}
 
 
@@ -168,9 +173,11 @@ async def test_two_faces_of_one_manager_take_turns(base: Path) -> None:
         await until(disk.reached.is_set)
         group.start_soon(note)
         await anyio.wait_all_tasks_blocked()
-        assert ended == []
+        names = [one.name for one in threading.enumerate()]
+        ended_before = list(ended)
         disk.released.set()
-    assert ended == [2]
+    assert names.count("agentforge-record_tokens") == 1
+    assert (ended_before, ended) == ([], [2])
     assert in_memory(first) == stored(first)
 
 
@@ -224,6 +231,67 @@ async def test_save_that_fails_while_it_is_cancelled_says_so_and_is_taken_back(b
         disk.released.set()
     assert len(failures) == 1
     assert session.token_budget.tokens_used == 0
+    assert in_memory(manager) == stored(manager)
+
+
+async def test_changes_of_a_block_are_one_save(base: Path) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    async with manager.changes():
+        await manager.record_tokens(5)
+        await manager.advance_phase("green")
+        assert session.revision == 1
+    assert session.revision == 2
+    assert in_memory(manager) == stored(manager)
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "failed"])
+async def test_block_that_does_not_end_well_changes_nothing(base: Path, reason: str) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    with anyio.CancelScope() as scope, suppress(LookupError):
+        async with manager.changes():
+            await manager.record_tokens(5)
+            if reason == "failed":
+                raise LookupError
+            scope.cancel()
+            await anyio.sleep(3600)
+    assert (session.revision, session.token_budget.tokens_used) == (1, 0)
+    assert in_memory(manager) == stored(manager)
+    await manager.record_tokens(1)  # no turn is kept
+
+
+async def test_block_that_was_cancelled_at_its_end_is_saved(base: Path) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    with anyio.CancelScope() as scope:
+        async with manager.changes():
+            await manager.record_tokens(5)
+            scope.cancel()
+    assert (session.revision, session.token_budget.tokens_used) == (2, 5)
+    assert in_memory(manager) == stored(manager)
+
+
+async def test_other_tasks_wait_for_the_end_of_a_block(base: Path) -> None:
+    manager = AsyncSessionManager(base)
+    session = await manager.create("tdflow", "red")
+    async with anyio.create_task_group() as group:
+        entered = anyio.Event()
+
+        async def other() -> None:
+            await entered.wait()
+            await manager.record_tokens(100)
+
+        group.start_soon(other)
+        async with manager.changes():
+            entered.set()
+            await anyio.wait_all_tasks_blocked()
+            async with anyio.create_task_group() as own:  # tasks of the block belong to it
+                own.start_soon(manager.record_tokens, 1)
+                own.start_soon(manager.record_tokens, 2)
+            spent = session.token_budget.tokens_used
+    assert (spent, session.token_budget.tokens_used) == (3, 103)
+    assert session.revision == 3
     assert in_memory(manager) == stored(manager)
 
 
@@ -282,6 +350,20 @@ async def test_sessions_are_found_some_at_a_time_with_other_calls_in_between(bas
     async for one in manager.find(goal="another"):
         assert one.session_id == session.session_id
         break
+
+
+async def test_no_more_is_read_ahead_than_a_part(base: Path) -> None:
+    read: list[int] = []
+
+    def numbers() -> Iterator[int]:
+        for number in range(10 * PREFETCHED):
+            read.append(number)
+            yield number
+
+    iterator = Prefetching(numbers, AnyTime(), name="numbers")
+    assert [await anext(iterator), await anext(iterator)] == [0, 1]
+    assert len(read) == PREFETCHED
+    assert [one async for one in iterator] == list(range(2, 10 * PREFETCHED))
 
 
 async def test_many_managers_lead_their_sessions_in_one_loop(base: Path) -> None:
