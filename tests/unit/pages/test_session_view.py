@@ -11,6 +11,7 @@ from agentforge_sessions.harness import SessionContext, SessionStore
 from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.history_events import (
     AgentAnswered,
+    BudgetExtended,
     InputsPlaced,
     PhaseFailed,
     PhaseSucceeded,
@@ -215,7 +216,11 @@ def test_questions_have_options_answers_and_how_they_ended() -> None:
 def test_many_attempts_and_entries_are_cut_and_say_where_the_rest_is() -> None:
     session = tried(MAX_ATTEMPTS + 5)
     material = SessionSource(session=session, sessions=SessionStore("x")).read()
-    said = PageReader.of(render_report(view_of(session, material, max_history=20))).text
+    reader = PageReader.of(render_report(view_of(session, material, max_history=20)))
+    assert sum(1 for one in reader.ids if one.startswith("entry-")) == 20
+    assert reader.ids.count(f"attempt-{MAX_ATTEMPTS + 6}") == 1
+    assert "attempt-6" not in reader.ids
+    said = reader.text
     assert f"The first 6 of {MAX_ATTEMPTS + 6} attempts are left out" in said
     total = len(session.history)
     assert f"The first {total - 20} of {total} entries are left out" in said
@@ -284,3 +289,28 @@ def test_session_of_this_moment_has_a_page() -> None:
         view = view_of(session, material, now=now)
         assert view.attempts[0].ended == (now or BEGAN), "it is under way"
         assert "red" in PageReader.of(render_report(view)).text
+
+
+def test_attempt_without_a_snapshot_of_its_own_is_not_compared() -> None:
+    session = SessionContext.create("flow", "red", 1_000, now=BEGAN)
+    session.add_event(PhaseFailed(attempt=1, snapshot="a" * 40), now=BEGAN)
+    session.next_attempt(now=BEGAN)
+    session.add_event(PhaseFailed(attempt=2, unkept="a pipe"), now=BEGAN)
+    source = SessionSource(
+        session=session, sessions=SessionStore("x"), differences=lambda *_: CHANGED
+    )
+    first, second = source.read().attempts
+    assert (first.before, first.after) == (None, 1)
+    assert (second.before, second.after, second.change) == (1, None, None)
+
+
+def test_budget_burns_down_by_charges_and_up_by_extensions() -> None:
+    session = SessionContext.create("flow", "red", 1_000, now=BEGAN)
+    session.add_event(AgentAnswered(tokens=300), now=BEGAN)
+    session.token_budget.record_usage(300)
+    session.token_budget.extend(500)
+    session.add_event(BudgetExtended(additional_tokens=500, total_budget=1_500), now=BEGAN)
+    session.add_event(PhaseFailed(attempt=1, tokens=300), now=BEGAN)
+    budget = view_of(session, SessionMaterial()).budget
+    assert [one.left for one in budget.points] == [1_000, 700, 1_200, 1_200]
+    assert (budget.total, budget.used, budget.left) == (1_500, 300, 1_200)
