@@ -15,6 +15,7 @@ from agentforge_sessions.harness.history_events import (
     InputsPlaced,
     PhaseFailed,
     PhaseSucceeded,
+    QuestionAsked,
 )
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
 from agentforge_sessions.pages.contents import NoContent, TextContent
@@ -22,6 +23,7 @@ from agentforge_sessions.pages.material import MAX_ATTEMPTS, SessionMaterial, Se
 from agentforge_sessions.pages.session_page import render_report, session_report
 from agentforge_sessions.pages.session_view import SessionView, view_of
 from agentforge_sessions.pages.spans import SpanKind, seconds_by_kind
+from agentforge_sessions.question import Question
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PageReader, eventful_view
 
@@ -314,3 +316,24 @@ def test_budget_burns_down_by_charges_and_up_by_extensions() -> None:
     budget = view_of(session, SessionMaterial()).budget
     assert [one.left for one in budget.points] == [1_000, 700, 1_200, 1_200]
     assert (budget.total, budget.used, budget.left) == (1_500, 300, 1_200)
+
+
+def test_answers_that_question_sessions_offer_are_shown() -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    asked = [
+        Question(prompt="Which?", title="Which", options=["red", "blue"]),
+        Question(prompt="Why?", title="Why"),
+    ]
+    for number in (1, 2):
+        prompts = tuple(one.prompt for one in asked)
+        session.add_event(QuestionAsked(question_id=f"q-{number}", prompts=prompts), now=BEGAN)
+
+    def known(question_id: str) -> list[Question]:
+        if question_id == "q-1":
+            raise HarnessError("it was deleted")
+        return asked
+
+    source = SessionSource(session=session, sessions=SessionStore("x"), questions=known)
+    which, why = view_of(session, source.read()).questions[1].prompts
+    assert [one.label for one in which.options] == ["red", "blue"]
+    assert why.options == ()
