@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness import SessionContext, SessionStore
+from agentforge_sessions.harness import InvalidSession, SessionContext, SessionStore
 from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.history_events import (
     AgentAnswered,
@@ -18,11 +19,13 @@ from agentforge_sessions.harness.history_events import (
     QuestionAsked,
 )
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
+from agentforge_sessions.pages.attempts import attempts_of, with_steps
 from agentforge_sessions.pages.contents import NoContent, TextContent
 from agentforge_sessions.pages.material import MAX_ATTEMPTS, SessionMaterial, SessionSource
 from agentforge_sessions.pages.session_page import render_report, session_report
 from agentforge_sessions.pages.session_view import SessionView, view_of
 from agentforge_sessions.pages.spans import SpanKind, seconds_by_kind
+from agentforge_sessions.pages.texts import duration
 from agentforge_sessions.question import Question
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PageReader, eventful_view
@@ -337,3 +340,49 @@ def test_answers_that_question_sessions_offer_are_shown() -> None:
     which, why = view_of(session, source.read()).questions[1].prompts
     assert [one.label for one in which.options] == ["red", "blue"]
     assert why.options == ()
+
+
+def test_calls_are_those_of_the_history_and_those_that_are_stored() -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    session.add_event(AgentAnswered(call=10**12, tokens=5), now=BEGAN)
+    (attempt,) = attempts_of(session)
+    steps = {
+        attempt.key.name("prompt", 2): {"prompt": "asked"},
+        attempt.key.name("answer", 2): {"text": "said"},
+        "0001-green-1.3.prompt.json": {"prompt": "of another attempt"},
+        "base.json": {},
+    }
+    calls = with_steps(attempt, steps).calls
+    assert [(one.number, one.prompt, one.answer) for one in calls] == [
+        (2, "asked", "said"),
+        (10**12, None, None),
+    ]
+
+
+@pytest.mark.parametrize("seconds", [1e300, float("inf"), float("nan"), -5.0])
+def test_durations_that_can_not_be_true_are_no_more_than_there_was(seconds: float) -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    now = BEGAN + timedelta(seconds=10)
+    with suppress(InvalidSession):
+        session.add_event(AgentAnswered(call=1, seconds=seconds), now=now)
+    material = SessionSource(session=session, sessions=SessionStore("x")).read()
+    view = view_of(session, material, now=now)
+    assert view.seconds == 10.0
+    PageReader.of(render_report(view))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.6, "1 min 00 s"),
+        (3_599.7, "1 h 00 min"),
+        (200_000, "2 d 7 h"),
+        (float("inf"), "1157407 d 9 h"),
+        (-1, "0.0 s"),
+    ],
+)
+def test_durations_read_in_two_units(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
