@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 from ..harness import SessionHistory
 from ..harness.history_events import QuestionAsked, QuestionEnded, QuestionNotAsked
 from ..harness.question_entries import answers_in_words
+from ..question import Question
 from .attempts import Step
 
 _ABOUT = "question_"
@@ -88,6 +89,17 @@ def offered_in(steps: Iterable[Step]) -> dict[str, tuple[OfferedOption, ...]]:
                 options = (_option(each) for each in one["options"] if isinstance(each, Mapping))
                 found[str(one.get("prompt"))] = tuple(options)
     return found
+
+
+def offered_by(questions: Iterable[Question]) -> dict[str, tuple[OfferedOption, ...]]:
+    """Return the answers that some questions offer."""
+    return {
+        one.prompt: tuple(
+            OfferedOption(label=each.label, description=each.description) for each in one.options
+        )
+        for one in questions
+        if one.options
+    }
 
 
 def _option(value: Mapping[str, Any]) -> OfferedOption:

@@ -6,8 +6,9 @@ changed from two snapshots, or, where there are none, from what its answers say.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
@@ -312,6 +313,7 @@ def _verdict(result: SessionHistory | None) -> VerdictView | None:
 # ------------------------------------------------------------------------------- the stored steps
 
 _KINDS: Final = ("prompt", "answer")
+_CALL: Final = re.compile(r"\.([1-9][0-9]{0,8})\.(prompt|answer)\.json")
 
 
 def with_steps(attempt: AttemptView, steps: Mapping[str, Step]) -> AttemptView:
@@ -322,20 +324,23 @@ def with_steps(attempt: AttemptView, steps: Mapping[str, Step]) -> AttemptView:
         steps: The session's stored steps by name; others than the attempt's are not looked at.
     """
     calls = {one.number: one for one in attempt.calls}
-    number = 1
-    while True:
+    for number in {*calls, *_numbers(attempt.key, steps)}:
         stored = {
             kind: steps[name]
             for kind in _KINDS
             if (name := attempt.key.name(kind, number)) in steps
         }
-        if not stored and number > max(calls, default=0):
-            break
-        if stored:
-            calls[number] = _with_stored(calls.get(number, CallView(number=number)), stored)
-        number += 1
+        calls[number] = _with_stored(calls.get(number, CallView(number=number)), stored)
     verdict = _with_evidence(attempt.verdict, steps.get(attempt.key.name("verdict")))
     return evolve(attempt, calls=tuple(calls[one] for one in sorted(calls)), verdict=verdict)
+
+
+def _numbers(key: StepKey, steps: Iterable[str]) -> Iterator[int]:
+    """Return the numbers of the calls of which something is stored."""
+    for name in steps:
+        found = _CALL.search(name)
+        if found is not None and name == key.name(found[2], int(found[1])):
+            yield int(found[1])
 
 
 def _with_stored(call: CallView, stored: Mapping[str, Step]) -> CallView:

@@ -5,7 +5,8 @@ What can't be read is no fault of the page: it says so where it would stand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -15,20 +16,24 @@ from ..durable import FileSystem, OsFileSystem, ReadError, read_beneath
 from ..errors import AgentForgeError
 from ..harness import SessionContext
 from ..harness.history_events import InputsPlaced
+from ..harness.question_entries import questions_asked
 from ..harness.session_filter import SessionFilter
 from ..harness.session_head import SessionSummary
 from ..harness.session_ports import SessionRepository
 from ..harness.snapshot_port import WorkspaceChanges
+from ..question import Question
 from ..workflows.job import SPECIFICATION_NAME
 from ..workflows.step_journal import StepJournal
 from .answered_changes import answered_files
-from .asked_questions import OfferedOption, offered_in
+from .asked_questions import OfferedOption, offered_by, offered_in
 from .attempts import AttemptView, ChangeView, Outcome, Step, attempts_of, with_steps
 from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
 from .patches import FileDiff, read_patch
 
 Differences: TypeAlias = Callable[[int | None, int], WorkspaceChanges]
 """Compares the workspace at two checkpoints, named by their numbers, with the changed lines."""
+AskedUnder: TypeAlias = Callable[[str], Sequence[Question]]
+"""Returns the questions that were asked under an id."""
 
 MAX_ATTEMPTS: Final = 50
 """How many attempts are shown in full: the last ones."""
@@ -70,6 +75,7 @@ class SessionSource:
         sessions: Where it is kept.
         workspace: Its workspace, or None where that is not on this machine.
         differences: Compares its checkpoints; None where it keeps no snapshots.
+        questions: Finds the questions that were asked under an id; None where nobody can say.
         fs: The file system.
     """
 
@@ -77,6 +83,7 @@ class SessionSource:
     sessions: SessionRepository
     workspace: Path | None = None
     differences: Differences | None = None
+    questions: AskedUnder | None = None
     fs: FileSystem = field(factory=OsFileSystem)
 
     def read(self) -> SessionMaterial:
@@ -96,7 +103,7 @@ class SessionSource:
             attempts=(*attempts[:-MAX_ATTEMPTS], *changed),
             contents=self._contents(known.files),
             specification=self._specification(),
-            offered=offered_in(steps.values()),
+            offered=offered_in(steps.values()) | offered_by(self._questions()),
         )
 
     def children(self) -> tuple[SessionSummary, ...]:
@@ -123,6 +130,14 @@ class SessionSource:
                 except ReadError as error:
                     found[name] = str(error)
         return found
+
+    def _questions(self) -> Iterator[Question]:
+        """Go through the questions that were asked; what is not known of one is left out."""
+        if self.questions is None:
+            return
+        for question_id in sorted(questions_asked(self.session)):
+            with suppress(AgentForgeError, OSError):  # it may be deleted: the history has the rest
+                yield from self.questions(question_id)
 
     # ----------------------------------------------------------------------------- the differences
 

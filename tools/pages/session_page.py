@@ -15,7 +15,7 @@ from .actions import READ_ONLY, Actions
 from .attempts_section import attempts
 from .document import self_contained_page
 from .html import element
-from .material import Differences, SessionSource
+from .material import AskedUnder, Differences, SessionSource
 from .overview import briefing, data, heading, overview, title_of
 from .record import checkpoints, conversations, files, history, questions, specification
 from .session_view import SessionView, view_of
@@ -74,6 +74,7 @@ def session_report(
     *,
     workspace: Path | None = None,
     differences: Differences | None = None,
+    questions: AskedUnder | None = None,
     now: datetime | None = None,
 ) -> str:
     """Write a session's page as one file.
@@ -84,13 +85,18 @@ def session_report(
             agent's has none, and the page does without.
         workspace: Its workspace on this machine, or None.
         differences: Compares its checkpoints; without it, changes are told from answers.
+        questions: Finds the questions that were asked under an id, for the answers they offered.
         now: The present moment, as of `session_view.view_of`.
 
     Raises:
         ReadError: The system refused to list the steps, or the sessions.
     """
     source = SessionSource(
-        session=session, sessions=sessions, workspace=workspace, differences=differences
+        session=session,
+        sessions=sessions,
+        workspace=workspace,
+        differences=differences,
+        questions=questions,
     )
     material = evolve(source.read(), children=source.children())
     return render_report(view_of(session, material, now=now))

@@ -128,6 +128,7 @@ def _busy(
     history: Sequence[SessionHistory], last: datetime
 ) -> Iterator[tuple[SpanKind, datetime, datetime]]:
     """Go through what the events say of work: its kind, its beginning and its end."""
+    first = history[0].timestamp
     asked: datetime | None = None
     prompted: datetime | None = None
     for entry in history:
@@ -136,9 +137,9 @@ def _busy(
         now = entry.timestamp
         match entry.event:
             case AgentAnswered(seconds=seconds) if seconds > 0:
-                yield SpanKind.AGENT, now - timedelta(seconds=seconds), now
+                yield SpanKind.AGENT, _before(now, seconds, first), now
             case PhaseEnded(seconds=float() as seconds) if seconds > 0:
-                yield SpanKind.GATE, now - timedelta(seconds=seconds), now
+                yield SpanKind.GATE, _before(now, seconds, first), now
             case AgentPrompted():
                 prompted = prompted or now
             case AgentTurnEnded() if prompted is not None:
@@ -151,3 +152,9 @@ def _busy(
                 asked = None
     if asked is not None:
         yield SpanKind.PERSON, asked, last
+
+
+def _before(moment: datetime, seconds: float, first: datetime) -> datetime:
+    """Return the moment so long before another, or the first one if that is later."""
+    most = (moment - first).total_seconds()  # and no calendar is left, however much is claimed
+    return moment - timedelta(seconds=min(seconds, max(most, 0.0)))

@@ -8,6 +8,9 @@ from typing import Final
 MAX_TEXT: Final = 200_000
 """The most characters that are shown of one text."""
 
+_LONGEST: Final = 1e11
+"""A longer duration, in seconds, is a fault of who noted it; it is shown as this one."""
+
 
 def moment(at: datetime) -> str:
     """Return a moment in UTC, to the second."""
@@ -21,7 +24,7 @@ def clock_time(at: datetime) -> str:
 
 def duration(seconds: float) -> str:
     """Return a duration in two units at the most: `0.4 s`, `12 s`, `3 min 05 s`, `2 d 4 h`."""
-    seconds = max(0.0, seconds)
+    seconds = min(max(0.0, seconds), _LONGEST)
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

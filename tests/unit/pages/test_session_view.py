@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness import SessionContext, SessionStore
+from agentforge_sessions.harness import InvalidSession, SessionContext, SessionStore
 from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.history_events import (
     AgentAnswered,
+    BudgetExtended,
     InputsPlaced,
     PhaseFailed,
     PhaseSucceeded,
+    QuestionAsked,
 )
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
+from agentforge_sessions.pages.attempts import attempts_of, with_steps
 from agentforge_sessions.pages.contents import NoContent, TextContent
 from agentforge_sessions.pages.material import MAX_ATTEMPTS, SessionMaterial, SessionSource
 from agentforge_sessions.pages.session_page import render_report, session_report
 from agentforge_sessions.pages.session_view import SessionView, view_of
 from agentforge_sessions.pages.spans import SpanKind, seconds_by_kind
+from agentforge_sessions.pages.texts import duration
+from agentforge_sessions.question import Question
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PageReader, eventful_view
 
@@ -215,7 +221,11 @@ def test_questions_have_options_answers_and_how_they_ended() -> None:
 def test_many_attempts_and_entries_are_cut_and_say_where_the_rest_is() -> None:
     session = tried(MAX_ATTEMPTS + 5)
     material = SessionSource(session=session, sessions=SessionStore("x")).read()
-    said = PageReader.of(render_report(view_of(session, material, max_history=20))).text
+    reader = PageReader.of(render_report(view_of(session, material, max_history=20)))
+    assert sum(1 for one in reader.ids if one.startswith("entry-")) == 20
+    assert reader.ids.count(f"attempt-{MAX_ATTEMPTS + 6}") == 1
+    assert "attempt-6" not in reader.ids
+    said = reader.text
     assert f"The first 6 of {MAX_ATTEMPTS + 6} attempts are left out" in said
     total = len(session.history)
     assert f"The first {total - 20} of {total} entries are left out" in said
@@ -284,3 +294,95 @@ def test_session_of_this_moment_has_a_page() -> None:
         view = view_of(session, material, now=now)
         assert view.attempts[0].ended == (now or BEGAN), "it is under way"
         assert "red" in PageReader.of(render_report(view)).text
+
+
+def test_attempt_without_a_snapshot_of_its_own_is_not_compared() -> None:
+    session = SessionContext.create("flow", "red", 1_000, now=BEGAN)
+    session.add_event(PhaseFailed(attempt=1, snapshot="a" * 40), now=BEGAN)
+    session.next_attempt(now=BEGAN)
+    session.add_event(PhaseFailed(attempt=2, unkept="a pipe"), now=BEGAN)
+    source = SessionSource(
+        session=session, sessions=SessionStore("x"), differences=lambda *_: CHANGED
+    )
+    first, second = source.read().attempts
+    assert (first.before, first.after) == (None, 1)
+    assert (second.before, second.after, second.change) == (1, None, None)
+
+
+def test_budget_burns_down_by_charges_and_up_by_extensions() -> None:
+    session = SessionContext.create("flow", "red", 1_000, now=BEGAN)
+    session.add_event(AgentAnswered(tokens=300), now=BEGAN)
+    session.token_budget.record_usage(300)
+    session.token_budget.extend(500)
+    session.add_event(BudgetExtended(additional_tokens=500, total_budget=1_500), now=BEGAN)
+    session.add_event(PhaseFailed(attempt=1, tokens=300), now=BEGAN)
+    budget = view_of(session, SessionMaterial()).budget
+    assert [one.left for one in budget.points] == [1_000, 700, 1_200, 1_200]
+    assert (budget.total, budget.used, budget.left) == (1_500, 300, 1_200)
+
+
+def test_answers_that_question_sessions_offer_are_shown() -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    asked = [
+        Question(prompt="Which?", title="Which", options=["red", "blue"]),
+        Question(prompt="Why?", title="Why"),
+    ]
+    for number in (1, 2):
+        prompts = tuple(one.prompt for one in asked)
+        session.add_event(QuestionAsked(question_id=f"q-{number}", prompts=prompts), now=BEGAN)
+
+    def known(question_id: str) -> list[Question]:
+        if question_id == "q-1":
+            raise HarnessError("it was deleted")
+        return asked
+
+    source = SessionSource(session=session, sessions=SessionStore("x"), questions=known)
+    which, why = view_of(session, source.read()).questions[1].prompts
+    assert [one.label for one in which.options] == ["red", "blue"]
+    assert why.options == ()
+
+
+def test_calls_are_those_of_the_history_and_those_that_are_stored() -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    session.add_event(AgentAnswered(call=10**12, tokens=5), now=BEGAN)
+    (attempt,) = attempts_of(session)
+    steps = {
+        attempt.key.name("prompt", 2): {"prompt": "asked"},
+        attempt.key.name("answer", 2): {"text": "said"},
+        "0001-green-1.3.prompt.json": {"prompt": "of another attempt"},
+        "base.json": {},
+    }
+    calls = with_steps(attempt, steps).calls
+    assert [(one.number, one.prompt, one.answer) for one in calls] == [
+        (2, "asked", "said"),
+        (10**12, None, None),
+    ]
+
+
+@pytest.mark.parametrize("seconds", [1e300, float("inf"), float("nan"), -5.0])
+def test_durations_that_can_not_be_true_are_no_more_than_there_was(seconds: float) -> None:
+    session = SessionContext.create("flow", "red", 100, now=BEGAN)
+    now = BEGAN + timedelta(seconds=10)
+    with suppress(InvalidSession):
+        session.add_event(AgentAnswered(call=1, seconds=seconds), now=now)
+    material = SessionSource(session=session, sessions=SessionStore("x")).read()
+    view = view_of(session, material, now=now)
+    assert view.seconds == 10.0
+    PageReader.of(render_report(view))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (9.96, "10 s"),
+        (59.6, "1 min 00 s"),
+        (3_599.7, "1 h 00 min"),
+        (200_000, "2 d 7 h"),
+        (float("inf"), "1157407 d 9 h"),
+        (-1, "0.0 s"),
+    ],
+)
+def test_durations_read_in_two_units(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

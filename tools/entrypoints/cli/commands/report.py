@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,11 @@ import typer
 
 from ..context import Cli, cli_of
 from ..options import AsJson, SessionId, option
+from ..question_sessions import question_sessions
 
 if TYPE_CHECKING:
     from ....harness import SessionContext
+    from ....question import Question
 
 
 def add_to(app: typer.Typer) -> None:
@@ -64,9 +67,15 @@ def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
         manager.store,
         workspace=manager.store.workspace_path(session.session_id) if is_here else None,
         differences=lambda before, after: manager.diff(before, after, patch=True),
+        questions=lambda question_id: _questions(cli, question_id),
         now=cli.outside.clock(),
     )
     return session, page
+
+
+def _questions(cli: Cli, question_id: str) -> Sequence[Question]:
+    """Return the questions that were asked under an id."""
+    return question_sessions(cli, None, shared=False).get(question_id).request.questions
 
 
 def _report_place(path: Path) -> Path:
