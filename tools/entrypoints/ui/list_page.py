@@ -98,7 +98,7 @@ def _search(wanted: Wanted, found: Listed) -> Element:
             id="filter",
             class_="filter",
             hx_get="/view/",
-            hx_trigger="input changed delay:120ms from:#q, change, submit",
+            hx_trigger="input changed delay:120ms from:#q, change from:#view, submit",
             hx_target="#view",
             hx_swap="keyed",
             hx_sync="#page:replace",
