@@ -151,7 +151,9 @@ def visits(chromium: Any, project: Project) -> Iterator[Callable[..., Visit]]:
     yield begin
     for one in opened:
         one.context.close()
-        strangers = {url for url in one.requested if urlsplit(url).netloc != urlsplit(project.url).netloc}
+        strangers = {
+            url for url in one.requested if urlsplit(url).netloc != urlsplit(project.url).netloc
+        }
         assert not strangers
         assert not one.complaints
 

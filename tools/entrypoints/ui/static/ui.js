@@ -183,10 +183,9 @@
     event.detail.headers[KEY_HEADER] = key;
     if (event.target.id === "page") event.detail.path = `/view${location.pathname}${location.search}`;
   });
-  document.addEventListener("htmx:afterRequest", ({ detail, target }) => {
+  document.addEventListener("htmx:beforeOnLoad", ({ detail, target }) => {
     const { xhr } = detail;
-    if (xhr.status === 401) return refuse();
-    if (xhr.status === 0) return; // the stream says that the server does not answer
+    if (xhr.status === 401) refuse();
     const address = xhr.getResponseHeader("X-Address");
     if (address && target.dataset.calm !== undefined) history.replaceState(null, "", address);
   });
