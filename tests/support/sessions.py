@@ -43,9 +43,17 @@ def _moment(moment: datetime | None) -> str | None:
 
 def as_plain(session: SessionContext, *, revision: int | None = None) -> dict[str, Any]:
     """Say what `yaml.safe_load` must make of a session's file."""
+    identity = {
+        "parent_id": session.parent_id,
+        "title": session.title,
+        "tags": list(session.tags),
+    }
+    data = {"metadata": session.metadata, "workflow_state": session.workflow_state}
+    carried = {name: one for name, one in (identity | data).items() if one not in (None, [], {})}
     return {
-        "schema_version": 1,
+        "schema_version": "1.1" if carried else 1,
         "session_id": session.session_id,
+        **{name: one for name, one in carried.items() if name in identity},
         "revision": session.revision if revision is None else revision,
         "state": session.state.value,
         "workflow_type": session.workflow_type,
@@ -60,6 +68,7 @@ def as_plain(session: SessionContext, *, revision: int | None = None) -> dict[st
             "remaining": session.token_budget.tokens_remaining,
         },
         "goal": session.goal,
+        **{name: json.loads(json.dumps(one)) for name, one in carried.items() if name in data},
         "artifacts": [
             {
                 "path": artifact.path,

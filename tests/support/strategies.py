@@ -15,6 +15,7 @@ from agentforge_sessions.harness import (
     TokenBudget,
 )
 from agentforge_sessions.harness.entry_data import MAX_KEY_CHARS
+from agentforge_sessions.harness.session_data import MAX_DIGITS, MAX_TAG_CHARS
 from agentforge_sessions.harness.session_domain import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
@@ -248,6 +249,22 @@ _values: Final = st.recursive(
 )
 data: Final = st.just({}) | st.dictionaries(_keys, _values, max_size=4)
 entries: Final = st.builds(SessionHistory, moments, names, optional_names, details, data=data)
+_own_values: Final = st.recursive(
+    st.one_of(
+        *(st.none(), st.booleans(), hostile_texts),
+        st.integers() | st.integers(-(10**MAX_DIGITS) + 1, 10**MAX_DIGITS - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=3),
+    max_leaves=6,
+)
+own_data: Final = st.just({}) | st.dictionaries(_keys, _own_values, max_size=4)
+
+tags: Final = st.lists(
+    st.sampled_from(["nightly", "team/red", "no", "null", "1", "é", "-", "a:b", "#1"])
+    | st.text(st.sampled_from("ab_-./()+=:#'\"\\0179éΩ漢"), min_size=1, max_size=MAX_TAG_CHARS),
+    max_size=4,
+)
 
 
 @st.composite
@@ -273,4 +290,9 @@ def sessions(draw: st.DrawFn, *, most: int = 4) -> SessionContext:
         history=draw(st.lists(entries, min_size=1, max_size=most)),
         goal=draw(goals),
         revision=draw(counts),
+        title=draw(optional_names),
+        tags=draw(tags),  # type: ignore[arg-type]  # a list is sorted into a tuple when it is set
+        metadata=draw(own_data),
+        workflow_state=draw(own_data),
+        parent_id=draw(st.none() | st.just("session_20200101_000000_000000")),
     )

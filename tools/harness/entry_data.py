@@ -1,10 +1,14 @@
-"""The structured data of a history's entry: JSON-like, checked, and never changed; pure."""
+"""JSON-like data of a session: checked, bounded, and never changed in place; pure.
+
+The data of a history's entry and what a session carries for its user (`session_data`) differ in
+their bounds only.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn
 
 from .session_checks import MAX_COUNT, text_fault, with_type
 
@@ -25,9 +29,10 @@ class EntryData(dict[str, Any]):
     """
 
     __slots__ = ()
+    _refusal: ClassVar[str] = "the data of a history's entry can't be changed"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("the data of a history's entry can't be changed")
+        raise TypeError(self._refusal)
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -39,7 +44,7 @@ class EntryData(dict[str, Any]):
         return self
 
     def __reduce__(self) -> tuple[type[EntryData], tuple[dict[str, Any]]]:
-        return EntryData, (dict(self),)
+        return type(self), (dict(self),)
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
@@ -48,62 +53,122 @@ class EntryData(dict[str, Any]):
 NO_DATA: Final = EntryData()
 
 
+class DataBounds(NamedTuple):
+    """What some data may be at most.
+
+    Attributes:
+        kind: What its mappings become.
+        depth: How deep mappings and lists may be nested.
+        fields: How many fields one mapping may have.
+        key_chars: The longest name of a field.
+        items: How many items one list may have.
+        values: How many fields and items there may be in all.
+        number: The largest whole number.
+    """
+
+    kind: type[EntryData]
+    depth: int
+    fields: int
+    key_chars: int
+    items: int
+    values: int
+    number: int
+
+
+_ENTRY_BOUNDS: Final = DataBounds(
+    EntryData, MAX_DEPTH, MAX_FIELDS, MAX_KEY_CHARS, MAX_ITEMS, values=MAX_COUNT, number=MAX_COUNT
+)
 _Place = tuple[str, ...]
 """Where a value stands in the data; put together only for a fault."""
 
 
-def freeze(value: object) -> tuple[EntryData, list[str]]:
-    """Return data that can't be changed any more, and everything that is wrong with it."""
+def freeze(
+    value: object, *, name: str = "data", bounds: DataBounds = _ENTRY_BOUNDS
+) -> tuple[EntryData, list[str]]:
+    """Return data that can't be changed any more, and everything that is wrong with it.
+
+    Args:
+        value: The data.
+        name: What it is called in faults.
+        bounds: What it may be at most.
+    """
     if not isinstance(value, Mapping):
-        return NO_DATA, [f"data: expected a mapping, got {with_type(value)}"]
-    faults: list[str] = []
-    frozen = _frozen_mapping(("data",), value, faults)
-    return (NO_DATA if faults else frozen), faults
+        return bounds.kind(), [f"{name}: expected a mapping, got {with_type(value)}"]
+    freezer = _Freezer(bounds)
+    frozen = freezer.mapping((name,), value)
+    return (bounds.kind() if freezer.faults else frozen), freezer.faults
 
 
-def _frozen(place: _Place, value: Any, faults: list[str]) -> Any:
-    kind = type(value)
-    if kind is str:
-        if not value.isascii():
-            faults += text_fault("".join(place), value, optional=False, limit=None)
-    elif kind is int:
-        if not -MAX_COUNT <= value <= MAX_COUNT:
-            faults.append(f"{''.join(place)}: is more than {MAX_COUNT}")
-    elif kind is float:
-        if not math.isfinite(value):
-            faults.append(f"{''.join(place)}: {value} is no number")
-    elif value is None or kind is bool:
-        pass
-    elif len(place) > MAX_DEPTH:
-        faults.append(f"{''.join(place)}: is nested deeper than {MAX_DEPTH}")
-    elif kind is dict or isinstance(value, Mapping):
-        return _frozen_mapping(place, value, faults)
-    elif kind is list or kind is tuple:
-        if len(value) <= MAX_ITEMS:
-            return tuple(
-                [_frozen((*place, f"[{at}]"), one, faults) for at, one in enumerate(value)]
-            )
-        told = f"{''.join(place)}: has {len(value):,} items, {MAX_ITEMS:,} are allowed"
-        faults.append(told)
-    else:
-        faults.append(f"{''.join(place)}: {with_type(value)} is nothing that JSON has")
-    return value
+class _Freezer:
+    """Makes data that can't be changed, of one value after the other."""
 
+    __slots__ = ("_bounds", "_left", "faults")
 
-def _frozen_mapping(place: _Place, value: Mapping[Any, Any], faults: list[str]) -> EntryData:
-    if len(value) > MAX_FIELDS:
-        told = f"{''.join(place)}: has {len(value):,} fields, {MAX_FIELDS} are allowed"
-        faults.append(told)
-        return NO_DATA
-    found = {}
-    for key, one in value.items():
-        if type(key) is not str:
-            faults.append(f"{''.join(place)}: {with_type(key)} is no name of a field")
-        elif len(key) > MAX_KEY_CHARS or not key.isascii():
-            name = f"{''.join(place)}: a field's name"
-            faults += text_fault(name, key, optional=False, limit=MAX_KEY_CHARS)
-        if one is None or one is True or one is False:
-            found[key] = one
+    def __init__(self, bounds: DataBounds) -> None:
+        self._bounds = bounds
+        self._left = bounds.values
+        self.faults: list[str] = []
+
+    def _frozen(self, place: _Place, value: Any) -> Any:
+        kind = type(value)
+        if kind is str:
+            if not value.isascii():
+                self.faults += text_fault("".join(place), value, optional=False, limit=None)
+        elif kind is int:
+            if not -self._bounds.number <= value <= self._bounds.number:
+                self._fault(place, f"is more than {_number(self._bounds.number)}")
+        elif kind is float:
+            if not math.isfinite(value):
+                self._fault(place, f"{value} is no number")
+        elif value is None or kind is bool:
+            pass
+        elif len(place) > self._bounds.depth:
+            self._fault(place, f"is nested deeper than {self._bounds.depth}")
+        elif kind is dict or isinstance(value, Mapping):
+            return self.mapping(place, value)
+        elif kind is list or kind is tuple:
+            return self._list(place, value)
         else:
-            found[key] = _frozen((*place, f".{key}"), one, faults)
-    return EntryData(found)
+            self._fault(place, f"{with_type(value)} is nothing that JSON has")
+        return value
+
+    def _list(self, place: _Place, value: Any) -> Any:
+        if not self._room(place, len(value), self._bounds.items, "items"):
+            return value
+        return tuple([self._frozen((*place, f"[{at}]"), one) for at, one in enumerate(value)])
+
+    def mapping(self, place: _Place, value: Mapping[Any, Any]) -> EntryData:
+        """Return a mapping that can't be changed; its faults are with the others."""
+        bounds = self._bounds
+        found: dict[str, Any] = {}
+        if not self._room(place, len(value), bounds.fields, "fields"):
+            return bounds.kind(found)
+        for key, one in value.items():
+            if type(key) is not str:
+                self._fault(place, f"{with_type(key)} is no name of a field")
+            elif len(key) > bounds.key_chars or not key.isascii():
+                name = f"{''.join(place)}: a field's name"
+                self.faults += text_fault(name, key, optional=False, limit=bounds.key_chars)
+            if one is None or one is True or one is False:
+                found[key] = one
+            else:
+                found[key] = self._frozen((*place, f".{key}"), one)
+        return bounds.kind(found)
+
+    def _room(self, place: _Place, count: int, most: int, what: str) -> bool:
+        """Count what a mapping or a list holds; return whether it may hold so many."""
+        if count > most:
+            self._fault(place, f"has {count:,} {what}, {most:,} are allowed")
+            return False
+        before = self._left
+        self._left -= count
+        if self._left < 0 <= before:
+            self._fault(place[:1], f"holds more than {self._bounds.values:,} values")
+        return self._left >= 0
+
+    def _fault(self, place: _Place, text: str) -> None:
+        self.faults.append(f"{''.join(place)}: {text}")
+
+
+def _number(most: int) -> str:
+    return str(most) if most <= MAX_COUNT else f"a number of {len(str(most))} digits"

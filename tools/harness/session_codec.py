@@ -13,14 +13,16 @@ two directions of one form are easier to keep alike side by side.
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ..identifiers import SESSION_ID_PATTERN
 from .entry_data import NO_DATA
 from .errors import SessionCorrupted
+from .session_data import MAX_TAG_CHARS, MAX_TAGS, NO_METADATA, NO_WORKFLOW_STATE
 from .session_domain import (
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -36,6 +38,8 @@ from .session_values import (
     BLOCK,
     COUNT,
     NAME,
+    OWN_DATA_MINOR,
+    OWN_INDENT,
     PLAIN,
     SCHEMA_VERSION,
     TIME,
@@ -47,6 +51,7 @@ from .session_values import (
     decode_time,
     encode_data,
     encode_name,
+    encode_own_data,
     encode_recent_time,
     encode_text,
     indented,
@@ -66,6 +71,7 @@ __all__ = [
     "decode_stamp",
     "encode_artifact",
     "encode_entry",
+    "encode_own_data",
     "encode_session",
     "encode_text",
 ]
@@ -79,15 +85,32 @@ HEADER: Final = "# A session of AgentForge Harness. Its fields: docs/session-for
 # ------------------------------------------------------------------------------------------ writing
 
 
-def encode_head(session: SessionContext, *, revision: int) -> bytes:
-    """Write all that comes before the artifacts and the history."""
+def minor_version(session: SessionContext) -> int:
+    """Return the minor version of the form that a session is written in."""
+    carries = (
+        session.parent_id is not None
+        or session.title is not None
+        or session.tags
+        or session.metadata
+        or session.workflow_state
+    )
+    return max(session.schema_minor, OWN_DATA_MINOR if carries else 0)
+
+
+def encode_head(session: SessionContext, *, revision: int, minor: int) -> bytes:
+    """Write all that comes before the session's own data, the artifacts and the history.
+
+    Args:
+        session: The session.
+        revision: The revision to write in its place.
+        minor: The minor version of the whole, as `minor_version` says.
+    """
     budget = session.token_budget
-    newer = session.schema_minor
-    version = f'"{SCHEMA_VERSION}.{newer}"' if newer else str(SCHEMA_VERSION)
     return (
         f"{HEADER}"
-        f"schema_version: {version}\n"
+        f"schema_version: {_version(minor)}\n"
         f"session_id: {encode_name(session.session_id)}\n"
+        f"{_encode_identity(session)}"
         f"revision: {revision}\n"
         f"state: {session.state.value}\n"
         f"workflow_type: {encode_name(session.workflow_type)}\n"
@@ -103,6 +126,20 @@ def encode_head(session: SessionContext, *, revision: int) -> bytes:
         f"{indented(budget.newer_fields, '  ')}"
         f"goal: {encode_text(session.goal, indent=2)}\n"
     ).encode()
+
+
+def _version(minor: int) -> str:
+    return f'"{SCHEMA_VERSION}.{minor}"' if minor else str(SCHEMA_VERSION)
+
+
+def _encode_identity(session: SessionContext) -> str:
+    """Write where a session comes from and what people call it; nothing of what it has not."""
+    parent, title, tags = session.parent_id, session.title, session.tags
+    return (
+        ("" if parent is None else f"parent_id: {encode_name(parent)}\n")
+        + ("" if title is None else f"title: {encode_text(title)}\n")
+        + ("tags:\n" + "".join([f"  - {encode_name(tag)}\n" for tag in tags]) if tags else "")
+    )
 
 
 def encode_artifact(artifact: SessionArtifact) -> str:
@@ -166,10 +203,29 @@ class _EncodedList(Generic[_T]):
         return "".join(map(self._encode, entries)).encode()
 
 
+class _EncodedData:
+    """A field of data as it stands in the file; written anew where another one is set.
+
+    What is set can't be changed in place, so as long as it is the same object, it is the same.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._data: Mapping[str, Any] | None = None
+        self._bytes = b""
+
+    def piece(self, data: Mapping[str, Any]) -> bytes:
+        if self._data is not data:
+            self._data, self._bytes = data, encode_own_data(self._name, data).encode()
+        return self._bytes
+
+
 class SessionEncoder:
     """Writes one session again and again, paying for each entry once."""
 
     def __init__(self) -> None:
+        self._metadata = _EncodedData("metadata")
+        self._workflow_state = _EncodedData("workflow_state")
         self._artifacts = _EncodedList("artifacts", SessionArtifact, encode_artifact)
         self._history = _EncodedList("history", SessionHistory, encode_entry)
 
@@ -187,7 +243,9 @@ class SessionEncoder:
         if faults:
             raise InvalidSession(faults)
         return [
-            encode_head(session, revision=revision),
+            encode_head(session, revision=revision, minor=minor_version(session)),
+            self._metadata.piece(session.metadata),
+            self._workflow_state.piece(session.workflow_state),
             *self._artifacts.pieces(session.artifacts),
             *self._history.pieces(session.history),
             session.newer_fields.encode(),
@@ -232,11 +290,14 @@ class Expression:
         return self._compiled.match
 
 
-def _head_pattern(*, identity: str, name: str, count: str, positive: str) -> Expression:
+def _head_pattern(*, identity: str, name: str, tag: str, count: str, positive: str) -> Expression:
     """Write the expression for a head whose fields look so."""
     return Expression(
-        re.escape(HEADER) + r"schema_version: 1\n"
+        re.escape(HEADER) + rf'schema_version: (1|"1\.{OWN_DATA_MINOR}")\n'
         rf"session_id: ({identity})\n"
+        rf"(?:parent_id: ({identity})\n)?"
+        rf"(?:title: ({name})\n)?"
+        rf"(?:tags:\n((?:  - {tag}\n)++))?"
         rf"revision: ({count})\n"
         r"state: (active|paused|completed|aborted)\n"
         rf"workflow_type: ({name})\n"
@@ -252,14 +313,21 @@ def _head_pattern(*, identity: str, name: str, count: str, positive: str) -> Exp
     )
 
 
-HEAD_RE: Final = _head_pattern(identity=NAME, name=NAME, count=COUNT, positive=COUNT)
+HEAD_RE: Final = _head_pattern(identity=NAME, name=NAME, tag=NAME, count=COUNT, positive=COUNT)
+_WORD: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:-++[A-Za-z0-9_./()+=]++)*+"
+"""A plain text without blanks."""
 SOUND_HEAD_RE: Final = _head_pattern(
     identity=SESSION_ID_PATTERN,
     name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){PLAIN}",
+    tag=rf"(?=.{{1,{MAX_TAG_CHARS}}}\n){_WORD}",
     count="(?:0|[1-9][0-9]{0,17})",
     positive="[1-9][0-9]{0,17}",
 )
 """What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
+
+
+_REVISION, _STATE, _CREATED_AT = 6, 7, 11
+"""The groups of a head's expression that a stamp is made of."""
 
 
 def _head_in(text: str) -> re.Match[str] | None:
@@ -269,20 +337,31 @@ def _head_in(text: str) -> re.Match[str] | None:
 
 def make_head(match: re.Match[str]) -> SessionHead:
     """Build a head from what `HEAD_RE` found; `NotOurs` if a value is spelled otherwise."""
-    found = match.groups()
+    _, identity, parent, title, tags, *found = match.groups()
     return SessionHead(
-        decode_name(found[0]),
-        int(found[1]),
-        SessionState(found[2]),
+        decode_name(identity),
+        int(found[0]),
+        SessionState(found[1]),
+        decode_text(found[2]),
         decode_text(found[3]),
-        decode_text(found[4]),
-        int(found[5]),
+        int(found[4]),
+        datetime.fromisoformat(found[5][1:-1]),
         datetime.fromisoformat(found[6][1:-1]),
-        datetime.fromisoformat(found[7][1:-1]),
-        decode_time(found[8]),
+        decode_time(found[7]),
+        int(found[8]),
         int(found[9]),
-        int(found[10]),
+        None if title is None else decode_name(title),
+        () if tags is None else _decode_tags(tags),
+        None if parent is None else decode_name(parent),
     )
+
+
+def _decode_tags(lines: str) -> tuple[str, ...]:
+    """Read tags back; `NotOurs` if they are spelled otherwise or not in their order."""
+    tags = tuple([decode_name(line[4:]) for line in lines.split("\n")[:-1]])
+    if any(first >= second for first, second in pairwise(tags)):
+        raise NotOurs
+    return tags
 
 
 def session_of(
@@ -290,6 +369,8 @@ def session_of(
     goal: str | None = None,
     artifacts: list[SessionArtifact] | None = None,
     history: list[SessionHistory] | None = None,
+    metadata: Mapping[str, Any] = NO_METADATA,
+    workflow_state: Mapping[str, Any] = NO_WORKFLOW_STATE,
 ) -> SessionContext:
     """Build, and so judge, the session that a head begins."""
     return SessionContext(
@@ -298,6 +379,8 @@ def session_of(
         artifacts=artifacts or [],
         history=history or [],
         goal=goal,
+        metadata=metadata,
+        workflow_state=workflow_state,
     )
 
 
@@ -316,7 +399,7 @@ def decode_head(data: bytes) -> SessionHead | None:
         match = SOUND_HEAD_RE.match(text)
         if match is not None:
             head = make_head(match)
-            if _is_in_order(head):
+            if _is_sound(head):
                 return head
         match = HEAD_RE.match(text)
         if match is None:
@@ -328,8 +411,10 @@ def decode_head(data: bytes) -> SessionHead | None:
     return head
 
 
-def _is_in_order(head: SessionHead) -> bool:
-    """Return whether the times of a head are as `SessionContext.faults` asks."""
+def _is_sound(head: SessionHead) -> bool:
+    """Return whether what no expression can judge is as `SessionContext.faults` asks."""
+    if head.parent_id == head.session_id or len(head.tags) > MAX_TAGS:
+        return False
     ended = head.completed_at
     if ended is None:
         return not head.state.is_terminal and head.created_at <= head.updated_at
@@ -357,10 +442,10 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
     if match is None:
         return None
     try:
-        created_at = datetime.fromisoformat(match[7][1:-1])
+        created_at = datetime.fromisoformat(match[_CREATED_AT][1:-1])
     except ValueError:
         return None
-    return SessionStamp(int(match[2]), SessionState(match[3]), created_at)
+    return SessionStamp(int(match[_REVISION]), SessionState(match[_STATE]), created_at)
 
 
 # -------------------------------------------------------------------------- reading a whole session
@@ -368,6 +453,11 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
 _GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
 """More than a goal ever takes: ten characters for one at most, and its margin."""
 _GOAL_RE: Final = Expression(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
+_BEHIND_GOAL: Final = ("artifacts:", "metadata:", "workflow_state:")
+_OWN_DATA: Final = r"%s:\n((?:  [^\n]*+\n|\n++)++)"
+_OWN_DATA_RE: Final = Expression(
+    rf"(?:{_OWN_DATA % 'metadata'})?(?:{_OWN_DATA % 'workflow_state'})?"
+)
 _ARTIFACT_RE: Final = Expression(
     rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
     rf"    timestamp: ({TIME})\n    phase: ({NAME})\n"
@@ -454,15 +544,18 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
     if not is_plain(data, text):
         raise NotOurs
     match = _head_in(text)
-    if match is None or text.find("\nartifacts:", match.end(), match.end() + _GOAL_SPAN) < 0:
+    if match is None or not _goal_ends(text, match.end()):
         raise NotOurs
     goal = _GOAL_RE.match(text, match.end())
     if goal is None:
         raise NotOurs
     head = make_head(match)
     quoted, block = goal.groups()
+    own = _OWN_DATA_RE.match(text, goal.end())
+    metadata, state = (None, None) if own is None else own.groups()
+    position = goal.end() if own is None else own.end()
     artifacts, first, second = _decode_items(
-        text, goal.end(), "artifacts", _ARTIFACT_RE, _make_artifact
+        text, position, "artifacts", _ARTIFACT_RE, _make_artifact
     )
     history, third, fourth = _decode_items(text, second, "history", _ENTRY_RE, _make_entry)
     if not history:  # the entry of its creation will be added
@@ -474,8 +567,18 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
         decode_text(quoted) if block is None else decode_block(block, "  "),
         artifacts,
         history,
+        NO_METADATA if metadata is None else decode_data(metadata, indent=OWN_INDENT),
+        NO_WORKFLOW_STATE if state is None else decode_data(state, indent=OWN_INDENT),
     )
+    if match[1] != _version(minor_version(session)):
+        raise NotOurs
     return session, text[first:second].encode(), text[third:fourth].encode()
+
+
+def _goal_ends(text: str, position: int) -> bool:
+    """Return whether what follows a goal is near enough for there to be one."""
+    end = position + _GOAL_SPAN
+    return any(text.find(f"\n{key}", position, end) >= 0 for key in _BEHIND_GOAL)
 
 
 def decode_goal(data: bytes, *, path: Path) -> str | None:
@@ -486,7 +589,7 @@ def decode_goal(data: bytes, *, path: Path) -> str | None:
     text = data[: HEAD_BYTES + _GOAL_SPAN].decode("utf-8", "surrogateescape")
     match = _head_in(text)
     goal = None if match is None else _GOAL_RE.match(text, match.end())
-    if goal is None or not text.startswith("artifacts:", goal.end()):
+    if goal is None or not text.startswith(_BEHIND_GOAL, goal.end()):
         return decode_session(data, path=path).goal
     quoted, block = goal.groups()
     try:

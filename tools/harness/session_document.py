@@ -27,7 +27,7 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
-from .session_values import SCHEMA_VERSION, encode_key, encode_text
+from .session_values import OWN_DATA_MINOR, SCHEMA_VERSION, encode_key, encode_text
 
 _T = TypeVar("_T")
 
@@ -39,7 +39,7 @@ _COUNT_DIGITS: Final = 20
 _VERSION_RE: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _STATES: Final = tuple(state.value for state in SessionState)
-_INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]{0,18}")
+_INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]{0,399}")
 _FLOAT_RE: Final = re.compile(r"[-+]?[0-9]{1,400}\.[0-9]{0,400}(?:[eE][-+][0-9]{1,3})?")
 _NUMBERS: Final = ((_INT_RE, int), (_FLOAT_RE, float))
 _BOOLEANS: Final[Mapping[str, bool]] = {
@@ -89,6 +89,11 @@ class _Reader:
     unknown: list[tuple[int, str]] = field(default_factory=list)
     minor: int | None = None
 
+    @property
+    def is_newer(self) -> bool:
+        """Whether a newer version than this one wrote it, as far as that is known yet."""
+        return self.minor is not None and self.minor > OWN_DATA_MINOR
+
     def version(self, node: Node) -> None:
         """Read the version; refuse a newer major one."""
         found = _VERSION_RE.fullmatch(node.text) if isinstance(node, Scalar) else None
@@ -109,6 +114,9 @@ class _Reader:
             fields.fault("schema_version", f"expected {SCHEMA_VERSION}")
         values: dict[str, Any] = {
             "session_id": fields.text_or_null("session_id"),
+            "parent_id": fields.text_or_null("parent_id") if fields.has("parent_id") else None,
+            "title": fields.text_or_null("title") if fields.has("title") else None,
+            "tags": fields.texts("tags") if fields.has("tags") else (),
             "revision": fields.count("revision") if fields.has("revision") else 1,
             "state": SessionState(fields.choice("state", _STATES)),
             "workflow_type": fields.text_or_null("workflow_type"),
@@ -119,16 +127,21 @@ class _Reader:
             "completed_at": fields.time("completed_at", optional=True),
             "token_budget": self._budget(fields.present("token_budget")),
             "goal": fields.text_or_null("goal") if fields.has("goal") else None,
+            "metadata": fields.data("metadata") if fields.has("metadata") else NO_DATA,
+            "workflow_state": (
+                fields.data("workflow_state") if fields.has("workflow_state") else NO_DATA
+            ),
             "artifacts": fields.listed("artifacts"),
             "history": fields.listed("history"),
             "newer_fields": fields.unknown_fields(),
         }
-        if not self.minor:
+        if not self.is_newer:
             for line, fault in self.unknown:
                 self.faults.add(line, fault)
         if self.faults:
             return None
-        return fields.built(lambda: SessionContext(**values, schema_minor=self.minor or 0))
+        minor = (self.minor or 0) if self.is_newer else 0
+        return fields.built(lambda: SessionContext(**values, schema_minor=minor))
 
     def _budget(self, node: Node | None) -> TokenBudget | None:
         if node is None:
@@ -250,7 +263,7 @@ class _Fields(Fields):
     def unknown_fields(self) -> str:
         """Return, as YAML, what a newer version wrote beside the fields; else they are faults."""
         reader = self._reader
-        if not reader.minor:
+        if not reader.is_newer:
             for name, node in self._left.items():
                 if reader.minor is not None:
                     self.fault(name, "is not a field of a session", node)

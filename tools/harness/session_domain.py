@@ -8,9 +8,10 @@ names are also found here. The module is long because a session is one entity wi
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from ..clock import as_utc, utc_now
 from ..identifiers import session_id_at
@@ -40,6 +41,16 @@ from .session_checks import (
     time_fault,
     validate_session_id,
     with_type,
+)
+from .session_data import (
+    NO_METADATA,
+    NO_WORKFLOW_STATE,
+    metadata_fault,
+    parent_fault,
+    settled,
+    tags_fault,
+    title_fault,
+    workflow_state_fault,
 )
 from .session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
 from .session_states import (
@@ -107,6 +118,13 @@ class SessionContext:
             overwrite another worker's.
         schema_minor: The minor version of the file's form, where a newer version wrote it.
         newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+        title: What people call the work, one line of at most 200 characters, or None.
+        tags: Words that it is found by, sorted, each once; any iterable of them may be set. At most
+            32, of at most 64 characters, without blanks and commas.
+        metadata: What its user keeps with it: a mapping of what JSON has, of 16 KiB as JSON. What
+            is set is copied; it can't be changed in place.
+        workflow_state: What its workflow keeps from step to step: the same, of 256 KiB.
+        parent_id: The session that it was made from, which need not be there any more, or None.
     """
 
     session_id: str
@@ -124,11 +142,16 @@ class SessionContext:
     revision: int = 0
     schema_minor: int = field(default=0, repr=False)
     newer_fields: str = field(default="", repr=False)
+    title: str | None = field(default=None, kw_only=True)
+    tags: tuple[str, ...] = field(default=(), kw_only=True)
+    metadata: Mapping[str, Any] = field(default=NO_METADATA, kw_only=True)
+    workflow_state: Mapping[str, Any] = field(default=NO_WORKFLOW_STATE, kw_only=True)
+    parent_id: str | None = field(default=None, kw_only=True)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "session_id" and hasattr(self, name):
             raise ImmutableSessionId(self.session_id)
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, settled(name, value))
 
     def __delattr__(self, name: str) -> None:
         if name == "session_id":
@@ -177,6 +200,9 @@ class SessionContext:
         faults += count_fault("attempt_number", self.attempt_number, least=1)
         faults += text_fault("goal", self.goal, optional=True, limit=MAX_GOAL_CHARS)
         faults += count_fault("revision", self.revision, least=0)
+        faults += title_fault(self.title) + tags_fault(self.tags)
+        faults += metadata_fault(self.metadata) + workflow_state_fault(self.workflow_state)
+        faults += parent_fault(self.parent_id, session_id=self.session_id)
         faults += list_fault("artifacts", self.artifacts) + list_fault("history", self.history)
         if self.history == []:
             faults.append(_NO_HISTORY)
@@ -211,6 +237,11 @@ class SessionContext:
         token_budget: int = DEFAULT_TOKEN_BUDGET,
         *,
         goal: str | None = None,
+        title: str | None = None,
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, Any] = NO_METADATA,
+        workflow_state: Mapping[str, Any] = NO_WORKFLOW_STATE,
+        parent_id: str | None = None,
         session_id: str | None = None,
         now: datetime | None = None,
     ) -> Self:
@@ -221,6 +252,11 @@ class SessionContext:
             initial_phase: The phase to begin in, or None.
             token_budget: Tokens allotted, 1 or more.
             goal: What the work is for.
+            title: What people call it.
+            tags: Words that it is found by.
+            metadata: What its user keeps with it.
+            workflow_state: What its workflow begins with.
+            parent_id: The session that it was made from.
             session_id: Its id; that of its creation's moment by default.
             now: The time; the clock's by default.
 
@@ -235,6 +271,11 @@ class SessionContext:
             workflow_type=workflow_type,
             current_phase=initial_phase,
             goal=goal,
+            title=title,
+            tags=tags,  # type: ignore[arg-type]  # any iterable is sorted into a tuple when it is set
+            metadata=metadata,
+            workflow_state=workflow_state,
+            parent_id=parent_id,
         )
 
     def touch(self, now: datetime | None = None) -> datetime:

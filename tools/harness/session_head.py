@@ -11,7 +11,7 @@ from .session_domain import SessionContext, SessionState
 
 
 class SessionHead(NamedTuple):
-    """What stands before the lists of a session's file: enough to list and to clean up.
+    """What stands at the beginning of a session's file: enough to list and to clean up.
 
     Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
         `token_budget`.
@@ -28,6 +28,9 @@ class SessionHead(NamedTuple):
     completed_at: datetime | None
     total_budget: int
     tokens_used: int
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    parent_id: str | None = None
 
     @classmethod
     def of(cls, session: SessionContext) -> Self:
@@ -40,7 +43,9 @@ class SessionHead(NamedTuple):
         )
 
 
-OWN_FIELDS: Final = SessionHead._fields[:-2]
+OWN_FIELDS: Final = tuple(
+    name for name in SessionHead._fields if name not in {"total_budget", "tokens_used"}
+)
 """The fields of a head that a session has under the same names."""
 
 

@@ -34,6 +34,7 @@ class SessionFilter:
         state: The state that they are in.
         workflow_type: Their workflow.
         current_phase: The phase that they are in.
+        parent_id: The session that they were made from.
         changed_until: The latest time at which they were changed last, aware.
         changed_since: The earliest time at which they were changed last, aware.
         goal: A part of their goal, capital or small; at least three characters.
@@ -45,6 +46,7 @@ class SessionFilter:
     state: SessionState | None = None
     workflow_type: str | None = None
     current_phase: str | None = None
+    parent_id: str | None = None
     changed_until: datetime | None = None
     changed_since: datetime | None = None
     goal: str | None = None
@@ -61,6 +63,7 @@ class SessionFilter:
             (self.state is None or head.state is self.state)
             and (self.workflow_type is None or head.workflow_type == self.workflow_type)
             and (self.current_phase is None or head.current_phase == self.current_phase)
+            and (self.parent_id is None or head.parent_id == self.parent_id)
             and (self.changed_until is None or head.updated_at <= self.changed_until)
             and (self.changed_since is None or head.updated_at >= self.changed_since)
         )

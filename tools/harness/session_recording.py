@@ -63,6 +63,10 @@ class _Snapshot:
         self.completed_at: Final = session.completed_at
         self.current_phase: Final = session.current_phase
         self.attempt_number: Final = session.attempt_number
+        self.title: Final = session.title
+        self.tags: Final = session.tags
+        self.metadata: Final = session.metadata
+        self.workflow_state: Final = session.workflow_state
         self.total_budget: Final = session.token_budget.total_budget
         self.tokens_used: Final = session.token_budget.tokens_used
         self.artifacts: Final = len(session.artifacts)
@@ -74,6 +78,10 @@ class _Snapshot:
         session.completed_at = self.completed_at
         session.current_phase = self.current_phase
         session.attempt_number = self.attempt_number
+        session.title = self.title
+        session.tags = self.tags
+        session.metadata = self.metadata
+        session.workflow_state = self.workflow_state
         session.token_budget.total_budget = self.total_budget
         session.token_budget.tokens_used = self.tokens_used
         del session.artifacts[self.artifacts :]

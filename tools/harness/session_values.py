@@ -16,6 +16,10 @@ from typing import Any, Final
 
 SCHEMA_VERSION: Final = 1
 """The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
+OWN_DATA_MINOR: Final = 1
+"""The minor version that brought title, tags, metadata, workflow state and parent; the newest that
+is known here. Only a session that has one of them is written as it: others are as they were, so
+that older programs read and write them as ever, and keep what they don't know of these."""
 
 # ---------------------------------------------------------------------------- writing texts, times
 
@@ -140,6 +144,8 @@ encode_recent_time: Final = lru_cache(maxsize=64)(encode_time)
 
 _INDENT: Final = 6
 """How far the fields of an entry's data are indented."""
+OWN_INDENT: Final = 2
+"""How far the fields of the session's own data are indented."""
 _STEP: Final = 2
 _encode_data_key: Final = lru_cache(maxsize=512)(encode_key)
 
@@ -147,6 +153,11 @@ _encode_data_key: Final = lru_cache(maxsize=512)(encode_key)
 def encode_data(data: Mapping[str, Any]) -> str:
     """Write an entry's data as a field; nothing if it is empty."""
     return f"    data:\n{_encode_fields(data, _INDENT)}" if data else ""
+
+
+def encode_own_data(name: str, data: Mapping[str, Any]) -> str:
+    """Write data of the session itself as a field; nothing if it is empty."""
+    return f"{name}:\n{_encode_fields(data, OWN_INDENT)}" if data else ""
 
 
 def _encode_fields(data: Mapping[str, Any], indent: int) -> str:
@@ -265,7 +276,7 @@ _CACHED_CHARS: Final = 120
 """How long a line may be that is remembered: the same names, words and counts stand in many."""
 _LINE_RE: Final = re.compile(
     rf"( *+)(-(?: (?=.)|$))?(?:({NAME}):(?: (?=.)|$))?"
-    r"(?:(0|-?[1-9][0-9]{0,18})|(-?[0-9]{1,400}\.[0-9]{1,400}(?:e[-+][0-9]{1,3})?)"
+    r"(?:(0|-?[1-9][0-9]{0,399})|(-?[0-9]{1,400}\.[0-9]{1,400}(?:e[-+][0-9]{1,3})?)"
     rf"|({NAME})|(\|2?[-+]?)|(\[\]|\{{\}}))?"
 )
 _INT, _FLOAT, _TEXT, _BLOCK = range(4, 8)
@@ -313,13 +324,21 @@ def _line(line: str) -> _Line:
     return _parse_short_line(line) if len(line) <= _CACHED_CHARS else _parse_line(line)
 
 
-def decode_data(text: str) -> dict[str, Any]:
-    """Read back the lines that `encode_data` wrote below the field; `NotOurs` if it did not."""
+def decode_data(text: str, *, indent: int = _INDENT) -> dict[str, Any]:
+    """Read back the lines that were written below the field of some data.
+
+    Args:
+        text: The lines, as `encode_data` or `encode_own_data` wrote them.
+        indent: How far the fields are indented.
+
+    Raises:
+        NotOurs: They are not as they would be written.
+    """
     lines = text.split("\n")  # the last one is empty, and none of data
     first = _line(lines[0])
-    if first[0] != _INDENT or first[1]:
+    if first[0] != indent or first[1]:
         raise NotOurs
-    data, end = _read_fields(lines, 0, _INDENT, first)
+    data, end = _read_fields(lines, 0, indent, first)
     if end != len(lines) - 1:
         raise NotOurs
     return data

@@ -6,6 +6,7 @@ changed from two snapshots, or, where there are none, from what its answers say.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
@@ -14,7 +15,7 @@ from typing import Any, Final
 from attrs import define, evolve, field, frozen
 
 from ..harness import SessionContext, SessionHistory
-from ..harness.checkpoints import CheckpointEntry, checkpoints
+from ..harness.checkpoints import checkpoints
 from ..harness.history_events import (
     AgentAnswered,
     BackAtCheckpoint,
@@ -23,6 +24,8 @@ from ..harness.history_events import (
     PhaseFailed,
     PhaseRetried,
     PhaseSucceeded,
+    SessionForked,
+    SessionRewound,
 )
 from ..workflows.progress import BEGINNINGS, attempt_label, charges, progress_of
 from ..workflows.step_journal import StepKey
@@ -190,7 +193,8 @@ def attempts_of(session: SessionContext, spans: Sequence[TimeSpan] = ()) -> tupl
         session: The session.
         spans: Where the session's time went.
     """
-    kept = [one for one in checkpoints(session) if one.snapshot is not None]
+    entries = [one for one in checkpoints(session) if one.snapshot is not None]
+    kept = _Kept(tuple(one.number for one in entries), tuple(one.position for one in entries))
     found = _found(session)
     return tuple(
         AttemptView(
@@ -206,8 +210,8 @@ def attempts_of(session: SessionContext, spans: Sequence[TimeSpan] = ()) -> tupl
             calls=tuple(_call(number, event) for number, event in enumerate(one.answers, 1)),
             verdict=_verdict(one.result),
             spans=within(spans, one.began, one.ended),
-            before=_before(session.history, kept, one.first),
-            after=_after(kept, one),
+            before=kept.before(one, session.history),
+            after=kept.after(one),
         )
         for number, one in enumerate(found, 1)
     )
@@ -248,20 +252,33 @@ def _add(one: _Found, position: int, entry: SessionHistory, cost: int) -> None:
         one.ended = entry.timestamp
 
 
-def _before(
-    history: Sequence[SessionHistory], kept: Sequence[CheckpointEntry], first: int
-) -> int | None:
-    """Return the checkpoint that the workspace was at when an attempt began."""
-    back = history[first].event
-    if isinstance(back, BackAtCheckpoint):
-        return back.checkpoint
-    earlier = [one.number for one in kept if one.position <= first]
-    return earlier[-1] if earlier else None
+@frozen
+class _Kept:
+    """The checkpoints that have a snapshot: their numbers, and their places in the history."""
+
+    numbers: tuple[int, ...]
+    positions: tuple[int, ...]
+
+    def last_until(self, position: int) -> int | None:
+        """Return the number of the last one at a place of the history or before it."""
+        index = bisect_right(self.positions, position)
+        return self.numbers[index - 1] if index else None
+
+    def before(self, one: _Found, history: Sequence[SessionHistory]) -> int | None:
+        """Return the one that the workspace was at when an attempt began."""
+        entry = history[one.first]
+        if entry.event_type in _RETURNS and isinstance(back := entry.event, BackAtCheckpoint):
+            return back.checkpoint
+        return self.last_until(one.first)
+
+    def after(self, one: _Found) -> int | None:
+        """Return the last one of an attempt that has ended."""
+        index = bisect_right(self.positions, one.last)
+        own = index > 0 and self.positions[index - 1] > one.first
+        return self.numbers[index - 1] if own and one.outcome is not Outcome.OPEN else None
 
 
-def _after(kept: Sequence[CheckpointEntry], one: _Found) -> int | None:
-    own = [entry.number for entry in kept if one.first < entry.position <= one.last]
-    return own[-1] if own and one.outcome is not Outcome.OPEN else None
+_RETURNS: Final = (SessionRewound, SessionForked)
 
 
 def _call(number: int, event: AgentAnswered) -> CallView:

@@ -15,7 +15,8 @@ from ..durable import FileSystem, OsFileSystem, ReadError, read_beneath
 from ..errors import AgentForgeError
 from ..harness import SessionContext
 from ..harness.history_events import InputsPlaced
-from ..harness.session_ports import SessionRepository
+from ..harness.session_head import SessionSummary
+from ..harness.session_ports import SessionFilter, SessionRepository
 from ..harness.snapshot_port import WorkspaceChanges
 from ..workflows.job import SPECIFICATION_NAME
 from ..workflows.step_journal import StepJournal
@@ -32,6 +33,8 @@ MAX_ATTEMPTS: Final = 50
 """How many attempts are shown in full: the last ones."""
 MAX_FILES: Final = 200
 """How many files are shown with what they hold."""
+MAX_CHILDREN: Final = 50
+"""How many sessions that were made from one are shown."""
 _MAX_TEXT: Final = 2_000_000
 _MAX_IMAGES: Final = 4 << 20
 _MAX_READ: Final = 4 << 20
@@ -47,12 +50,14 @@ class SessionMaterial:
         contents: What the files hold that the session made, by path.
         specification: The specification that it works from, or None.
         offered: The answers that were offered to questions, by question.
+        children: Sessions that were made from it, those that changed last; `children()` reads them.
     """
 
     attempts: tuple[AttemptView, ...] = ()
     contents: Mapping[str, Content] = field(factory=dict, repr=False)
     specification: Content | None = None
     offered: Mapping[str, tuple[OfferedOption, ...]] = field(factory=dict)
+    children: tuple[SessionSummary, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -92,6 +97,17 @@ class SessionSource:
             specification=self._specification(),
             offered=offered_in(steps.values()),
         )
+
+    def children(self) -> tuple[SessionSummary, ...]:
+        """Return the sessions that were made from it, the `MAX_CHILDREN` that changed last.
+
+        It is no part of `read`, since it looks at the heads of all sessions.
+
+        Raises:
+            ReadError: The system refused.
+        """
+        wanted = SessionFilter(parent_id=self.session.session_id)
+        return self.sessions.page(wanted, limit=MAX_CHILDREN).sessions
 
     # ----------------------------------------------------------------------------------- the steps
 

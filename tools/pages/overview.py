@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 from .actions import READ_ONLY, Actions
@@ -9,16 +11,17 @@ from .html import Child, element, fragment
 from .parts import OUTCOME_TONES, STATE_TONES, badge, bar, facts, folded, section, table, when
 from .session_view import PhaseView, SessionView
 from .spans import SpanKind, seconds_by_kind
-from .texts import counted, duration, first_line, percent
+from .texts import as_words, counted, cut, duration, first_line, percent
 
-_SHORT_GOAL = 160
+_SHORT_GOAL: Final = 160
+_MAX_MEMBER: Final = 4_000
+_MOST_LINKS: Final = 12
 
 
 def heading(view: SessionView, actions: Actions = READ_ONLY) -> Element:
-    """Return the page's title: the goal, the state and the id."""
-    goal, rest = first_line((view.goal or "").strip())
-    title = goal if 0 < len(goal) <= _SHORT_GOAL else f"Session {view.session_id}"
-    whole = view.goal if view.goal and (title != goal or rest.strip()) else None
+    """Return the page's title, with the state, the id, the tags and what it is for."""
+    title = title_of(view)
+    goal = view.goal.strip() if view.goal else ""
     parent = view.parent_id
     return element(
         "div",
@@ -27,23 +30,74 @@ def heading(view: SessionView, actions: Actions = READ_ONLY) -> Element:
             "p",
             badge(view.state.value, STATE_TONES[view.state]),
             " ",
-            view.workflow and element("span", view.workflow, class_="workflow"),
+            element("span", view.workflow) if view.workflow else None,
             " ",
             element("code", view.session_id),
-            fragment(" forked from ", _session(parent, actions)) if parent else None,
+            element("span", " made from ", _session(parent, actions)) if parent else None,
+            [element("span", " ", element("span", one, class_="tag")) for one in view.tags],
             class_="subtitle",
         ),
-        whole and element("p", whole, class_="goal"),
+        element("p", goal, class_="goal") if goal and goal != title else None,
         actions.session(view),
         id="session",
         class_="heading",
     )
 
 
+def title_of(view: SessionView) -> str:
+    """Return what names a session: its title, else its goal where that is short, else its id."""
+    goal = first_line((view.goal or "").strip())[0]
+    return view.title or (goal if 0 < len(goal) <= _SHORT_GOAL else f"Session {view.session_id}")
+
+
 def _session(session_id: str, actions: Actions) -> Child:
     address = actions.address_of(session_id)
     name = element("code", session_id)
     return element("a", name, href=address) if address else name
+
+
+def data(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
+    """Return what its user and its workflow keep with the session, and what was made from it.
+
+    None where there is nothing of it.
+    """
+    if not (view.metadata or view.workflow_state or view.children):
+        return None
+    return section(
+        "data",
+        "Data",
+        _members("Metadata", view.metadata),
+        _members("Workflow state", view.workflow_state),
+        element("h3", "Made from it") if view.children else None,
+        table(
+            "Sessions that were made from it",
+            ("Session", "State", "Title", "Last change"),
+            (
+                (
+                    _session(one.session_id, actions),
+                    badge(one.head.state.value, STATE_TONES[one.head.state]),
+                    one.head.title or "",
+                    when(one.head.updated_at),
+                )
+                for one in view.children
+            ),
+        )
+        if view.children
+        else None,
+        attributes=actions.section("data"),
+    )
+
+
+def _members(title: str, members: Mapping[str, Any]) -> Child:
+    if not members:
+        return None
+    return fragment(
+        element("h3", title),
+        facts(
+            (name, element("span", cut(as_words(value), _MAX_MEMBER), class_="lines"))
+            for name, value in members.items()
+        ),
+    )
 
 
 def overview(view: SessionView, actions: Actions = READ_ONLY) -> Element:
@@ -160,9 +214,6 @@ def _phase(one: PhaseView) -> tuple[Child, ...]:
             for seconds in times
         ),
     )
-
-
-_MOST_LINKS = 12
 
 
 def briefing(view: SessionView, actions: Actions = READ_ONLY) -> Element:

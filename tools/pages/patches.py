@@ -84,7 +84,7 @@ def read_patch(patch: bytes) -> tuple[FileDiff, ...]:
     """Read a patch as git writes it, without renames."""
     files: list[_Reading] = []
     for line in patch.split(b"\n"):
-        if line.startswith(b"diff --git ") and not (files and files[-1].expects_lines):
+        if line.startswith(b"diff --git "):  # a file's own lines have a mark before them
             files.append(_Reading())
         elif files:
             files[-1].take(line)
@@ -105,13 +105,8 @@ class _Reading:
         self._counts = {LineKind.ADDED: 0, LineKind.REMOVED: 0, LineKind.KEPT: 0}
         self._left_out = 0
 
-    @property
-    def expects_lines(self) -> bool:
-        """Whether the hunk that was begun says that there are more lines."""
-        return any(self._left)
-
     def take(self, line: bytes) -> None:
-        if self.expects_lines:
+        if any(self._left):  # the hunk that was begun says that there are more lines
             self._take_line(line)
         elif (found := _HUNK.match(line)) is not None:
             head = line.split(b"@@")[1].split()

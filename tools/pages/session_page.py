@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from attrs import evolve
+
 from ..harness import SessionContext
 from ..harness.session_ports import SessionRepository
 from .actions import READ_ONLY, Actions
@@ -14,7 +16,7 @@ from .attempts_section import attempts
 from .document import self_contained_page
 from .html import element
 from .material import Differences, SessionSource
-from .overview import briefing, heading, overview
+from .overview import briefing, data, heading, overview, title_of
 from .record import checkpoints, conversations, files, history, questions, specification
 from .session_view import SessionView, view_of
 from .timeline import burn_down, timeline
@@ -27,6 +29,7 @@ SECTIONS: Final = (
     attempts,
     files,
     specification,
+    data,
     conversations,
     checkpoints,
     history,
@@ -84,15 +87,16 @@ def session_report(
         now: The present moment, as of `session_view.view_of`.
 
     Raises:
-        ReadError: The system refused to list the steps.
+        ReadError: The system refused to list the steps, or the sessions.
     """
     source = SessionSource(
         session=session, sessions=sessions, workspace=workspace, differences=differences
     )
-    return render_report(view_of(session, source.read(), now=now))
+    material = evolve(source.read(), children=source.children())
+    return render_report(view_of(session, material, now=now))
 
 
 def render_report(view: SessionView) -> str:
     """Write a session's page as one file, which loads and runs nothing."""
     top = element("p", element("b", "AgentForge"), " session report", class_="brand")
-    return self_contained_page(view.goal or view.session_id, session_body(view), top=top)
+    return self_contained_page(title_of(view), session_body(view), top=top)

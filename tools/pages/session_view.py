@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
@@ -12,7 +12,8 @@ from ..harness import SessionContext, SessionHistory, SessionState
 from ..harness.briefing import brief
 from ..harness.checkpoints import CheckpointEntry, checkpoints
 from ..harness.conversations import Conversation, budget_stops, conversations
-from ..harness.history_events import SessionForked
+from ..harness.history_events import BudgetExtended, SessionForked
+from ..harness.session_head import SessionSummary
 from ..workflows.progress import charges, extension_in
 from .asked_questions import QuestionView, asked_questions
 from .attempts import AttemptView, Outcome
@@ -120,7 +121,11 @@ class SessionView:
 
     Attributes:
         session_id: The session.
+        title: What people call it, or None.
         goal: What it is for, or None.
+        tags: Words that it is found by.
+        metadata: What its user keeps with it.
+        workflow_state: What its workflow keeps from step to step.
         state: Its state.
         workflow: Its workflow's type, or None.
         phase: The phase that it is in, or None.
@@ -128,7 +133,8 @@ class SessionView:
         updated_at: When it changed last.
         ended_at: When it ended, or None.
         revision: How often it was saved.
-        parent_id: The session that it was forked from, or None.
+        parent_id: The session that it was made from, or None.
+        children: Sessions that were made from it, as far as they were read.
         budget: Its budget.
         spans: Where its time went.
         phases: The phases that were begun, in the order in which they were first.
@@ -144,7 +150,11 @@ class SessionView:
     """
 
     session_id: str
+    title: str | None
     goal: str | None
+    tags: tuple[str, ...]
+    metadata: Mapping[str, Any]
+    workflow_state: Mapping[str, Any]
     state: SessionState
     workflow: str | None
     phase: str | None
@@ -153,6 +163,7 @@ class SessionView:
     ended_at: datetime | None
     revision: int
     parent_id: str | None
+    children: tuple[SessionSummary, ...]
     budget: BudgetView
     spans: tuple[TimeSpan, ...]
     phases: tuple[PhaseView, ...]
@@ -195,11 +206,15 @@ def view_of(
     """
     until = session.updated_at if session.state.is_terminal or now is None else now
     spans = time_spans(session.history, until=until)
-    attempts = tuple(_timed(one, spans) for one in material.attempts)
+    attempts = _timed(material.attempts, spans, is_over=session.state.is_terminal)
     first = max(0, len(session.history) - max_history)
     return SessionView(
         session_id=session.session_id,
+        title=session.title,
         goal=session.goal,
+        tags=session.tags,
+        metadata=session.metadata,
+        workflow_state=session.workflow_state,
         state=session.state,
         workflow=session.workflow_type,
         phase=session.current_phase,
@@ -207,7 +222,8 @@ def view_of(
         updated_at=session.updated_at,
         ended_at=session.completed_at,
         revision=session.revision,
-        parent_id=_parent(session.history),
+        parent_id=session.parent_id or _forked_from(session.history),
+        children=material.children,
         budget=_budget(session),
         spans=spans,
         phases=_phases(session, attempts),
@@ -225,11 +241,18 @@ def view_of(
     )
 
 
-def _timed(attempt: AttemptView, spans: Sequence[TimeSpan]) -> AttemptView:
-    return evolve(attempt, spans=within(spans, attempt.began, attempt.ended))
+def _timed(
+    attempts: Sequence[AttemptView], spans: Sequence[TimeSpan], *, is_over: bool
+) -> tuple[AttemptView, ...]:
+    """Return the attempts with what their time went to; one that is under way lasts until now."""
+    timed = list(attempts)
+    if timed and spans and timed[-1].outcome is Outcome.OPEN and not is_over:
+        timed[-1] = evolve(timed[-1], ended=max(timed[-1].ended, spans[-1].ended))
+    return tuple(evolve(one, spans=within(spans, one.began, one.ended)) for one in timed)
 
 
-def _parent(history: Sequence[SessionHistory]) -> str | None:
+def _forked_from(history: Sequence[SessionHistory]) -> str | None:
+    """Return the parent of a fork of earlier versions, whose history alone names it."""
     for entry in reversed(history):
         if entry.event_type is SessionForked and isinstance(event := entry.event, SessionForked):
             return event.parent_id or None
@@ -238,16 +261,16 @@ def _parent(history: Sequence[SessionHistory]) -> str | None:
 
 def _budget(session: SessionContext) -> BudgetView:
     budget = session.token_budget
-    changes = [
-        (entry.timestamp, extension_in(entry) - cost, extension_in(entry))
-        for entry, cost in charges(session.history)
-    ]
+    changes: list[tuple[datetime, int, int]] = []
+    for entry, cost in charges(session.history):
+        more = extension_in(entry) if entry.event_type is BudgetExtended else 0
+        if cost or more:
+            changes.append((entry.timestamp, cost, more))
     left = budget.total_budget - sum(more for _, _, more in changes)
     points = [BudgetPoint(at=session.created_at, left=left)]
-    for moment, change, _ in changes:
-        if change:
-            left += change
-            points.append(BudgetPoint(at=moment, left=left))
+    for moment, cost, more in changes:
+        left += more - cost
+        points.append(BudgetPoint(at=moment, left=left))
     # What was charged besides, as by `agentforge budget --record`, is in no entry.
     last = max(session.updated_at, points[-1].at)
     points.append(BudgetPoint(at=last, left=budget.tokens_remaining))

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
+from typing import Final
 
 from attrs import frozen
 
 from ..harness import SessionHistory
 from ..harness.history_events import (
+    QUESTION_ENDINGS,
     AgentAnswered,
     AgentPrompted,
     AgentTurnEnded,
     PhaseEnded,
+    PhaseFailed,
+    PhaseSucceeded,
     QuestionAsked,
     QuestionEnded,
 )
+
+_TELLING: Final = frozenset(
+    {
+        AgentAnswered,
+        AgentPrompted,
+        AgentTurnEnded,
+        PhaseFailed,
+        PhaseSucceeded,
+        QuestionAsked,
+        *QUESTION_ENDINGS.values(),
+    }
+)
+"""The events that say where time went; no other is read."""
 
 
 class SpanKind(Enum):
@@ -91,14 +109,19 @@ def seconds_by_kind(spans: Iterable[TimeSpan]) -> dict[SpanKind, float]:
     return found
 
 
-def within(spans: Iterable[TimeSpan], began: datetime, ended: datetime) -> tuple[TimeSpan, ...]:
-    """Return what of some spans lies between two moments."""
-    cut = (
-        TimeSpan(one.kind, max(one.began, began), min(one.ended, ended))
-        for one in spans
-        if one.ended > began and one.began < ended
-    )
-    return tuple(one for one in cut if one.ended > one.began)
+def within(spans: Sequence[TimeSpan], began: datetime, ended: datetime) -> tuple[TimeSpan, ...]:
+    """Return what lies between two moments of spans that follow each other."""
+    found: list[TimeSpan] = []
+    for index in range(bisect_right(spans, began, key=_end), len(spans)):
+        one = spans[index]
+        if one.began >= ended:
+            break
+        found.append(TimeSpan(one.kind, max(one.began, began), min(one.ended, ended)))
+    return tuple(one for one in found if one.ended > one.began)
+
+
+def _end(one: TimeSpan) -> datetime:
+    return one.ended
 
 
 def _busy(
@@ -108,6 +131,8 @@ def _busy(
     asked: datetime | None = None
     prompted: datetime | None = None
     for entry in history:
+        if entry.event_type not in _TELLING:
+            continue
         now = entry.timestamp
         match entry.event:
             case AgentAnswered(seconds=seconds) if seconds > 0:

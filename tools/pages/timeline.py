@@ -22,19 +22,20 @@ MAX_ROWS: Final = 100
 """How many attempts the timeline has: the last ones."""
 _WIDTH: Final = 1000.0
 _LEAST: Final = 2.0
-_IDLE_SHARE: Final = 0.06
-"""Where more time was idle than not, idle time longer than this share of the time of work is drawn
-as if it were that long."""
+_SHARE: Final = 0.1
+"""Where more time was waited than worked, a wait longer than this share of the time of work is
+drawn as if it were that long."""
+_WAITING: Final = frozenset({SpanKind.IDLE, SpanKind.PERSON})
 
 
 @frozen
 class TimeScale:
-    """Where moments stand on a line of 1000, long idle times drawn shortened.
+    """Where moments stand on a line of 1000, long waits drawn shortened.
 
     Attributes:
         moments: The moments at which the scale bends, oldest first.
         places: Where they stand.
-        shortened: How many idle times are drawn shortened.
+        shortened: How many waits are drawn shortened.
     """
 
     moments: tuple[datetime, ...]
@@ -57,12 +58,10 @@ def time_scale(spans: Sequence[TimeSpan]) -> TimeScale:
     """Return the scale of a session's time."""
     if not spans:
         return TimeScale((), (), 0)
-    work = sum(one.seconds for one in spans if one.kind is not SpanKind.IDLE)
-    idle = sum(one.seconds for one in spans) - work
-    longest = work * _IDLE_SHARE if idle > work > 0 else float("inf")
-    lengths = [
-        min(one.seconds, longest) if one.kind is SpanKind.IDLE else one.seconds for one in spans
-    ]
+    work = sum(one.seconds for one in spans if one.kind not in _WAITING)
+    waited = sum(one.seconds for one in spans) - work
+    longest = work * _SHARE if waited > work > 0 else float("inf")
+    lengths = [min(one.seconds, longest) if one.kind in _WAITING else one.seconds for one in spans]
     shortened = sum(1 for one, length in zip(spans, lengths, strict=True) if length < one.seconds)
     total = sum(lengths) or 1.0
     moments, places, at = [spans[0].began], [0.0], 0.0
@@ -96,17 +95,12 @@ def timeline(view: SessionView, actions: Actions = READ_ONLY) -> Element:
             f"`agentforge log {view.session_id}` lists all."
         )
     if scale.shortened:
-        said.append("Long idle times are drawn shortened.")
+        said.append("Long waits are drawn shortened.")
     return section(
         "timeline",
         "Timeline",
         element("ol", [_row(one, scale) for one in shown], class_="timeline"),
-        element(
-            "p",
-            when(spans[0].began if spans else view.created_at),  # a session may have just begun
-            when(spans[-1].ended if spans else view.updated_at),
-            class_="ends",
-        ),
+        element("p", when(spans[0].began), when(spans[-1].ended), class_="ends") if spans else None,
         note(" ".join(said)) if said else None,
         attributes=attributes,
     )

@@ -48,6 +48,9 @@ _STOPS: Final[dict[SessionState, type[HistoryEvent]]] = {
 }
 _BEGINNING_ACTIONS: Final = frozenset(kind.action for kind in BEGINNINGS)
 _RESULTS: Final = (PhaseSucceeded, PhaseFailed)
+_Charging = AgentAnswered | PhaseEnded | AgentUsage
+_CHARGING: Final = (AgentAnswered, AgentUsage, *_RESULTS)
+"""The events that charge tokens; no other is read for it."""
 _MOST_PATHS: Final = 1000
 
 
@@ -243,14 +246,14 @@ def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory,
     answered = False
     for entry in history:
         cost = 0
-        event = entry.event
-        if isinstance(event, BEGINNINGS):
+        kind = entry.event_type
+        if kind in BEGINNINGS:
             answered = False
-        elif isinstance(event, AgentAnswered):
-            answered = True
-            cost = event.tokens
-        elif (isinstance(event, PhaseEnded) and not answered) or isinstance(event, AgentUsage):
-            cost = event.tokens
+        elif kind in _CHARGING and isinstance(event := entry.event, _Charging):
+            is_answer = isinstance(event, AgentAnswered)
+            if is_answer or isinstance(event, AgentUsage) or not answered:
+                cost = event.tokens
+            answered = answered or is_answer
         yield entry, cost
 
 

@@ -183,6 +183,99 @@ def test_a_session_is_for_every_process_what_it_was_when_it_was_saved(kept: Kept
         assert sessions.load(session.session_id) == session
 
 
+CARRIED: Final = {
+    "title": "Nightly: scheduler \u00e9",
+    "tags": ["nightly", "team/red", "no"],
+    "metadata": {"ticket": 4711, "on": True, "ratio": -0.0, "of": [1, 1.0, None, {"": "a\n b\n"}]},
+    "workflow_state": {"step": 2**80, "files": {"a b.py": [[], {}, "\0\u2028"]}, "none": None},
+    "parent_id": OTHER,
+}
+
+
+def exactly(session: SessionContext) -> str:
+    """Say what a session carries so that 1, 1.0 and true differ."""
+    return repr([getattr(session, name) for name in CARRIED])
+
+
+def test_what_a_session_carries_for_its_user_comes_back_exactly(kept: Kept) -> None:
+    session = SessionContext.create(goal="g", session_id=S, now=START, **CARRIED)
+    kept.sessions.save(session)
+    for _ in range(2):
+        assert kept.get() == session
+        assert exactly(kept.get()) == exactly(session)
+        assert kept.sessions.read_document(S) == encode_session(session)
+        session.add_history("noted", now=START)
+        kept.sessions.save(session)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"title": "another"},
+        {"title": None},
+        {"tags": ("a",)},
+        {"tags": ()},
+        {"metadata": {"a": 1}},
+        {"metadata": {}},
+        {"workflow_state": {"step": 1}},
+        {"workflow_state": {}},
+        {"parent_id": None},
+        {
+            name: () if name == "tags" else {} if name in ("metadata", "workflow_state") else None
+            for name in CARRIED
+        },
+    ],
+    ids=str,
+)
+def test_what_a_session_carries_is_changed_and_taken_away_by_a_save(
+    kept: Kept, change: dict[str, object]
+) -> None:
+    kept.sessions.save(SessionContext.create(session_id=S, now=START, **CARRIED))
+    session = kept.get()
+    for name, value in change.items():
+        setattr(session, name, value)
+    kept.sessions.save(session)
+
+    assert kept.get() == session
+    assert exactly(kept.get()) == exactly(session)
+    head = SessionHead.of(session)
+    assert [one.head for one in kept.again().summaries()] == [head]
+    page = kept.again().page(limit=5)
+    assert [one.head for one in page.sessions] == [head]
+
+
+def test_a_value_that_is_equal_and_not_the_same_is_saved(kept: Kept) -> None:
+    session = SessionContext.create(session_id=S, now=START, metadata={"a": 1})
+    kept.sessions.save(session)
+    for value in (True, 1.0, 1):
+        session.metadata = {"a": value}
+        kept.sessions.save(session)
+        assert repr(kept.get().metadata) == repr({"a": value})
+
+
+def test_the_children_of_a_session_are_found_though_it_is_deleted(kept: Kept) -> None:
+    kept.put(S, OTHER)
+    child = SessionContext.create(session_id=THIRD, now=START, parent_id=S)
+    kept.sessions.save(child)
+    for _ in range(2):
+        wanted = SessionFilter(parent_id=S)
+        assert [one.session_id for one in kept.again().summaries(wanted)] == [THIRD]
+        page = kept.again().page(wanted, limit=5)
+        assert [one.session_id for one in page.sessions] == [THIRD]
+        kept.sessions.delete(S)
+    assert kept.get(THIRD) == child
+
+
+def test_a_list_changed_by_hand_keeps_what_the_session_carries(kept: Kept) -> None:
+    session = SessionContext.create(session_id=S, now=START, **CARRIED)
+    session.add_history("noted", now=START)
+    kept.sessions.save(session)
+    del session.history[1:]
+    session.title = "another"
+    kept.sessions.save(session)
+    assert kept.get() == session
+
+
 def test_each_save_raises_the_revision_by_one(kept: Kept) -> None:
     kept.put(S)
     session = kept.get()

@@ -149,8 +149,8 @@ def test_a_role_that_reads_and_writes_leads_sessions(
     assert on_store("store", "status").code == 0
     assert on_store("run", workflow).code == 0
     (one,) = on_store("list", "--json").document["sessions"]
-    for command in ("show", "report", "checkpoints"):
-        assert on_store(command, one["session_id"]).code == 0
+    for command in (("show",), ("report", "-o", "-"), ("checkpoints",)):
+        assert on_store(*command, one["session_id"]).code == 0
     on_store.run.later(days=100)
     assert on_store("cleanup", "--yes").code == 0
     assert on_store("list", "--json").document["sessions"] == []

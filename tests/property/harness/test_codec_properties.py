@@ -73,6 +73,10 @@ def all_readers_agree_on(session: SessionContext) -> None:
     assert decode_any(text, PATH) == session
     assert decode_session(data, path=PATH) == session
     assert yaml.safe_load(text) == as_plain(session)
+    for read in (ours, decode_any(text, PATH)):  # 1, 1.0 and true are equal, and not the same
+        assert repr((read.metadata, read.workflow_state)) == repr(
+            (session.metadata, session.workflow_state)
+        )
     stamp = SessionStamp(session.revision, session.state, session.created_at)
     assert decode_stamp(data[:HEAD_BYTES]) in {stamp, None}
     assert decode_head(data) == SessionHead.of(session)

@@ -354,7 +354,8 @@ def test_contested_test_is_written_again_with_retry_from(
     assert again.code == 0, again.err
     assert "[1/4] red: round 2, attempt 1 of 3" in again.out
     assert "round 2, 1" in cli("show", only(tmp_path)).out
-    assert "red, round 2" in cli("report", only(tmp_path), "-o", "-").out
+    page = cli("report", only(tmp_path), "-o", "-").out
+    assert 'red <span class="muted">round 2</span>' in page
     told = cli("diff", only(tmp_path), "red-1", "red-2", "--stat").out
     assert told == "Nothing changed.\n", "the tests are written where there is no component yet"
     prompts = sorted((tmp_path / "sessions").glob("*/steps/*red*prompt*"))
@@ -368,7 +369,10 @@ def test_time_is_split_into_agent_gate_and_person(
     told = cli("show", only(tmp_path), "--json").document["time_s"]
     assert told == {"agent": 0.0, "gate": 1.0, "person": 0.0}, "four gates of 0.25 s"
     assert "time       agent 0.00 s, gate 1.00 s, person 0.00 s" in cli("show", only(tmp_path)).out
-    assert "agent 0.0 s, gate 1.0 s, person 0.0 s" in cli("report", only(tmp_path), "-o", "-").out
+    page = cli("report", only(tmp_path), "-o", "-").out
+    assert [name in page for name in ("<b>Agent</b>", "<b>Gates and", "<b>Person</b>")] == [
+        True
+    ] * 3
 
 
 # ----------------------------------------------------------------- from specification to component

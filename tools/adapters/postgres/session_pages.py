@@ -20,22 +20,25 @@ import attrs
 from ...harness.errors import SessionCorrupted
 from ...harness.session_checks import name_fault
 from ...harness.session_codec import session_of
+from ...harness.session_data import tags_fault
 from ...harness.session_domain import InvalidSession, SessionState
 from ...harness.session_head import SessionHead, SessionSummary, UnreadableSession
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
 from ...harness.session_ports import SessionFilter
+from ...identifiers import is_session_id
 from .database import Database
 from .session_rows import searched_text
 
 COLUMNS: Final = (
     b"id, size_bytes, revision, state, workflow_type, current_phase, attempt_number, created_at, "
-    b"updated_at, completed_at, total_budget, tokens_used"
+    b"updated_at, completed_at, total_budget, tokens_used, title, tags, parent_id"
 )
 _BY_CHANGE: Final = b" order by listed_at desc, id desc"
 _BY_CHANGE_IF_ACTIVE: Final = b" order by listed_at desc, updated_at desc, id desc"
 _CONDITIONS: Final = {
     "workflow_type": b"workflow_type = %(workflow_type)s",
     "current_phase": b"current_phase = %(current_phase)s",
+    "parent_id": b"parent_id = %(parent_id)s",
     "changed_until": b"updated_at <= %(changed_until)s and listed_at <= %(changed_until)s",
     "changed_since": b"updated_at >= %(changed_since)s and "
     b"listed_at > %(changed_since)s - interval '1 hour'",
@@ -154,16 +157,15 @@ def read_summaries(
     rows: Sequence[Sequence[Any]], store: str
 ) -> list[SessionSummary | UnreadableSession]:
     """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
-    sound = {row[4] for row in rows} | {row[5] for row in rows}
+    sound = {row[4] for row in rows} | {row[5] for row in rows} | {row[12] for row in rows}
     sound = {name for name in sound if _is_sound_name(name)}
     found: list[SessionSummary | UnreadableSession] = []
     # In one loop, and without their own constructors: a page takes as long here as in the server.
     new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
     for row in rows:
-        one, size, revision, state, workflow, phase, tries, created, updated, ended, most, used = (
-            row
-        )
-        head = new(heads, (one, revision, states[state], *row[4:]))
+        one, size, revision, state, workflow, phase, tries, created, updated, ended, *rest = row
+        most, used, title, tags, parent = rest
+        head = new(heads, (one, revision, states[state], *row[4:13], tuple(tags), parent))
         # What no rule of the domain has anything against; else the domain has the words.
         if (
             created <= updated
@@ -172,6 +174,9 @@ def read_summaries(
             and used >= 0
             and workflow in sound
             and phase in sound
+            and (title is None or title in sound)
+            and (not tags or not tags_fault(head.tags))
+            and (parent is None or (is_session_id(parent) and parent != one))
         ):
             found.append(new(summaries, (head, f"{store}/{one}", size)))
         else:

@@ -48,6 +48,8 @@ from .session_rows import (
     Document,
     NewRows,
     StoredLists,
+    described,
+    described_values,
     head_of,
     head_values,
     session_of_rows,
@@ -59,18 +61,20 @@ _CREATE: Final = b"""
 with head as (
     insert into agentforge.sessions (
         id, revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
-        completed_at, total_budget, tokens_used, n_artifacts, n_history, size_bytes)
+        completed_at, total_budget, tokens_used, title, tags, parent_id, n_artifacts, n_history,
+        size_bytes)
     values (%(id)s, %(revision)s, %(state)s, %(workflow_type)s, %(current_phase)s,
         %(attempt_number)s, %(created_at)s, %(updated_at)s, %(completed_at)s,
-        %(total_budget)s, %(tokens_used)s,
+        %(total_budget)s, %(tokens_used)s, %(title)s, %(tags)s::text[], %(parent_id)s,
         cardinality(%(artifacts)s::text[]), cardinality(%(history)s::text[]), %(size_bytes)s)
     on conflict (id) do nothing
     returning id),
 document as (
     insert into agentforge.session_documents (
-        session_id, goal, goal_words, schema_minor, newer_fields, newer_budget_fields)
+        session_id, goal, goal_words, schema_minor, newer_fields, newer_budget_fields, metadata,
+        workflow_state)
     select id, %(goal)s, %(goal_words)s, %(schema_minor)s, %(newer_fields)s,
-        %(newer_budget_fields)s
+        %(newer_budget_fields)s, %(metadata)s, %(workflow_state)s
     from head),
 artifacts as (
     insert into agentforge.session_artifacts (session_id, number, entry)
@@ -94,6 +98,11 @@ _HEAD: Final = b"""
         updated_at = %(updated_at)s, completed_at = %(completed_at)s,
         total_budget = %(total_budget)s, tokens_used = %(tokens_used)s,
         n_artifacts = %(n_artifacts)s, n_history = %(n_history)s, size_bytes = %(size_bytes)s
+"""
+_DESCRIBED: Final = b"""
+        , title = %(title)s, tags = %(tags)s::text[], parent_id = %(parent_id)s
+"""
+_IF_NEXT: Final = b"""
     where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
         and (%(claim)s::bigint is null or claims = %(claim)s)
         and state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
@@ -120,7 +129,8 @@ _DOCUMENT: Final = b"""
 document as (
     update agentforge.session_documents set
         goal = %(goal)s, goal_words = %(goal_words)s, schema_minor = %(schema_minor)s,
-        newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s
+        newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s,
+        metadata = %(metadata)s, workflow_state = %(workflow_state)s
     from head where session_id = head.id)
 """
 _SAVED: Final = b"with head as (select %(id)s::text as id) select id"
@@ -132,7 +142,7 @@ _REPLACE_ALL: Final = (
 )
 
 
-def save_statement(new: NewRows, *, document: bool) -> bytes:
+def save_statement(new: NewRows, *, document: bool, described: bool) -> bytes:
     """Return the statement of a save up to `from head`, before which more may follow from it.
 
     What the save does not change is not in it, and costs nothing.
@@ -140,13 +150,14 @@ def save_statement(new: NewRows, *, document: bool) -> bytes:
     Args:
         new: The rows that it adds.
         document: Whether it changes what is beside the head and the lists.
+        described: Whether it changes the title, the tags or the parent.
     """
-    return _save_statement(bool(new.artifacts), min(len(new.history), 2), document)
+    return _save_statement(bool(new.artifacts), min(len(new.history), 2), document, described)
 
 
 @cache
-def _save_statement(artifacts: bool, entries: int, document: bool) -> bytes:
-    parts = [b"head as (" + _HEAD + b")"]
+def _save_statement(artifacts: bool, entries: int, document: bool, described: bool) -> bytes:
+    parts = [b"head as (" + _HEAD + (_DESCRIBED if described else b"") + _IF_NEXT + b")"]
     parts += [_ARTIFACTS] if artifacts else []
     parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
     parts += [_DOCUMENT] if document else []
@@ -155,8 +166,9 @@ def _save_statement(artifacts: bool, entries: int, document: bool) -> bytes:
 
 _LOAD: Final = b"""
 select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
-    completed_at, total_budget, tokens_used,
-    goal, goal_words, schema_minor, newer_fields, newer_budget_fields, size_bytes,
+    completed_at, total_budget, tokens_used, title, tags, parent_id,
+    goal, goal_words, schema_minor, newer_fields, newer_budget_fields, metadata, workflow_state,
+    size_bytes,
     (select coalesce(string_agg(entry, '' order by number), '')
         from agentforge.session_artifacts where session_id = id),
     (select coalesce(string_agg(entry, '' order by number), '')
@@ -181,6 +193,7 @@ where id > %(after)s and (updated_at < created_at -- which nothing of ours write
     or (%(state)s::text is null or state = %(state)s)
     and (%(workflow_type)s::text is null or workflow_type = %(workflow_type)s)
     and (%(current_phase)s::text is null or current_phase = %(current_phase)s)
+    and (%(parent_id)s::text is null or parent_id = %(parent_id)s)
     and (%(changed_until)s::timestamptz is null or updated_at <= %(changed_until)s)
     and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s)
     and (%(goal)s::text is null or exists (select 1 from agentforge.session_documents
@@ -253,6 +266,7 @@ class PostgresSessions:
             "id": session.session_id,
             "revision": revision,
             **head_values(session),
+            **described_values(session),
             **Document.of(session).values(),
             **new.values(),
             "names": list(documents),
@@ -279,11 +293,16 @@ class PostgresSessions:
         changed = document != stored.document
         if changed:
             values.update(document.values())
-        statement = save_statement(new, document=changed)
+        about = described(session)
+        told = about != stored.described
+        if told:
+            values.update(described_values(session))
+        statement = save_statement(new, document=changed, described=told)
         with self._database.connection() as connection:
             if self._saved(connection, statement, values) is None:
                 return self._refuse(connection, session)
         stored.state, stored.document, stored.source = session.state, document, source
+        stored.described = about
         self._remember(session.session_id, stored)
         return True
 
@@ -292,11 +311,12 @@ class PostgresSessions:
         new = self._bounded(session, NewRows.of(session.artifacts, session.history))
         values = {
             **self._head(session, None),
+            **described_values(session),
             **Document.of(session).values(),
             **new.values(),
         }
         with self._database.transaction() as connection:
-            if connection.execute(_HEAD, values).fetchone() is None:
+            if connection.execute(_HEAD + _DESCRIBED + _IF_NEXT, values).fetchone() is None:
                 return self._refuse(connection, session)
             for statement in _REPLACE_ALL:
                 connection.execute(statement, values)
@@ -412,10 +432,10 @@ class PostgresSessions:
         row = connection.execute(_LOAD, (session_id,)).fetchone()
         if row is None:
             return None, 0
-        size, artifacts, history = row[15:18]
+        size, artifacts, history = row[20:23]
         session = session_of_rows(
-            head_of(session_id, row[:10]),
-            Document(*row[10:15]),
+            head_of(session_id, row[:13]),
+            Document(*row[13:20]),
             artifacts,
             history,
             where=self.where_is(session_id),

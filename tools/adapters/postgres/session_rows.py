@@ -20,7 +20,9 @@ from ...harness.session_codec import (
     encode_artifact,
     encode_entry,
     encode_head,
+    encode_own_data,
     encode_text,
+    minor_version,
     session_of,
 )
 from ...harness.session_domain import (
@@ -46,6 +48,8 @@ class Document:
         schema_minor: The form's minor version, where a newer program wrote it.
         newer_fields: The session's fields that a newer program wrote, as YAML.
         newer_budget_fields: The same of its budget.
+        metadata: As the YAML form says it, its name with it; empty where there is none.
+        workflow_state: The same.
     """
 
     goal: str
@@ -53,6 +57,8 @@ class Document:
     schema_minor: int
     newer_fields: str
     newer_budget_fields: str
+    metadata: str
+    workflow_state: str
 
     @classmethod
     def of(cls, session: SessionContext) -> Document:
@@ -64,6 +70,8 @@ class Document:
             session.schema_minor,
             session.newer_fields,
             session.token_budget.newer_fields,
+            encode_own_data("metadata", session.metadata),
+            encode_own_data("workflow_state", session.workflow_state),
         )
 
     @staticmethod
@@ -74,6 +82,8 @@ class Document:
             session.schema_minor,
             session.newer_fields,
             session.token_budget.newer_fields,
+            _Same(session.metadata),
+            _Same(session.workflow_state),
         )
 
     def values(self) -> dict[str, object]:
@@ -84,7 +94,25 @@ class Document:
             "schema_minor": self.schema_minor,
             "newer_fields": self.newer_fields,
             "newer_budget_fields": self.newer_budget_fields,
+            "metadata": self.metadata,
+            "workflow_state": self.workflow_state,
         }
+
+
+@define(eq=False)
+class _Same:
+    """Equal to what holds the same object: 1, 1.0 and true are equal, and no two of them the same.
+
+    Attributes:
+        value: What can't be changed in place.
+    """
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class NewRows(NamedTuple):
@@ -144,6 +172,7 @@ class StoredLists:
 
     Attributes:
         state: Its state.
+        described: Its title, tags and parent.
         document: What its document's row says.
         source: What that was made of.
         artifacts: Its artifacts, as they are stored.
@@ -152,6 +181,7 @@ class StoredLists:
     """
 
     state: SessionState
+    described: tuple[object, ...]
     document: Document
     source: tuple[object, ...]
     artifacts: list[SessionArtifact]
@@ -163,6 +193,7 @@ class StoredLists:
         """Take it from a session that was just read or written."""
         return cls(
             session.state,
+            described(session),
             Document.of(session),
             Document.source_of(session),
             session.artifacts.copy(),
@@ -211,10 +242,26 @@ def head_values(session: SessionContext) -> dict[str, object]:
     }
 
 
+def described(session: SessionContext) -> tuple[object, ...]:
+    """Return what a listing shows of a session that few saves change."""
+    return session.title, session.tags, session.parent_id
+
+
+def described_values(session: SessionContext) -> dict[str, object]:
+    """Return the columns of that by name."""
+    return {
+        "title": session.title,
+        "tags": list(session.tags),
+        "parent_id": session.parent_id,
+    }
+
+
 def head_of(session_id: str, row: Sequence[Any]) -> SessionHead:
     """Return the head that a row says, its columns in the order of `SessionHead`."""
     revision, state, *rest = row
-    return SessionHead(session_id, revision, SessionState(state), *rest)
+    *rest, title, tags, parent_id = rest
+    own: Sequence[Any] = (*rest, title, tuple(tags), parent_id)
+    return SessionHead(session_id, revision, SessionState(state), *own)
 
 
 def session_of_rows(
@@ -239,9 +286,12 @@ def session_of_rows(
         shell.token_budget = TokenBudget(
             head.total_budget, head.tokens_used, document.newer_budget_fields
         )
-        begun = encode_head(shell, revision=head.revision).decode()
+        carries = 1 if document.metadata or document.workflow_state else 0
+        minor = max(minor_version(shell), carries)
+        begun = encode_head(shell, revision=head.revision, minor=minor).decode()
         text = (
             f"{begun.removesuffix(_NO_GOAL)}{document.goal}\n"
+            f"{document.metadata}{document.workflow_state}"
             f"{_list('artifacts', artifacts)}{_list('history', history)}"
             f"{document.newer_fields}{END_MARK.decode()}"
         )

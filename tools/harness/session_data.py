@@ -1,0 +1,162 @@
+"""What a session carries for its user: title, tags, metadata, workflow state, parent; pure.
+
+Each is a value that can't be changed in place, so that what was checked stays what it is. The
+harness keeps and shows them, and decides nothing by them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final
+
+from .entry_data import DataBounds, EntryData, freeze
+from .session_checks import MAX_NAME_CHARS, id_fault, name_fault, with_type
+
+MAX_TITLE_CHARS: Final = MAX_NAME_CHARS
+"""Longest title."""
+MAX_TAGS: Final = 32
+"""How many tags a session may have."""
+MAX_TAG_CHARS: Final = 64
+"""Longest tag."""
+MAX_METADATA_BYTES: Final = 16 * 1024
+"""How large the metadata may be, as JSON in UTF-8."""
+MAX_WORKFLOW_STATE_BYTES: Final = 256 * 1024
+"""How large the workflow state may be, as JSON in UTF-8; each save writes it."""
+MAX_DIGITS: Final = 300
+"""How many digits a whole number in metadata or the workflow state may have."""
+
+
+class Metadata(EntryData):
+    """The metadata of a session: a mapping that can't be changed in place, of what JSON has."""
+
+    __slots__ = ()
+    _refusal: ClassVar[str] = "metadata can't be changed in place; SessionManager.describe() does"
+
+
+class WorkflowState(EntryData):
+    """The workflow state of a session: a mapping that can't be changed in place, as JSON has it."""
+
+    __slots__ = ()
+    _refusal: ClassVar[str] = (
+        "a workflow state can't be changed in place; SessionManager.set_workflow_state() does"
+    )
+
+
+NO_METADATA: Final = Metadata()
+NO_WORKFLOW_STATE: Final = WorkflowState()
+METADATA_BOUNDS: Final = DataBounds(
+    Metadata, depth=8, fields=64, key_chars=100, items=1000, values=4000, number=10**MAX_DIGITS - 1
+)
+WORKFLOW_STATE_BOUNDS: Final = DataBounds(
+    WorkflowState,
+    depth=12,
+    fields=1000,
+    key_chars=200,
+    items=1000,
+    values=50_000,
+    number=10**MAX_DIGITS - 1,
+)
+
+
+def title_fault(value: object) -> list[str]:
+    """Return what is wrong with a title: one line, not empty."""
+    return [] if value is None else name_fault("title", value, optional=True)
+
+
+def parent_fault(value: object, *, session_id: object) -> list[str]:
+    """Return what is wrong with the id of a session's parent, which need not be there any more."""
+    if value is None:
+        return []
+    if value == session_id:
+        return ["parent_id: is the session itself"]
+    return [fault.replace("session_id:", "parent_id:", 1) for fault in id_fault(value)]
+
+
+def sorted_tags(given: object) -> tuple[tuple[str, ...], list[str]]:
+    """Return tags, each once and sorted, and everything that is wrong with them."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        return (), [f"tags: expected several names, got {with_type(given)}"]
+    tags = list(given)
+    faults = [fault for tag in tags for fault in _tag_fault(tag)]
+    if faults:
+        return (), faults
+    found = tuple(sorted(set(tags)))
+    if len(found) > MAX_TAGS:
+        return (), [f"tags: are {len(found):,}, {MAX_TAGS} are allowed"]
+    return found, []
+
+
+def _tag_fault(tag: object) -> list[str]:
+    faults = name_fault("tags", tag, optional=False)
+    if isinstance(tag, str) and not faults:
+        if len(tag) > MAX_TAG_CHARS:
+            faults = [f"tags: {tag[:20]}… has {len(tag)} characters, {MAX_TAG_CHARS} are allowed"]
+        elif "," in tag or " " in tag or not tag.isprintable():
+            faults = [f"tags: {tag!r} holds a blank, a comma or what can't be seen; it is one word"]
+    return faults
+
+
+def tags_fault(value: object) -> list[str]:
+    """Return what is wrong with the tags of a session, which are sorted, each once."""
+    if value == () and type(value) is tuple:
+        return []
+    found, faults = sorted_tags(value)
+    if not faults and (type(value) is not tuple or found != value):
+        faults = ["tags: are not sorted, each once"]
+    return faults
+
+
+def frozen_metadata(given: object) -> tuple[Metadata, list[str]]:
+    """Return metadata that can't be changed any more, and everything that is wrong with it."""
+    return _frozen(given, "metadata", METADATA_BOUNDS, Metadata, MAX_METADATA_BYTES)
+
+
+def frozen_workflow_state(given: object) -> tuple[WorkflowState, list[str]]:
+    """Return a workflow state that can't be changed any more, and everything wrong with it."""
+    return _frozen(
+        given, "workflow_state", WORKFLOW_STATE_BOUNDS, WorkflowState, MAX_WORKFLOW_STATE_BYTES
+    )
+
+
+def _frozen(
+    given: object, name: str, bounds: DataBounds, kind: type[Any], max_bytes: int
+) -> tuple[Any, list[str]]:
+    if type(given) is kind:
+        return given, []
+    frozen, faults = freeze(given, name=name, bounds=bounds)
+    if not faults and frozen:
+        size = len(json.dumps(frozen, ensure_ascii=False, separators=(",", ":")).encode())
+        if size > max_bytes:
+            return kind(), [f"{name}: has {size:,} bytes as JSON, {max_bytes:,} are allowed"]
+    return frozen, faults
+
+
+def metadata_fault(value: object) -> list[str]:
+    """Return what is wrong with a session's metadata; nothing is with what was frozen."""
+    return [] if type(value) is Metadata else frozen_metadata(value)[1]
+
+
+def workflow_state_fault(value: object) -> list[str]:
+    """Return what is wrong with a session's workflow state; nothing is with what was frozen."""
+    return [] if type(value) is WorkflowState else frozen_workflow_state(value)[1]
+
+
+_SETTLED: Final[Mapping[str, Callable[[object], tuple[Any, list[str]]]]] = {
+    "tags": sorted_tags,
+    "metadata": frozen_metadata,
+    "workflow_state": frozen_workflow_state,
+}
+
+
+def settled(name: str, value: object) -> object:
+    """Return the value that a session's field takes when it is set.
+
+    Tags, metadata and workflow state are copied into what can't be changed in place. What is wrong
+    is left as it is, for `SessionContext.faults`.
+    """
+    settle = _SETTLED.get(name)
+    if settle is None:
+        return value
+    found, faults = settle(value)
+    return value if faults else found
