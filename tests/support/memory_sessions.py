@@ -46,8 +46,9 @@ from agentforge_sessions.harness.session_layout import (
     WORKSPACE,
 )
 from agentforge_sessions.harness.session_names import ATTACHMENT, kept_documents, require_saved
-from agentforge_sessions.harness.session_page import page_of
+from agentforge_sessions.harness.session_page import in_order, page_of
 from agentforge_sessions.identifiers import completions, names_no_session
+from agentforge_sessions.search_words import SearchWords
 
 WHERE: Final = "memory://sessions"
 STEPS: Final = "steps"
@@ -296,7 +297,15 @@ class MemorySessions:
         limit: int,
         after: SessionCursor | None = None,
     ) -> SessionPage:
-        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
+        return page_of(self.summaries(wanted), wanted=wanted, order=order, limit=limit, after=after)
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        found = list(self.summaries(wanted))
+        yield from (one for one in found if isinstance(one, UnreadableSession))
+        readable = [one for one in found if isinstance(one, SessionSummary)]
+        yield from in_order(readable, SessionOrder.LAST_CHANGED)
 
     def resolve(self, shortened: str) -> str:
         if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:

@@ -72,10 +72,11 @@ if TYPE_CHECKING:
         SessionState,
         TokenBudget,
     )
+    from .session_filter import BudgetLeft, SessionFilter
     from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
-    from .session_page import SessionCursor, SessionOrder, SessionPage
-    from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
+    from .session_page import InvalidCursor, SessionCursor, SessionOrder, SessionPage
+    from .session_ports import LocalSessions, SessionPlaces, SessionRepository
     from .session_store import SessionStore
 else:
     __getattr__ = on_first_use(
@@ -96,10 +97,11 @@ else:
             "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
             "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
             "SessionContext SessionHistory SessionState TokenBudget",
+            "session_filter": "BudgetLeft SessionFilter",
             "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
-            "session_page": "SessionCursor SessionOrder SessionPage",
-            "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
+            "session_page": "InvalidCursor SessionCursor SessionOrder SessionPage",
+            "session_ports": "LocalSessions SessionPlaces SessionRepository",
             "session_store": "SessionStore",
         },
     )
@@ -107,10 +109,12 @@ else:
 __all__ = [
     "AmbiguousSessionId",
     "BudgetExceeded",
+    "BudgetLeft",
     "BudgetState",
     "Clock",
     "HarnessError",
     "ImmutableSessionId",
+    "InvalidCursor",
     "InvalidSession",
     "InvalidSessionId",
     "InvalidStateForPhaseAdvance",

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from attrs import evolve
 
@@ -60,13 +60,18 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
+from .session_filter import AskedFilters, BudgetLeft, SessionFilter
 from .session_head import SessionSummary, UnreadableSession
 from .session_layout import SESSION_FILE
-from .session_page import SessionCursor, SessionPage
-from .session_ports import LocalSessions, SessionFilter
+from .session_page import SessionCursor, SessionOrder, SessionPage, as_order, in_order
+from .session_ports import LocalSessions
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+
+if TYPE_CHECKING:
+    from ..search_words import SearchWords
+    from .session_search import SessionMatches
 
 __all__ = [
     "InvalidSession",
@@ -938,30 +943,50 @@ class SessionManager:
     def find(
         self,
         *,
-        state: SessionState | str | None = None,
+        state: SessionState | str | Iterable[SessionState | str] | None = None,
         workflow_type: str | None = None,
         current_phase: str | None = None,
         older_than: timedelta | None = None,
         younger_than: timedelta | None = None,
+        tags: str | Iterable[str] | None = None,
+        parent_id: str | None = None,
         goal: str | None = None,
+        budget_left: BudgetLeft | str | None = None,
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
     ) -> Iterator[SessionSummary]:
         """Go through the sessions that fit everything that is given, sorted by id.
 
         Args:
-            state: Only those in this state, or of this name ("active", "paused", …).
+            state: Only those in this state, or of this name ("active", "paused", …), or in one of
+                these; an empty collection asks for none, so that any fits.
             workflow_type: Only those of this workflow.
             current_phase: Only those in this phase.
             older_than: Only those not changed for at least this long.
             younger_than: Only those changed within this time.
+            tags: Only those with this tag, or with all of these.
+            parent_id: Only those that were made from this session.
             goal: Only those with this in their goal, capital or small; three characters or more.
+            budget_left: Only those with so much of their budget left: a `BudgetLeft`, or a range
+                in tokens or percent ("..20%", "5000..", "10%..50%").
             on_unreadable: Called with each session that can't be read; they are logged anyway.
 
         Raises:
-            InvalidSession: There is no such state, or a part of a goal is too short.
+            InvalidSession: There is no such state, a part of a goal is too short, or a range of
+                the budget is none.
             ReadError: The base is there and can't be read.
         """
-        wanted = self._filter(state, workflow_type, current_phase, older_than, younger_than, goal)
+        wanted = SessionFilter.asked(
+            self._clock(),
+            state=state,
+            workflow_type=workflow_type,
+            current_phase=current_phase,
+            older_than=older_than,
+            younger_than=younger_than,
+            tags=tags,
+            parent_id=parent_id,
+            goal=goal,
+            budget_left=budget_left,
+        )
         for found in self.store.summaries(wanted):
             if isinstance(found, SessionSummary):
                 yield found
@@ -970,66 +995,89 @@ class SessionManager:
             if on_unreadable is not None:
                 on_unreadable(found)
 
-    def _filter(
-        self,
-        state: SessionState | str | None,
-        workflow_type: str | None,
-        current_phase: str | None,
-        older_than: timedelta | None,
-        younger_than: timedelta | None,
-        goal: str | None,
-    ) -> SessionFilter:
-        now = self._clock()
-        return SessionFilter(
-            state=None if state is None else _as_state(state),
-            workflow_type=workflow_type,
-            current_phase=current_phase,
-            changed_until=None if older_than is None else _before(now, older_than),
-            changed_since=None if younger_than is None else _before(now, younger_than),
-            goal=goal,
-        )
-
     def page(
         self,
         limit: int,
         *,
-        after: SessionCursor | None = None,
-        state: SessionState | str | None = None,
-        workflow_type: str | None = None,
-        current_phase: str | None = None,
-        older_than: timedelta | None = None,
-        younger_than: timedelta | None = None,
-        goal: str | None = None,
+        after: SessionCursor | str | None = None,
+        order: SessionOrder | str = SessionOrder.LAST_CHANGED,
+        **filters: Unpack[AskedFilters],
     ) -> SessionPage:
-        """Return some of the sessions that fit, the last changed first.
+        """Return some of the sessions that fit, in order, the last changed first by default.
 
-        A store that keeps them in this order reads no more than the page.
+        A store that keeps them in this order reads no more than the page. Page after page has each
+        session once that kept its place meanwhile.
 
         Args:
             limit: The most sessions of the page, 1 to 10,000.
-            after: Where the page before it ended (its `after`); None for the first one.
-            state: As `find`; the other filters, too.
-            workflow_type: See there.
-            current_phase: See there.
-            older_than: See there.
-            younger_than: See there.
-            goal: See there.
+            after: Where the page before it ended (its `after`, or that as text); None for the
+                first one.
+            order: The order, or its name; the same for each page.
+            **filters: Those of `find()`; the same for each page.
 
         Raises:
             InvalidSession: There can't be such a page, or as `find`.
+            InvalidCursor: `after` ended a page of another order or filter, or is none.
             ReadError: The store refused.
         """
-        wanted = self._filter(state, workflow_type, current_phase, older_than, younger_than, goal)
-        page = self.store.page(wanted, limit=limit, after=after)
+        wanted = SessionFilter.asked(self._clock(), **filters)
+        page = self.store.page(
+            wanted,
+            order=as_order(order),
+            limit=limit,
+            after=SessionCursor.parse(after) if isinstance(after, str) else after,
+        )
         for one in page.unreadable:
             self._events.unreadable(one)
         return page
 
-    def list(self, **filters: Any) -> list[SessionSummary]:
-        """Return the sessions that fit, newest first; the filters are those of `find()`."""
-        found = list(self.find(**filters))
-        found.sort(key=lambda one: (one.head.updated_at, one.session_id), reverse=True)
-        return found
+    def list(
+        self, *, order: SessionOrder | str = SessionOrder.LAST_CHANGED, **filters: Any
+    ) -> list[SessionSummary]:
+        """Return all sessions that fit, in order, the last changed first by default.
+
+        Args:
+            order: The order, or its name.
+            **filters: Those of `find()`, and its `on_unreadable`.
+
+        Raises: as `find`.
+        """
+        return in_order(self.find(**filters), as_order(order))
+
+    def search(
+        self,
+        words: SearchWords | str | Iterable[str],
+        *,
+        limit: int = 20,
+        **filters: Unpack[AskedFilters],
+    ) -> SessionMatches:
+        """Return the sessions that hold all of some words, the last changed first.
+
+        What is searched are titles, goals, the details and data of histories, and the paths of
+        artifacts. Letters are compared without regard to case, in any language; a word may be a
+        part of one.
+
+        Args:
+            words: The words as a person writes them (`parser "retry limit"`; what is quoted is a
+                phrase), or one by one.
+            limit: The most sessions that are returned, 1 to 10,000.
+            **filters: Those of `find()`.
+
+        Raises:
+            InvalidSearch: There are no words, or too many.
+            InvalidSession: There can't be so many sessions, or as `find`.
+            ReadError: The store refused.
+        """
+        from ..search_words import SearchWords  # which few programs need
+        from .session_search import match_sessions
+
+        asked = SearchWords.of(words)
+        wanted = SessionFilter.asked(self._clock(), **filters)
+        candidates = self.store.candidates(asked, wanted)
+        matches = match_sessions(candidates, self.store.load, asked, limit=limit)
+        for one in matches.unreadable:
+            self._events.unreadable(one)
+        return matches
 
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.
@@ -1080,21 +1128,3 @@ class SessionManager:
         if self._current is None:
             raise NoActiveSession(operation)
         return self._current
-
-
-def _before(now: datetime, age: timedelta) -> datetime:
-    """Return when that which has an age now was changed; the end of all time where it can't be."""
-    try:
-        return now - age
-    except OverflowError:
-        if age > timedelta(0):
-            return datetime.min.replace(tzinfo=UTC)
-        return datetime.max.replace(tzinfo=UTC)
-
-
-def _as_state(state: SessionState | str) -> SessionState:
-    try:
-        return SessionState(state)
-    except ValueError:
-        known = ", ".join(one.value for one in SessionState)
-        raise InvalidSession([f"state: {state!r} is none of {known}"]) from None

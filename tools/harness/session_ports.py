@@ -11,68 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..clock import Clock
-from .session_domain import InvalidSession, SessionContext, SessionState
-from .session_head import SessionHead, SessionSummary, UnreadableSession
+from .session_domain import SessionContext, SessionState
+from .session_filter import SessionFilter
+from .session_head import SessionSummary, UnreadableSession
 from .session_page import SessionCursor, SessionOrder, SessionPage
 
-LEAST_GOAL_CHARS: Final = 3
-"""The least characters of a goal that are searched for: no index finds fewer."""
-
-
-@frozen(kw_only=True)
-class SessionFilter:
-    """Which sessions a listing is of: those that fit everything that is not None.
-
-    Attributes:
-        state: The state that they are in.
-        workflow_type: Their workflow.
-        current_phase: The phase that they are in.
-        parent_id: The session that they were made from.
-        changed_until: The latest time at which they were changed last, aware.
-        changed_since: The earliest time at which they were changed last, aware.
-        goal: A part of their goal, capital or small; at least three characters.
-
-    Raises:
-        InvalidSession: A part of a goal is too short.
-    """
-
-    state: SessionState | None = None
-    workflow_type: str | None = None
-    current_phase: str | None = None
-    parent_id: str | None = None
-    changed_until: datetime | None = None
-    changed_since: datetime | None = None
-    goal: str | None = None
-
-    def __attrs_post_init__(self) -> None:
-        if self.goal is not None and len(self.goal.strip()) < LEAST_GOAL_CHARS:
-            raise InvalidSession(
-                [f"goal: {self.goal!r} is too short to search for; give {LEAST_GOAL_CHARS} or more"]
-            )
-
-    def fits(self, head: SessionHead) -> bool:
-        """Return whether a session is one of them, its goal aside, which no head has."""
-        return (
-            (self.state is None or head.state is self.state)
-            and (self.workflow_type is None or head.workflow_type == self.workflow_type)
-            and (self.current_phase is None or head.current_phase == self.current_phase)
-            and (self.parent_id is None or head.parent_id == self.parent_id)
-            and (self.changed_until is None or head.updated_at <= self.changed_until)
-            and (self.changed_since is None or head.updated_at >= self.changed_since)
-        )
-
-    def fits_goal(self, goal: str | None) -> bool:
-        """Return whether a goal is one of theirs."""
-        if self.goal is None:
-            return True
-        return goal is not None and self.goal.casefold() in goal.casefold()
+if TYPE_CHECKING:
+    from ..search_words import SearchWords
 
 
 @runtime_checkable
@@ -337,8 +286,9 @@ class SessionRepository(Protocol):
     ) -> SessionPage:
         """Return some of the sessions that fit, in order.
 
-        Page after page has each session that was there all the time and was not changed meanwhile,
-        once. One that is changed meanwhile moves to the front of those that were changed last.
+        Page after page has each session once that was there all the time and kept its place. One
+        that is changed meanwhile may move over the end of a page, and so come twice or not at all:
+        of the last changed, it comes to the front.
 
         Args:
             wanted: Only those that fit; all of them by default.
@@ -348,6 +298,24 @@ class SessionRepository(Protocol):
 
         Raises:
             InvalidSession: There can't be so many sessions on a page.
+            InvalidCursor: `after` ended a page of another order or filter.
+            ReadError: The store refused.
+        """
+        ...
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words, the last changed first.
+
+        Each session that fits and holds all of the words is among them; whether one does hold
+        them, `session_search` says. One that can't be read may come anywhere.
+
+        Args:
+            words: The words.
+            wanted: Only those that fit; all of them by default.
+
+        Raises:
             ReadError: The store refused.
         """
         ...

@@ -47,8 +47,10 @@ from .session_layout import (
 from .session_names import ATTACHMENT, INHERITED, resolved
 
 if TYPE_CHECKING:
+    from ..search_words import SearchWords
+    from .session_filter import SessionFilter
     from .session_page import SessionCursor, SessionOrder, SessionPage
-    from .session_ports import SessionFilter
+    from .session_sieve import DocumentSieve
 
 _CACHED_PLACES: Final = 1024
 
@@ -471,12 +473,70 @@ class SessionReader:
 
         Raises:
             InvalidSession: There can't be so many sessions on a page.
+            InvalidCursor: `after` ended a page of another order or filter.
             ReadError: The base is there and can't be read.
         """
         from .session_page import SessionOrder, page_of  # which take long to load
 
         order = SessionOrder.LAST_CHANGED if order is None else order
-        return page_of(self.summaries(wanted), order=order, limit=limit, after=after)
+        return page_of(self.summaries(wanted), wanted=wanted, order=order, limit=limit, after=after)
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words, the last changed first.
+
+        Each file is read whole once, before the first one comes, and taken apart only where it may
+        hold the words.
+
+        Args:
+            words: The words.
+            wanted: Only those that fit; all of them by default.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        from .session_page import SessionOrder, in_order
+        from .session_sieve import DocumentSieve
+
+        sieve, base = DocumentSieve(words), os.fspath(self.base_path)
+        held: list[SessionSummary] = []
+        for name, linked in self._names():
+            file = f"{base}/{name}/{SESSION_FILE}"
+            found = self._careful_summary(name) if linked else self._sifted(name, file, sieve)
+            if isinstance(found, UnreadableSession):
+                yield found
+            elif found is not None and (wanted is None or self._fits(found, wanted)):
+                held.append(found)
+        yield from in_order(held, SessionOrder.LAST_CHANGED)
+
+    def _sifted(
+        self, name: str, file: str, sieve: DocumentSieve
+    ) -> SessionSummary | UnreadableSession | None:
+        """Return a session whose file may hold what a sieve lets through; None if it can't."""
+        try:
+            document = self._document(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            document = b""
+        if document.endswith(END_MARK):
+            if not sieve.lets_through(document):
+                return None
+            head = decode_head(document[:HEAD_BYTES])
+            if head is not None and head.session_id == name:
+                return SessionSummary(head, file, len(document))
+        return self._careful_summary(name)
+
+    def _document(self, file: str) -> bytes:
+        """Read a session's file whole; nothing where it is none that may be read."""
+        fd = self._fs.open(file, READ_FLAGS)
+        try:
+            status = self._fs.fstat(fd)
+            regular = stat.S_ISREG(status.st_mode) and status.st_size <= self._max_file_bytes
+            return self._fs.pread(fd, status.st_size, 0) if regular else b""
+        finally:
+            close_reader(self._fs, fd)
 
     def _fits_goal(self, name: str, wanted: SessionFilter) -> bool:
         """Return whether a session's goal fits, which stands behind its head."""

@@ -32,7 +32,7 @@ _RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false
 
 # What a double-quoted or literal scalar may hold as it is: YAML's printable characters less the
 # line breaks of YAML 1.1, the byte order mark and the marks that reorder text on a screen.
-_RAW: Final = (
+RAW: Final = (
     "\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     "\U00010000-\U0001fffd\U00020000-\U0010fffd"
 )
@@ -45,12 +45,12 @@ _UNPRINTABLE_ASCII: Final = r"[^\n\t -~]"
 @cache
 def _escaped_re() -> re.Pattern[str]:
     """What is escaped in any text; it takes longer to compile than all else here together."""
-    return re.compile(f'["\\\\]|[^{_RAW}]')
+    return re.compile(f'["\\\\]|[^{RAW}]')
 
 
 @cache
 def _unprintable_re() -> re.Pattern[str]:
-    return re.compile(f"[^\n\t{_RAW}]")
+    return re.compile(f"[^\n\t{RAW}]")
 
 
 def _escape_all(text: str) -> str:

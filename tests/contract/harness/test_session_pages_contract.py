@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
+from fractions import Fraction
+from typing import Any, Final
 
 import pytest
 
 from agentforge_sessions.harness import (
+    BudgetLeft,
+    InvalidCursor,
     InvalidSession,
     SessionContext,
     SessionCursor,
@@ -25,6 +29,8 @@ __all__ = ["kept"]
 
 WORKFLOWS: Final = ("tdflow", "spec", None)
 PHASES: Final = ("red", "green")
+TAGS: Final = ("billing", "urgent", "ünïque")
+PARENT: Final = an_id(999)
 STATES: Final = tuple(SessionState)
 
 
@@ -38,12 +44,16 @@ def fill(kept: Kept, count: int = 12) -> list[SessionContext]:
         session = SessionContext.create(
             WORKFLOWS[number % 3],
             PHASES[number % 2],
+            100 * (1 + number % 3),
             session_id=an_id(100 + (number * 7) % count),
             goal=f"Make the Übersicht {number} of 100%_\\\nand its index",
+            tags=TAGS[: number % 4],
+            parent_id=PARENT if number % 5 == 1 else None,
             now=clock(),
         )
         kept.sessions.save(session)
         manager.open(session.session_id)
+        manager.record_tokens(1 + 40 * (number % 5))
         match STATES[number % 4]:
             case SessionState.PAUSED:
                 manager.pause()
@@ -53,6 +63,32 @@ def fill(kept: Kept, count: int = 12) -> list[SessionContext]:
                 manager.abort()
         made.append(kept.get(session.session_id))
     return sorted(made, key=lambda one: (one.updated_at, one.session_id), reverse=True)
+
+
+def keys(order: SessionOrder) -> Callable[[SessionContext], Any]:
+    """Return what sessions are sorted by in an order, as the words of the order say it."""
+
+    def left(one: SessionContext) -> int:
+        return one.token_budget.tokens_remaining
+
+    def spent(one: SessionContext) -> int:
+        return one.token_budget.tokens_used
+
+    field: dict[str, Callable[[SessionContext], Any]] = {
+        "changed": lambda one: one.updated_at,
+        "created": lambda one: one.created_at,
+        "left": left,
+        "spent": spent,
+        "id": lambda one: 0,
+    }
+    of = field[order.value.rpartition("_")[2]]
+    return lambda one: (of(one), one.session_id)
+
+
+def in_order(made: list[SessionContext], order: SessionOrder) -> list[str]:
+    """Return the ids of sessions in an order."""
+    backward = order.value.startswith(("last", "most"))
+    return [one.session_id for one in sorted(made, key=keys(order), reverse=backward)]
 
 
 def all_pages(
@@ -75,20 +111,24 @@ def all_pages(
         assert page.more != 0
         assert len(page.sessions) == limit
         after = SessionCursor.parse(str(page.after))
+        assert after == page.after
 
 
 def test_without_sessions_a_page_is_empty(kept: Kept) -> None:
     assert kept.sessions.page(limit=5) == SessionPage(sessions=(), more=0)
 
 
-@pytest.mark.parametrize("limit", [1, 3, 12, 50])
-def test_page_after_page_has_each_session_once_the_last_changed_first(
-    kept: Kept, limit: int
-) -> None:
+@pytest.mark.parametrize("limit", [1, 5, 12, 50])
+def test_page_after_page_has_each_session_once_in_each_order(kept: Kept, limit: int) -> None:
     made = fill(kept)
-    assert all_pages(kept, limit=limit) == [one.session_id for one in made]
-    by_id = all_pages(kept, order=SessionOrder.ID, limit=limit)
-    assert by_id == sorted(one.session_id for one in made)
+    for order in SessionOrder:
+        assert all_pages(kept, order=order, limit=limit) == in_order(made, order), order
+
+
+def test_the_last_changed_come_first_unless_another_order_is_asked_for(kept: Kept) -> None:
+    made = fill(kept)
+    page = kept.sessions.page(limit=50)
+    assert [one.session_id for one in page.sessions] == [one.session_id for one in made]
 
 
 def test_a_page_has_the_heads_that_the_sessions_have(kept: Kept) -> None:
@@ -101,7 +141,28 @@ def test_a_page_has_the_heads_that_the_sessions_have(kept: Kept) -> None:
 
 FILTERS: Final = (
     SessionFilter(state=SessionState.ACTIVE),
+    SessionFilter(state=["active", "aborted"]),
+    SessionFilter(state=(SessionState.PAUSED, "completed", "completed"), workflow_type="tdflow"),
+    SessionFilter(state=tuple(SessionState)),
+    SessionFilter(state=()),
     SessionFilter(state=SessionState.COMPLETED, workflow_type="spec"),
+    SessionFilter(tags="billing"),
+    SessionFilter(tags=["ünïque", "billing"]),
+    SessionFilter(tags=["urgent"], state=["active", "aborted"]),
+    SessionFilter(tags=()),
+    SessionFilter(tags="bill"),
+    SessionFilter(tags=["billing", "other"]),
+    SessionFilter(parent_id=PARENT),
+    SessionFilter(parent_id=PARENT, tags="billing"),
+    SessionFilter(parent_id=an_id(998)),
+    SessionFilter(budget_left=BudgetLeft.parse("..0")),
+    SessionFilter(budget_left=BudgetLeft.parse("19..")),
+    SessionFilter(budget_left=BudgetLeft.parse("19..59")),
+    SessionFilter(budget_left=BudgetLeft.parse("..19%")),
+    SessionFilter(budget_left=BudgetLeft.parse("..18.9999%")),
+    SessionFilter(budget_left=BudgetLeft.parse("59% .. 99%"), workflow_type="tdflow"),
+    SessionFilter(budget_left=BudgetLeft.parse("-61%..-21%"), state=["active", "paused"]),
+    SessionFilter(budget_left=BudgetLeft(least_percent=19, most_tokens=139)),
     SessionFilter(workflow_type="tdflow"),
     SessionFilter(current_phase="green", state=SessionState.PAUSED),
     SessionFilter(changed_until=START + timedelta(seconds=3_400)),
@@ -121,6 +182,19 @@ FILTERS: Final = (
 )
 
 
+def fits_budget(asked: BudgetLeft | None, session: SessionContext) -> bool:
+    if asked is None:
+        return True
+    left = session.token_budget.tokens_remaining
+    share = Fraction(100 * left, session.token_budget.total_budget)
+    return (
+        (asked.least_tokens is None or asked.least_tokens <= left)
+        and (asked.most_tokens is None or left <= asked.most_tokens)
+        and (asked.least_percent is None or Fraction(str(asked.least_percent)) <= share)
+        and (asked.most_percent is None or share <= Fraction(str(asked.most_percent)))
+    )
+
+
 def test_a_page_has_those_that_fit(kept: Kept) -> None:
     made = fill(kept)
     found = 0
@@ -128,7 +202,10 @@ def test_a_page_has_those_that_fit(kept: Kept) -> None:
         fitting = [
             one.session_id
             for one in made
-            if (wanted.state is None or one.state is wanted.state)
+            if (wanted.state is None or one.state in wanted.state)
+            and fits_budget(wanted.budget_left, one)
+            and (wanted.tags is None or wanted.tags <= set(one.tags))
+            and (wanted.parent_id is None or one.parent_id == wanted.parent_id)
             and (wanted.workflow_type is None or one.workflow_type == wanted.workflow_type)
             and (wanted.current_phase is None or one.current_phase == wanted.current_phase)
             and (wanted.changed_until is None or one.updated_at <= wanted.changed_until)
@@ -137,6 +214,9 @@ def test_a_page_has_those_that_fit(kept: Kept) -> None:
         ]
         found += len(fitting)
         assert all_pages(kept, wanted, limit=2) == fitting, wanted
+        among = [one for one in made if one.session_id in fitting]
+        for order in (SessionOrder.FIRST_CHANGED, SessionOrder.LEAST_LEFT):
+            assert all_pages(kept, wanted, order=order, limit=2) == in_order(among, order), wanted
         by_id = all_pages(kept, wanted, order=SessionOrder.ID, limit=2)
         assert by_id == sorted(fitting), wanted
         assert [one.session_id for one in kept.sessions.summaries(wanted)] == by_id, wanted
@@ -191,16 +271,35 @@ def test_a_page_of_no_or_too_many_sessions_is_refused(kept: Kept, limit: object)
         kept.sessions.page(limit=limit)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "x",
-        "2026-03-01T00:00:00Z",
-        f"2026-03-01T00:00:00/{an_id(1)}",
-        "2026-03-01T00:00Z/../x",
-    ],
-)
-def test_a_text_that_is_no_cursor_is_refused(text: str) -> None:
-    with pytest.raises(InvalidSession, match="not where a page ended"):
-        SessionCursor.parse(text)
+def test_the_largest_budgets_are_compared_exactly(kept: Kept) -> None:
+    largest = 10**18 - 1
+    session = SessionContext.create("tdflow", "red", largest, session_id=an_id(1), now=START)
+    kept.sessions.save(session)
+    manager = SessionManager(kept.sessions, clock=FakeClock())
+    manager.open(session.session_id)
+    manager.record_tokens(largest // 2)
+    for text, found in (("50%..", 1), ("50.0001%..", 0), ("..50%", 0), ("..50.0001%", 1)):
+        wanted = SessionFilter(budget_left=BudgetLeft.parse(text))
+        assert len(kept.sessions.page(wanted, limit=5).sessions) == found, text
+        assert len(list(kept.sessions.summaries(wanted))) == found, text
+
+
+@pytest.mark.parametrize("order", [*SessionOrder])
+def test_a_cursor_goes_on_in_its_own_list_alone(kept: Kept, order: SessionOrder) -> None:
+    fill(kept)
+    wanted = SessionFilter(workflow_type="tdflow", changed_since=START)
+    after = kept.sessions.page(wanted, order=order, limit=1).after
+    assert after is not None
+    later = SessionFilter(workflow_type="tdflow", changed_since=START - timedelta(seconds=5))
+    assert kept.sessions.page(later, order=order, limit=1, after=after).sessions
+    others = [(wanted, other) for other in SessionOrder if other is not order] + [
+        (SessionFilter(), order),
+        (SessionFilter(workflow_type="tdflow"), order),
+        (SessionFilter(workflow_type="spec", changed_since=START), order),
+        (SessionFilter(workflow_type="tdflow", changed_until=START + timedelta(days=9)), order),
+        (SessionFilter(workflow_type="tdflow", changed_since=START, state="active"), order),
+    ]
+    for another, in_this in others:
+        with pytest.raises(InvalidCursor, match="ended a page") as refused:
+            kept.sessions.page(another, order=in_this, limit=1, after=after)
+        assert refused.value.given == str(after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -41,32 +41,60 @@ def full(database: Database) -> Database:
     return database
 
 
-def plan(database: Database, wanted: SessionFilter, **values: object) -> str:
+def plan(
+    database: Database,
+    wanted: SessionFilter,
+    order: SessionOrder = BY_CHANGE,
+    **values: object,
+) -> str:
     """Return how PostgreSQL reads a page once there are too many sessions to look at each."""
-    statement = page_statement(wanted, BY_CHANGE, limit=11, first=not values)
+    statement = page_statement(wanted, order, limit=11, first=not values)
     given = {"workflow_type": "tdflow", **values}
     with database.transaction() as connection:
         connection.execute("set local enable_bitmapscan = off")
         return "\n".join(row[0] for row in connection.execute(b"explain " + statement, given))
 
 
-def test_an_index_has_the_sessions_of_a_page_in_their_order(full: Database) -> None:
-    for wanted, index in (
-        (SessionFilter(state=SessionState.PAUSED, workflow_type="tdflow"), "sessions_by_workflow"),
-        (SessionFilter(workflow_type="tdflow"), "sessions_by_workflow"),
-        (SessionFilter(state=SessionState.ACTIVE), "sessions_by_change"),
-        (SessionFilter(), "sessions_by_change"),
-    ):
-        for more in ({}, {"after_time": START, "after_id": an_id(1)}):
-            lines = plan(full, wanted, **more)
-            scans = [line for line in lines.splitlines() if "Index Scan using" in line]
-            assert len(scans) == (1 if wanted.state else len(SessionState)), lines
-            assert all(index in line for line in scans), lines
-            active = wanted.state in {None, SessionState.ACTIVE}
-            assert ("Presorted Key" in lines) is active  # the others are in order as they are
-            assert lines.count("Sort Key") == active + (wanted.state is None)
-            ranges = [line for line in lines.splitlines() if "Index Cond" in line]
-            assert all(("listed_at" in line) is bool(more) for line in ranges)
+@pytest.mark.parametrize("order", [SessionOrder.LAST_CHANGED, SessionOrder.FIRST_CHANGED])
+@pytest.mark.parametrize(
+    ("wanted", "index", "states"),
+    [
+        (
+            SessionFilter(state=SessionState.PAUSED, workflow_type="tdflow"),
+            "sessions_by_workflow",
+            1,
+        ),
+        (SessionFilter(workflow_type="tdflow"), "sessions_by_workflow", len(SessionState)),
+        (SessionFilter(state=SessionState.ACTIVE), "sessions_by_change", 1),
+        (SessionFilter(state=["active", "paused"]), "sessions_by_change", 2),
+        (SessionFilter(), "sessions_by_change", len(SessionState)),
+    ],
+)
+def test_an_index_has_the_sessions_of_a_page_in_their_order(
+    full: Database, order: SessionOrder, wanted: SessionFilter, index: str, states: int
+) -> None:
+    after = START if order.descends else datetime(2026, 1, 1, 12, tzinfo=UTC)  # before most
+    for more in ({}, {"after_at": after, "after_id": an_id(1)}):
+        lines = plan(full, wanted, order, **more)
+        scans = [line for line in lines.splitlines() if "Index Scan" in line]
+        assert len(scans) == states, lines
+        assert all(index in line for line in scans), lines
+        active = wanted.state is None or SessionState.ACTIVE in wanted.state
+        assert ("Presorted Key" in lines) is active  # the others are in order as they are
+        assert lines.count("Sort Key") == active + (states > 1)
+        ranges = [line for line in lines.splitlines() if "Index Cond" in line]
+        assert all(("listed_at" in line) is bool(more) for line in ranges)
+
+
+@pytest.mark.parametrize("order", [SessionOrder.LAST_CREATED, SessionOrder.FIRST_CREATED])
+def test_an_index_has_the_sessions_of_a_page_in_the_order_of_their_creation(
+    full: Database, order: SessionOrder
+) -> None:
+    for more in ({}, {"after_at": START, "after_id": an_id(1)}):
+        lines = plan(full, SessionFilter(), order, **more)
+        assert "sessions_by_creation" in lines
+        assert "Sort" not in lines
+        assert ("Index Cond" in lines) is bool(more)
 
 
 def test_a_goal_is_found_by_an_index_of_its_trigrams(full: Database) -> None:

@@ -181,6 +181,7 @@ IMPORTED = (
     "agentforge_sessions.sandbox.runner_interpreter",
     "agentforge_sessions.workflows.runner",
     "agentforge_sessions.adapters.session_snapshots",
+    "agentforge_sessions.entrypoints.cli.commands.find",
     "agentforge_sessions.entrypoints.cli.commands.look",
     "agentforge_sessions.entrypoints.cli.commands.work",
     "agentforge_sessions.entrypoints.cli.commands.sandbox.execution",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.durable import FileLock, OsFileSystem
-from agentforge_sessions.entrypoints.cli.commands.look import StateName
+from agentforge_sessions.entrypoints.cli.commands.find import OrderName, StateName
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.harness import SessionState
+from agentforge_sessions.harness import SessionOrder, SessionState
 from agentforge_sessions.harness.history_events import PhaseFailed, PhaseSucceeded
 from tests.unit.cli.conftest import CommandLine
 
@@ -99,8 +99,55 @@ def test_list_narrows_by_state_workflow_and_age(
     assert {one["state"] for one in ended.document["sessions"]} == expected
 
 
-def test_list_knows_the_states_of_the_domain() -> None:
+def test_list_knows_the_states_and_orders_of_the_domain() -> None:
     assert {one.value for one in StateName} == {one.value for one in SessionState}
+    assert [one.value.replace("-", "_") for one in OrderName] == list(SessionOrder)
+
+
+def test_list_takes_several_states(agentforge: CommandLine) -> None:
+    agentforge.begin()
+    agentforge.begin().pause()
+    agentforge.begin().complete()
+    ended = agentforge("list", "--json", "--state", "paused", "--state", "completed")
+    assert {one["state"] for one in ended.document["sessions"]} == {"paused", "completed"}
+
+
+def test_list_narrows_by_what_is_left_of_the_budget(agentforge: CommandLine) -> None:
+    spent = {}
+    for tokens in (100, 900, 1_200):
+        manager = agentforge.begin(token_budget=1_000)
+        manager.record_tokens(tokens)
+        spent[manager.store.list_sessions()[-1]] = tokens
+    for text, expected in (
+        ("..20%", [900, 1_200]),
+        ("100..", [100, 900]),
+        ("..-1", [1_200]),
+        ("10%..899", [900]),
+    ):
+        found = agentforge("list", "--json", "--budget-left", text, "--order", "least-spent")
+        assert [
+            one["token_budget"]["tokens_used"] for one in found.document["sessions"]
+        ] == expected, text
+    refused = agentforge("list", "--budget-left", "20%")
+    assert refused.code == 2
+    assert "..20%" in refused.err
+
+
+def test_list_is_in_the_order_that_is_asked_for_on_every_page(agentforge: CommandLine) -> None:
+    for tokens in (300, 100, 200):
+        agentforge.begin(token_budget=1_000).record_tokens(tokens)
+    whole = agentforge("list", "--json", "--order", "most-left").document["sessions"]
+    assert [one["token_budget"]["tokens_used"] for one in whole] == [100, 200, 300]
+    first = agentforge("list", "--json", "--order", "most-left", "--limit", "2").document
+    assert first["sessions"] == whole[:2]
+    page = ("--limit", "2", "--after", first["next"], "--json")
+    assert agentforge("list", "--order", "most-left", *page).document["sessions"] == whole[2:]
+    refused = agentforge("list", *page)
+    assert refused.code == 2
+    assert refused.document["error"]["type"] == "InvalidCursor"
+    assert "in the order most_left" in refused.document["error"]["message"]
+    refused = agentforge("list", "--order", "most-left", "--state", "active", *page)
+    assert "filtered otherwise" in refused.document["error"]["message"]
 
 
 def test_list_shows_an_unreadable_session_among_good_ones(agentforge: CommandLine) -> None:

@@ -87,9 +87,10 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
     ):
         loaded = loaded_by(*base, *arguments)
         assert not loaded & heavy, arguments
-        assert {
-            one for one in loaded if one.startswith("agentforge_sessions.entrypoints.cli.commands.")
-        } == {"agentforge_sessions.entrypoints.cli.commands.look"}
+        commands = "agentforge_sessions.entrypoints.cli.commands."
+        module = "find" if arguments[0] == "list" else "look"
+        assert {one for one in loaded if one.startswith(commands)} == {f"{commands}{module}"}
+        assert not loaded & {"agentforge_sessions.searching", "agentforge_sessions.search_words"}
     assert not loaded_by(*base, "--help") & {*heavy, "agentforge_sessions.harness", "rich"}
     assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
 

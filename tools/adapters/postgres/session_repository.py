@@ -34,16 +34,18 @@ from ...harness.session_domain import (
     SessionContext,
     SessionState,
 )
+from ...harness.session_filter import SessionFilter
 from ...harness.session_head import SessionSummary, UnreadableSession
 from ...harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
 from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, resolved
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
-from ...harness.session_ports import SessionFilter
 from ...identifiers import is_session_id, names_no_session
 from ...prune.audit_log import actor
+from ...search_words import SearchWords
 from .database import Connection, Database
+from .session_candidates import read_candidates
 from .session_lock import is_run
-from .session_pages import COLUMNS, filter_values, read_page, read_summaries
+from .session_pages import read_all, read_page
 from .session_rows import (
     Document,
     NewRows,
@@ -184,23 +186,6 @@ for share -- a claim waits for it, and so sees the step
 on conflict (session_id, name) do update set content = excluded.content
 returning name
 """
-_PAGE_ROWS: Final = 500
-_PAGE: Final = (
-    b"select "
-    + COLUMNS
-    + b""" from agentforge.sessions
-where id > %(after)s and (updated_at < created_at -- which nothing of ours writes
-    or (%(state)s::text is null or state = %(state)s)
-    and (%(workflow_type)s::text is null or workflow_type = %(workflow_type)s)
-    and (%(current_phase)s::text is null or current_phase = %(current_phase)s)
-    and (%(parent_id)s::text is null or parent_id = %(parent_id)s)
-    and (%(changed_until)s::timestamptz is null or updated_at <= %(changed_until)s)
-    and (%(changed_since)s::timestamptz is null or updated_at >= %(changed_since)s)
-    and (%(goal)s::text is null or exists (select 1 from agentforge.session_documents
-        where session_id = id and goal_words like %(goal)s)))
-order by id limit 500
-"""
-)
 
 
 class PostgresSessions:
@@ -542,15 +527,7 @@ class PostgresSessions:
         self, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
         """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
-        values = filter_values(wanted or SessionFilter())
-        after = ""
-        while True:
-            with self._database.connection() as connection:
-                page = connection.execute(_PAGE, {**values, "after": after}).fetchall()
-            yield from read_summaries(page, self._database.name)
-            if len(page) < _PAGE_ROWS:
-                return
-            after = page[-1][0]
+        return read_all(self._database, wanted or SessionFilter())
 
     def page(
         self,
@@ -564,6 +541,12 @@ class PostgresSessions:
         return read_page(
             self._database, wanted or SessionFilter(), order=order, limit=limit, after=after
         )
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words; see `SessionRepository`."""
+        return read_candidates(self._database, words, wanted or SessionFilter())
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""

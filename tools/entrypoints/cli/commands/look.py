@@ -1,17 +1,15 @@
-"""Commands that only read: list, show, log, brief, artifacts."""
+"""Commands that only read one session: show, log, brief, artifacts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
-from datetime import timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, Follow, SessionId, option, parse_duration
+from ..options import AsJson, Follow, SessionId, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from ....harness import (
         SessionContext,
         SessionManager,
-        SessionPage,
-        UnreadableSession,
     )
     from ....harness.session_ports import SessionRepository
 
@@ -29,124 +25,14 @@ _POLL_SECONDS: Final = 0.5
 """The interval between two looks at a session's file."""
 
 
-class StateName(StrEnum):
-    """The states a listing can be narrowed to."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    COMPLETED = "completed"
-    ABORTED = "aborted"
-
-
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    app.command("list")(list_sessions)
     app.command("show", short_help="Show one session.")(show)
     app.command("log")(log)
     app.command("brief")(brief)
     app.command("artifacts", short_help="List the files that a session's phases produced.")(
         artifacts
     )
-
-
-def list_sessions(
-    context: typer.Context,
-    state: Annotated[StateName | None, option("--state", "Only those in this state.")] = None,
-    workflow: Annotated[
-        str | None, option("--workflow TYPE", "Only those of this workflow type.")
-    ] = None,
-    phase: Annotated[str | None, option("--phase NAME", "Only those in this phase.")] = None,
-    goal: Annotated[
-        str | None,
-        option("--goal TEXT", "Only those with this in their goal; at least three characters."),
-    ] = None,
-    limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
-    after: Annotated[
-        str | None,
-        option("--after CURSOR", "With --limit: go on where a former list ended, which says it."),
-    ] = None,
-    older_than: Annotated[
-        timedelta | None,
-        option(
-            "--older-than DURATION",
-            "Only those not changed for at least this long, as in 24h.",
-            parser=parse_duration,
-        ),
-    ] = None,
-    younger_than: Annotated[
-        timedelta | None,
-        option(
-            "--younger-than DURATION",
-            "Only those changed within this time, as in 7d.",
-            parser=parse_duration,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the sessions, the last changed first.
-
-    A session that can't be read is listed with the reason; it hides none of the others.
-    """
-    if after is not None and limit is None:
-        raise typer.BadParameter("it needs --limit", param_hint="--after")
-    cli = cli_of(context, json=as_json)
-    manager = cli.manager()
-    filters: dict[str, Any] = {
-        "state": None if state is None else state.value,
-        "workflow_type": workflow,
-        "current_phase": phase,
-        "goal": goal,
-        "older_than": older_than,
-        "younger_than": younger_than,
-    }
-    page = _page(manager, limit, after, filters)
-    found, unreadable = page.sessions, page.unreadable
-    interrupted = {
-        one.session_id
-        for one in found
-        if manager.store.is_interrupted(one.session_id, one.head.state)
-    }
-    if cli.output.json:
-        from ..documents import summary_document, unreadable_document
-
-        cli.output.document(
-            {
-                "base": manager.store.where,
-                "sessions": [
-                    summary_document(one, interrupted=one.session_id in interrupted)
-                    for one in found
-                ],
-                "unreadable": [unreadable_document(one) for one in unreadable],
-                "next": None if page.after is None else str(page.after),
-            }
-        )
-        return
-    from .. import render
-
-    if found:
-        now = cli.outside.clock()
-        cli.output.show(render.session_table(found, now=now, interrupted=interrupted))
-        if page.after is not None:
-            count = "more" if page.more is None else f"{page.more} more"
-            cli.output.remark(f"{count} fit; --limit {limit} --after {page.after} lists the next")
-    elif not unreadable:
-        which = "fits" if any(one is not None for one in (*filters.values(), after)) else "is there"
-        cli.output.line(f"No session {which} in {manager.store.where}.")
-    cli.output.show(*render.unreadable_lines(unreadable))
-
-
-def _page(
-    manager: SessionManager, limit: int | None, after: str | None, filters: Mapping[str, Any]
-) -> SessionPage:
-    """Return the sessions to be listed, all of them without a limit."""
-    from ....harness import SessionCursor, SessionPage
-
-    if limit is not None:
-        cursor = None if after is None else SessionCursor.parse(after)
-        return manager.page(limit, after=cursor, **filters)
-    unreadable: list[UnreadableSession] = []
-    found = manager.list(on_unreadable=unreadable.append, **filters)
-    return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
 def show(

@@ -1,0 +1,230 @@
+"""Words that are searched for: how they are written, and where texts have them; pure.
+
+Letters are compared as `str.casefold` folds them, so that capital and small ones are alike in any
+language, and any white space is one space. All words must occur, in any of the texts of one thing;
+a word may be a part of a longer one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Self
+
+from attrs import frozen
+
+from .errors import AgentForgeError, ErrorKind
+
+MAX_WORDS: Final = 20
+MAX_CHARS: Final = 1_000
+"""The most characters of all words together."""
+_BEFORE: Final = 40
+_EXCERPT: Final = 160
+_CUT: Final = "…"
+
+
+class InvalidSearch(AgentForgeError, ValueError):
+    """Words that can't be searched for; nothing was read.
+
+    Attributes:
+        reason: What is wrong with them.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"words: {reason}")
+        self.reason = reason
+
+
+@frozen
+class SearchWords:
+    """The words and phrases of a search, all of which must occur.
+
+    Attributes:
+        terms: Each folded, its white space as one space; a phrase has some.
+    """
+
+    terms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: SearchWords | str | Iterable[str]) -> SearchWords:
+        """Return the words that a caller gives: as a text that `parse` reads, or one by one.
+
+        Raises:
+            InvalidSearch: There are none, or too many.
+        """
+        if isinstance(given, SearchWords):
+            return given
+        return cls.parse(given) if isinstance(given, str) else cls._of_terms(given)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read words as a person writes them: `"two of them"` is a phrase, the rest are words.
+
+        A phrase whose second quote is missing goes on to the end, as of one that is being typed.
+
+        Raises:
+            InvalidSearch: There are none, or too many.
+        """
+        found: list[str] = []
+        for number, part in enumerate(text.split('"')):
+            found += [part] if number % 2 else part.split()
+        return cls._of_terms(found)
+
+    @classmethod
+    def of_arguments(cls, arguments: Sequence[str]) -> Self:
+        """Read the arguments of a command: each is a word or, with white space in it, a phrase.
+
+        One with a quote of its own in it is read as `parse` reads it.
+
+        Raises:
+            InvalidSearch: There are none, or too many.
+        """
+        found: list[str] = []
+        for one in arguments:
+            found += cls.parse(one).terms if '"' in one else [one]
+        return cls._of_terms(found)
+
+    @classmethod
+    def _of_terms(cls, given: Iterable[str]) -> Self:
+        terms = dict.fromkeys(" ".join(one.split()).casefold() for one in given)
+        terms.pop("", None)
+        if not terms:
+            raise InvalidSearch("there is nothing to search for; give a word")
+        if len(terms) > MAX_WORDS or sum(map(len, terms)) > MAX_CHARS:
+            raise InvalidSearch(
+                f"expected {MAX_WORDS} words and {MAX_CHARS:,} characters at most, got "
+                f"{len(terms):,} and {sum(map(len, terms)):,}"
+            )
+        return cls(tuple(terms))
+
+    def __str__(self) -> str:
+        """Return them as `parse` reads them."""
+        return " ".join(f'"{one}"' if " " in one else one for one in self.terms)
+
+
+class Place(StrEnum):
+    """Where a text stands that is searched."""
+
+    TITLE = "title"
+    GOAL = "goal"
+    ARTIFACT = "artifact"
+    HISTORY = "history"
+    QUESTION = "question"
+    ANSWER = "answer"
+
+
+@frozen
+class SearchedText:
+    """One text of what is searched.
+
+    Attributes:
+        place: What it is.
+        text: The text.
+        number: Which one of its place, from 0; None where there is but one.
+        at: When it was written, aware, or None.
+    """
+
+    place: Place
+    text: str
+    number: int | None = None
+    at: datetime | None = None
+
+
+@frozen
+class Passage:
+    """A line with some of the words in it.
+
+    Attributes:
+        place: What it is a part of.
+        number: Which one of its place, from 0; None where there is but one.
+        at: When that was written, aware, or None.
+        text: The line: the text's white space is one space each, "…" stands for what is left out.
+        marks: Where the words are in it: begins and ends, in order, none within another.
+    """
+
+    place: Place
+    number: int | None
+    at: datetime | None
+    text: str
+    marks: tuple[tuple[int, int], ...]
+
+
+def find_passages(texts: Iterable[SearchedText], words: SearchWords) -> tuple[Passage, ...]:
+    """Return passages that have all words between them; none if one of the words is nowhere.
+
+    Args:
+        texts: What is searched, the most telling first: each passage is the first text with a word
+            that none before it has. It is gone through no further than needed.
+        words: The words.
+    """
+    left = set(words.terms)
+    found: list[Passage] = []
+    for one in texts:
+        folded = _Folded(one.text)
+        here = {term for term in left if term in folded.folded}
+        if here:
+            left -= here
+            text, marks = folded.excerpt(words.terms)
+            found.append(Passage(one.place, one.number, one.at, text, marks))
+        if not left:
+            return tuple(found)
+    return ()
+
+
+class _Folded:
+    """A text as it is searched, and where each of its characters stands in it."""
+
+    def __init__(self, text: str) -> None:
+        self.line = " ".join(text.split())
+        self.folded = self.line.casefold()
+
+    def excerpt(self, terms: Iterable[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+        """Return a part of the line with the first of some words in it, and the words' marks."""
+        spans = _merged(self._in_line(self._spans(terms)))
+        line = self.line
+        first = spans[0][0]
+        begin = max(0, min(first - _BEFORE, len(line) - _EXCERPT))
+        if begin:  # at a word's beginning, if one is near
+            begin = line.find(" ", begin, first) + 1 or begin
+        end = min(len(line), begin + max(_EXCERPT, spans[0][1] - begin))
+        if end < len(line):
+            at = line.rfind(" ", max(spans[0][1], end - _BEFORE), end)
+            end = at if at > 0 else end
+        before, behind = _CUT if begin else "", _CUT if end < len(line) else ""
+        shift = len(before) - begin
+        marks = tuple((a + shift, min(b, end) + shift) for a, b in spans if begin <= a < end)
+        return f"{before}{line[begin:end]}{behind}", marks
+
+    def _spans(self, terms: Iterable[str]) -> Iterator[tuple[int, int]]:
+        for term in terms:
+            at = self.folded.find(term)
+            while at >= 0:
+                yield at, at + len(term)
+                at = self.folded.find(term, at + len(term))
+
+    def _in_line(self, spans: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+        """Return where spans of the folded text are in the line: a folded letter may be longer."""
+        if len(self.folded) == len(self.line):
+            return spans
+        starts, at = [], 0
+        for letter in self.line:
+            starts.append(at)
+            at += len(letter.casefold())
+        return [
+            (bisect_right(starts, begin) - 1, bisect_right(starts, end - 1)) for begin, end in spans
+        ]
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order, those that overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if merged and begin < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
