@@ -126,7 +126,7 @@ class Visit:
         page.on("request", lambda one: self.requested.append(one.url))
         page.on("pageerror", lambda one: self.complaints.append(str(one)))
         page.on("dialog", lambda one: self.complaints.append(f"a dialog: {one.message}"))
-        page.on("console", lambda one: self._hear(one))
+        page.on("console", lambda one: self._hear(one))  # noqa: PLW0108 (it marks what it is given)
         fragment = self.project.url.split("#")[1] if key else ""
         page.goto(f"{self.project.origin}{path}#{fragment}")
         if key:
