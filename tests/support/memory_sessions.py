@@ -180,7 +180,8 @@ class MemorySessions:
             )
         if stored.state.is_terminal and stored == session:
             return False
-        session.require_follows(stored.state)
+        if not (stored.state.is_terminal and session.only_describes(stored)):
+            session.require_follows(stored.state)
         return True
 
     def load(self, session_id: str) -> SessionContext | None:

@@ -251,14 +251,14 @@ data: Final = st.just({}) | st.dictionaries(_keys, _values, max_size=4)
 entries: Final = st.builds(SessionHistory, moments, names, optional_names, details, data=data)
 _own_values: Final = st.recursive(
     st.one_of(
-        *(st.none(), st.booleans(), hostile_texts),
+        *(st.none(), st.booleans(), hostile_texts.map(lambda text: text[:80])),
         st.integers() | st.integers(-(10**MAX_DIGITS) + 1, 10**MAX_DIGITS - 1),
         st.floats(allow_nan=False, allow_infinity=False),
     ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=3),
-    max_leaves=6,
+    max_leaves=4,
 )
-own_data: Final = st.just({}) | st.dictionaries(_keys, _own_values, max_size=4)
+own_data: Final = st.just({}) | st.dictionaries(_keys, _own_values, max_size=3)
 
 tags: Final = st.lists(
     st.sampled_from(["nightly", "team/red", "no", "null", "1", "é", "-", "a:b", "#1"])

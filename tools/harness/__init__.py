@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .errors import (
         AmbiguousSessionId,
         BudgetExceeded,
+        ChangesUnsaved,
         HarnessError,
         NoActiveSession,
         NoPhaseExecutor,
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
         TokenCounter,
     )
     from .question_entries import answers_in_words
+    from .session_data import SessionLabels
+    from .session_description import UNCHANGED
     from .session_domain import (
         BudgetState,
         ImmutableSessionId,
@@ -74,9 +77,11 @@ if TYPE_CHECKING:
     )
     from .session_filter import BudgetLeft, SessionFilter
     from .session_head import SessionSummary, UnreadableSession
+    from .session_json import session_from_dict
     from .session_manager import SessionManager
     from .session_page import InvalidCursor, SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionPlaces, SessionRepository
+    from .session_schema import session_schema
     from .session_store import SessionStore
 else:
     __getattr__ = on_first_use(
@@ -86,31 +91,37 @@ else:
             ".question": "Option Question",
             "briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "AmbiguousSessionId BudgetExceeded HarnessError NoActiveSession "
-            "NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
+            "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
+            "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotFound SessionTooLarge UnsupportedSchema",
             "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
             "QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
             "question_entries": "answers_in_words",
+            "session_data": "SessionLabels",
+            "session_description": "UNCHANGED",
             "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
             "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
             "SessionContext SessionHistory SessionState TokenBudget",
             "session_filter": "BudgetLeft SessionFilter",
             "session_head": "SessionSummary UnreadableSession",
+            "session_json": "session_from_dict",
             "session_manager": "SessionManager",
             "session_page": "InvalidCursor SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionPlaces SessionRepository",
+            "session_schema": "session_schema",
             "session_store": "SessionStore",
         },
     )
 
 __all__ = [
+    "UNCHANGED",
     "AmbiguousSessionId",
     "BudgetExceeded",
     "BudgetLeft",
     "BudgetState",
+    "ChangesUnsaved",
     "Clock",
     "HarnessError",
     "ImmutableSessionId",
@@ -149,6 +160,7 @@ __all__ = [
     "SessionHistory",
     "SessionIdTaken",
     "SessionInUse",
+    "SessionLabels",
     "SessionManager",
     "SessionNotFound",
     "SessionOrder",
@@ -167,4 +179,6 @@ __all__ = [
     "WriteError",
     "answers_in_words",
     "estimate_tokens",
+    "session_from_dict",
+    "session_schema",
 ]

@@ -6,8 +6,11 @@ what happened last before what happened earlier, and it never counts more tokens
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
+from ..project.choices import BRIEFING_PARTS, DEFAULT_PARTS
 from .history_events import (
     AgentCompacted,
     AgentTurnEnded,
@@ -37,11 +40,19 @@ Less than four characters, to leave room for code, paths and other scripts: a br
 runner that knows its model's tokenizer passes it and gets an exact count.
 """
 
+_MAX_DATA: Final = 1200
 _MAX_DETAIL: Final = 400
 _PROBLEMS: Final = frozenset({PhaseFailed, SessionPaused, SessionAborted, LimitCrossed})
 _SETTLED_BY: Final = frozenset({PhaseSucceeded, PhaseAdvanced, SessionCompleted})
 _ROUTINE: Final = frozenset(
-    {"checkpoint", "tokens_recorded", "agent_started", "agent_usage", "agent_edited"}
+    {
+        "checkpoint",
+        "tokens_recorded",
+        "agent_started",
+        "agent_usage",
+        "agent_edited",
+        "session_described",
+    }
 )
 _SAID: Final = frozenset({AgentTurnEnded, AgentCompacted})
 _MAX_SAID: Final = 800
@@ -64,6 +75,7 @@ def brief(
     *,
     max_tokens: int = DEFAULT_MAX_TOKENS,
     count_tokens: TokenCounter = most_tokens,
+    shows: Collection[str] = DEFAULT_PARTS,
 ) -> str:
     """Write the briefing of a session.
 
@@ -71,19 +83,22 @@ def brief(
         session: The session.
         max_tokens: The most that the text may count, 1 or more.
         count_tokens: How tokens are counted; it must not count fewer for a longer text.
+        shows: What of its user's data is shown, of `BRIEFING_PARTS`.
 
     Returns:
-        Markdown. Goal, phase, attempt and budget come first, then what is unsolved, what the
+        Markdown. Title, goal, phase, attempt and budget come first, then what is unsolved, what the
         current phase did, which phases are done, the files made, and what happened before,
         newest first. Whatever does not fit is left out from the end of that order, and the text
         says how much.
 
     Raises:
-        ValueError: `max_tokens` is less than 1.
+        ValueError: `max_tokens` is less than 1, or something is to be shown that there is not.
     """
     if max_tokens < 1:
         raise ValueError(f"max_tokens: {max_tokens} is less than 1")
-    lines = _lines(session)
+    if not set(BRIEFING_PARTS).issuperset(shows):
+        raise ValueError(f"shows: expected some of {', '.join(BRIEFING_PARTS)}, got {shows!r}")
+    lines = _lines(session, shows)
     whole = "\n".join(lines)  # looked at first: it may be shorter than a part that says it is one
     if count_tokens(whole) <= max_tokens:
         return whole
@@ -120,7 +135,20 @@ def _cut(line: str, max_tokens: int, count_tokens: TokenCounter) -> str:
     return line[:low]
 
 
-def _lines(session: SessionContext) -> list[str]:
+def _own_lines(session: SessionContext, shows: Collection[str]) -> list[str]:
+    """Return what is shown of the user's data, each on a line."""
+    lines = []
+    if "tags" in shows and session.tags:
+        lines.append(f"Tags: {', '.join(session.tags)}")
+    for name in ("metadata", "workflow_state"):
+        data = getattr(session, name)
+        if name in shows and data:
+            said = _one_line(json.dumps(data, ensure_ascii=False), limit=_MAX_DATA)
+            lines.append(f"{name.replace('_', ' ').capitalize()}: {said}")
+    return lines
+
+
+def _lines(session: SessionContext, shows: Collection[str]) -> list[str]:
     """Everything there is to say, the most important first."""
     budget = session.token_budget
     workflow = f" ({session.workflow_type})" if session.workflow_type else ""
@@ -134,6 +162,9 @@ def _lines(session: SessionContext) -> list[str]:
     ]
     if session.goal:
         lines.insert(1, f"Goal: {_one_line(session.goal, limit=1200)}")
+    if session.title is not None and "title" in shows:
+        lines.insert(1, f"Title: {_one_line(session.title)}")
+    lines += _own_lines(session, shows)
     problems = _open_problems(session)
     if problems:
         lines += ["## Open problems", *map(_entry_line, problems)]

@@ -53,6 +53,15 @@ class EntryData(dict[str, Any]):
 NO_DATA: Final = EntryData()
 
 
+def thawed(data: Any) -> Any:
+    """Return data as JSON has it, in mappings and lists that may be changed."""
+    if isinstance(data, Mapping):
+        return {name: thawed(one) for name, one in data.items()}
+    if isinstance(data, tuple | list):
+        return [thawed(one) for one in data]
+    return data
+
+
 class DataBounds(NamedTuple):
     """What some data may be at most.
 

@@ -88,6 +88,22 @@ class NoQuestionChannel(HarnessError):
         )
 
 
+class ChangesUnsaved(HarnessError):
+    """A manager was asked, within `changes()`, for what can't be a part of its one save.
+
+    Attributes:
+        operation: What was asked.
+    """
+
+    def __init__(self, operation: str, *, session_id: str) -> None:
+        super().__init__(
+            f"{operation}() can't be called within changes(): what the block changed of session "
+            f"{session_id} is not saved yet. Nothing was done; end the block first.",
+            session_id=session_id,
+        )
+        self.operation = operation
+
+
 class SessionNotFound(HarnessError):
     """There is no such session.
 

@@ -154,6 +154,39 @@ class SessionCreated(HistoryEvent):
     token_budget: int | None = None
 
 
+@_event("session_described")
+class SessionDescribed(HistoryEvent):
+    """A session's title, tags or metadata were changed.
+
+    Attributes:
+        changed: Which of "title", "tags" and "metadata".
+        title: The title as it is then, or None.
+        tags: The tags as they are then.
+        metadata_set: The fields of the metadata that have a new value.
+        metadata_removed: Those that it has no more.
+    """
+
+    changed: tuple[str, ...] = ()
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata_set: tuple[str, ...] = ()
+    metadata_removed: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """What was changed, and to what."""
+        said = []
+        if "title" in self.changed:
+            said.append("no title" if self.title is None else f"title: {self.title}")
+        if "tags" in self.changed:
+            said.append(f"tags: {', '.join(self.tags)}" if self.tags else "no tags")
+        if self.metadata_set:
+            said.append(f"metadata set: {', '.join(self.metadata_set)}")
+        if self.metadata_removed:
+            said.append(f"metadata removed: {', '.join(self.metadata_removed)}")
+        return "; ".join(said)
+
+
 @_event("session_paused")
 class SessionPaused(_WithReason):
     """A session stopped until it is resumed.

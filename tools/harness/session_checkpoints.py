@@ -271,7 +271,16 @@ class SessionCheckpoints:
         now = self._clock()
         spent = parent.token_budget
         fork = SessionContext.create(
-            parent.workflow_type, target.phase, spent.total_budget, goal=parent.goal, now=now
+            parent.workflow_type,
+            target.phase,
+            spent.total_budget,
+            goal=parent.goal,
+            title=parent.title,
+            tags=parent.tags,
+            metadata=parent.metadata,
+            workflow_state=parent.workflow_state,
+            parent_id=parent.session_id,
+            now=now,
         )
         fork.token_budget = TokenBudget(
             total_budget=spent.total_budget if token_budget is None else token_budget,

@@ -100,6 +100,11 @@ def id_fault(value: object) -> list[str]:
     return [] if is_session_id(value) else list(InvalidSessionId(value).faults)
 
 
+def time_text(value: datetime) -> str:
+    """Return a time as JSON has it: ISO 8601, to the microsecond, with its offset."""
+    return value.isoformat(timespec="microseconds")
+
+
 def time_fault(name: str, value: object, *, optional: bool = False) -> list[str]:
     """Return what is wrong with a time, after `in_utc`."""
     if value is None and optional:

@@ -34,14 +34,13 @@ from .session_domain import (
     TokenBudget,
 )
 from .session_head import OWN_FIELDS, SessionHead
+from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
 from .session_values import (
     BLOCK,
     COUNT,
     NAME,
-    OWN_DATA_MINOR,
     OWN_INDENT,
     PLAIN,
-    SCHEMA_VERSION,
     TIME,
     NotOurs,
     decode_block,

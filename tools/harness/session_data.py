@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
+from attrs import field, frozen
+
 from .entry_data import DataBounds, EntryData, freeze
 from .session_checks import MAX_NAME_CHARS, id_fault, name_fault, with_type
 
@@ -41,6 +43,23 @@ class WorkflowState(EntryData):
     _refusal: ClassVar[str] = (
         "a workflow state can't be changed in place; SessionManager.set_workflow_state() does"
     )
+
+
+@frozen(kw_only=True)
+class SessionLabels:
+    """What a session is begun with besides its work; checked when the session is made.
+
+    Attributes:
+        title: What people call it, or None.
+        tags: Words that it is found by.
+        metadata: What its user keeps with it.
+        parent_id: The session that it is made from, or None.
+    """
+
+    title: str | None = None
+    tags: Iterable[str] = ()
+    metadata: Mapping[str, Any] = field(factory=dict)
+    parent_id: str | None = None
 
 
 NO_METADATA: Final = Metadata()

@@ -27,7 +27,8 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
-from .session_values import OWN_DATA_MINOR, SCHEMA_VERSION, encode_key, encode_text
+from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
+from .session_values import encode_key, encode_text
 
 _T = TypeVar("_T")
 

@@ -9,18 +9,20 @@ names are also found here. The module is long because a session is one entity wi
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from ..clock import as_utc, utc_now
-from ..identifiers import session_id_at
+from ..identifiers import next_session_id, session_id_at
+from .entry_data import thawed
 from .history_events import (
     BackAtCheckpoint,
     HistoryEvent,
     PhaseAdvanced,
     PhaseRetried,
     SessionCreated,
+    SessionDescribed,
 )
 from .session_checks import (
     MAX_COUNT,
@@ -39,12 +41,15 @@ from .session_checks import (
     name_fault,
     text_fault,
     time_fault,
+    time_text,
     validate_session_id,
     with_type,
 )
 from .session_data import (
     NO_METADATA,
     NO_WORKFLOW_STATE,
+    Metadata,
+    frozen_workflow_state,
     metadata_fault,
     parent_fault,
     settled,
@@ -52,7 +57,9 @@ from .session_data import (
     title_fault,
     workflow_state_fault,
 )
+from .session_description import Description, DescriptionChange, described_event
 from .session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
+from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
 from .session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
@@ -264,8 +271,12 @@ class SessionContext:
             InvalidSession: With everything that is wrong.
         """
         moment = as_utc(now) if now is not None else utc_now()
+        if session_id is None:
+            session_id = session_id_at(moment)
+            if session_id == parent_id:  # both began within a microsecond
+                session_id = next_session_id(session_id)
         return cls(
-            session_id=session_id_at(moment) if session_id is None else session_id,
+            session_id=session_id,
             created_at=moment,
             token_budget=TokenBudget(total_budget=token_budget),
             workflow_type=workflow_type,
@@ -277,6 +288,39 @@ class SessionContext:
             workflow_state=workflow_state,
             parent_id=parent_id,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the session as JSON has it: a fresh copy, with the names of its file.
+
+        It is as the published schema says (`agentforge schema`); `session_from_dict` reads it. What
+        a newer version wrote into the file beside these fields is not in it.
+        """
+        budget = self.token_budget
+        return {
+            "schema_version": f"{SCHEMA_VERSION}.{max(self.schema_minor, OWN_DATA_MINOR)}",
+            "session_id": self.session_id,
+            "parent_id": self.parent_id,
+            "title": self.title,
+            "tags": list(self.tags),
+            "revision": self.revision,
+            "state": self.state.value,
+            "workflow_type": self.workflow_type,
+            "current_phase": self.current_phase,
+            "attempt_number": self.attempt_number,
+            "created_at": time_text(self.created_at),
+            "updated_at": time_text(self.updated_at),
+            "completed_at": None if self.completed_at is None else time_text(self.completed_at),
+            "token_budget": {
+                "total_budget": budget.total_budget,
+                "tokens_used": budget.tokens_used,
+                "remaining": budget.tokens_remaining,
+            },
+            "goal": self.goal,
+            "metadata": thawed(self.metadata),
+            "workflow_state": thawed(self.workflow_state),
+            "artifacts": [one.to_dict() for one in self.artifacts],
+            "history": [one.to_dict() for one in self.history],
+        }
 
     def touch(self, now: datetime | None = None) -> datetime:
         """Move `updated_at` to now, never back, and return it."""
@@ -387,6 +431,56 @@ class SessionContext:
         self.updated_at = entry.timestamp
         return entry
 
+    def describe(
+        self, change: DescriptionChange, *, now: datetime | None = None
+    ) -> SessionHistory | None:
+        """Change the title, the tags and the metadata, and record it.
+
+        Args:
+            change: The change.
+            now: The time; the clock's by default.
+
+        Returns:
+            The entry; None where all is as it was.
+
+        Raises:
+            InvalidSession: With everything that is wrong; nothing was changed.
+        """
+        check(metadata_fault(self.metadata))
+        before = Description(self.title, self.tags, cast(Metadata, self.metadata))
+        after, faults = change.of(before)
+        check(faults)
+        event = described_event(before, after)
+        if event is None:
+            return None
+        entry = self.add_event(event, now=now)
+        self.title, self.tags, self.metadata = after.title, after.tags, after.metadata
+        return entry
+
+    def set_workflow_state(self, state: Mapping[str, Any], *, now: datetime | None = None) -> bool:
+        """Replace the workflow state.
+
+        It leaves no entry: a workflow changes it at every step, and the history is for what people
+        and programs look back on.
+
+        Args:
+            state: The new state, whole.
+            now: The time; the clock's by default.
+
+        Returns:
+            Whether it is another one than before.
+
+        Raises:
+            InvalidSession: With everything that is wrong; nothing was changed.
+        """
+        found, faults = frozen_workflow_state(state)
+        check(faults)
+        if repr(found) == repr(self.workflow_state):  # 1, 1.0 and true are equal
+            return False
+        self.workflow_state = found
+        self.touch(now)
+        return True
+
     def apply(
         self,
         operation: str,
@@ -496,6 +590,31 @@ class SessionContext:
                 operation=operation,
                 target=states[0],
             )
+
+    def only_describes(self, ended: Self) -> bool:
+        """Return whether this is a session that has ended, and nothing but described since.
+
+        Title, tags and metadata may be changed then, too: how a run ended is what people tag it
+        by. Nothing else may, and the history only grows by the events of that.
+
+        Args:
+            ended: The stored session.
+        """
+        known = len(ended.history)
+        added = self.history[known:]
+        if self.history[:known] != ended.history or not added:
+            return False
+        if any(entry.event_type is not SessionDescribed for entry in added):
+            return False
+        described = replace(
+            ended,
+            title=self.title,
+            tags=self.tags,
+            metadata=self.metadata,
+            updated_at=self.updated_at,
+            history=self.history,
+        )
+        return self.state.is_terminal and described == self
 
     def require_follows(self, stored: SessionState) -> None:
         """Refuse the session, changed in memory, as what follows a stored one.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Self, cast
 
-from .entry_data import NO_DATA, EntryData, freeze
+from .entry_data import NO_DATA, EntryData, freeze, thawed
 from .event_codec import NOTE, data_of, event_from
 from .former_entries import ACTIONS, former_event
 from .history_events import EVENTS, HistoryEvent
@@ -21,6 +21,7 @@ from .session_checks import (
     path_fault,
     text_fault,
     time_fault,
+    time_text,
     with_type,
 )
 
@@ -59,6 +60,15 @@ class SessionArtifact:
         if faults:
             raise InvalidSession(faults)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the artifact as JSON has it, a fresh copy."""
+        return {
+            "path": self.path,
+            "artifact_type": self.artifact_type,
+            "timestamp": time_text(self.timestamp),
+            "phase": self.phase,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class SessionHistory:
@@ -95,6 +105,16 @@ class SessionHistory:
             faults += wrong
         if faults:
             raise InvalidSession(faults)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry as JSON has it, a fresh copy."""
+        return {
+            "timestamp": time_text(self.timestamp),
+            "action": self.action,
+            "phase": self.phase,
+            "details": self.details,
+            "data": thawed(self.data),
+        }
 
     @classmethod
     def of(

@@ -26,3 +26,9 @@ RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
 """The attachments that a runner, of whichever kind, holds a lock on."""
 GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
 """What in a session's directory is locked by what works in it."""
+SCHEMA_VERSION: Final = 1
+"""The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
+OWN_DATA_MINOR: Final = 1
+"""The minor version that brought title, tags, metadata, workflow state and parent; the newest that
+is known here. Only a session that has one of them is written as it: others are as they were, so
+that older programs read and write them as ever, and keep what they don't know of these."""

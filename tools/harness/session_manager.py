@@ -7,8 +7,8 @@ because its docstrings are the reference of the library's face; the methods are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -20,11 +20,13 @@ from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
 from ..identifiers import next_session_id
+from ..project.choices import DEFAULT_PARTS
 from ..question import Question
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .checkpoints import CheckpointEntry, checkpoints
 from .errors import (
     BudgetExceeded,
+    ChangesUnsaved,
     NoActiveSession,
     NoPhaseExecutor,
     NoQuestionChannel,
@@ -50,6 +52,8 @@ from .ports import (
 )
 from .session_checkpoints import SessionCheckpoints
 from .session_checks import check, count_fault
+from .session_data import NO_METADATA, NO_WORKFLOW_STATE
+from .session_description import UNCHANGED, DescriptionChange, Unchanged, merged
 from .session_domain import (
     DEFAULT_TOKEN_BUDGET,
     BudgetState,
@@ -58,12 +62,13 @@ from .session_domain import (
     SessionArtifact,
     SessionContext,
     SessionState,
+    validate_session_id,
 )
 from .session_events import SessionEvents
 from .session_filter import AskedFilters, BudgetLeft, SessionFilter
 from .session_head import SessionSummary, UnreadableSession
 from .session_layout import SESSION_FILE
-from .session_page import SessionCursor, SessionOrder, SessionPage, as_order, in_order
+from .session_page import MAX_PAGE, SessionCursor, SessionOrder, SessionPage, as_order, in_order
 from .session_ports import LocalSessions
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
@@ -113,6 +118,7 @@ class SessionManager:
         channel: QuestionChannel | None = None,
         snapshots: WorkspaceSnapshots | None = None,
         clock: Clock = utc_now,
+        briefing_shows: Collection[str] = DEFAULT_PARTS,
     ) -> None:
         """Make a manager with no session.
 
@@ -123,7 +129,10 @@ class SessionManager:
             channel: Where questions to a person are put; only `ask()` needs it.
             snapshots: Keeps the workspace at each checkpoint; none is kept without it.
             clock: The time.
+            briefing_shows: What of its user's data a session's briefing shows: some of "title",
+                "tags", "metadata" and "workflow_state".
         """
+        self._briefing_shows = tuple(briefing_shows)
         self._store: LocalSessions = (
             SessionStore(store) if store is None or isinstance(store, Path | str) else store
         )
@@ -170,6 +179,11 @@ class SessionManager:
         token_budget: int = DEFAULT_TOKEN_BUDGET,
         *,
         goal: str | None = None,
+        title: str | None = None,
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, Any] = NO_METADATA,
+        workflow_state: Mapping[str, Any] = NO_WORKFLOW_STATE,
+        parent_id: str | None = None,
         attachments: Mapping[str, bytes] | None = None,
     ) -> SessionContext:
         """Begin a session and save it.
@@ -179,19 +193,37 @@ class SessionManager:
             initial_phase: The phase to begin in, or None.
             token_budget: Tokens allotted, 1 or more.
             goal: What the work is for; a briefing begins with it.
+            title: What people call it: one line of at most 200 characters.
+            tags: Words that it is found by: at most 32, of at most 64 characters, without blanks
+                and commas.
+            metadata: What its user keeps with it: JSON values under names, 16 KiB in all. What is
+                given is copied.
+            workflow_state: What its workflow keeps from step to step: the same, of 256 KiB.
+            parent_id: The session that it is made from, if any; it need not be there.
             attachments: Files to keep beside the session, by name; they appear with it.
 
         Raises:
             SessionAlreadyActive: The current session has not ended.
+            ChangesUnsaved: Within `changes()`.
             InvalidSession: With everything that is wrong with the arguments.
             WriteError: It could not be saved; there is no new session (unless the error says
                 `visible`: then it is there, and current, but may not survive a power failure).
         """
+        self._refuse_within_changes("create")
         if self._current is not None and not self._current.state.is_terminal:
             raise SessionAlreadyActive(self._current.session_id)
         now = self._clock()
         session = SessionContext.create(
-            workflow_type, initial_phase, token_budget, goal=goal, now=now
+            workflow_type,
+            initial_phase,
+            token_budget,
+            goal=goal,
+            title=title,
+            tags=tags,
+            metadata=metadata,
+            workflow_state=workflow_state,
+            parent_id=parent_id,
+            now=now,
         )
         session = self._save_new(session, attachments=attachments)
         self._events.created(session)
@@ -235,6 +267,7 @@ class SessionManager:
             SessionCorrupted: Its file can't be read as a session (`SessionUnreadable` where it
                 can't be read at all).
         """
+        self._refuse_within_changes("load")
         self._current = session = self.store.load(session_id)
         if session is None:
             return None
@@ -278,6 +311,8 @@ class SessionManager:
             WriteError: It could not be taken out of the base; nothing was deleted.
             RemovalError: It is out of every listing, but some of it could not be deleted.
         """
+        if self._changes.together_on == session_id:
+            self._refuse_within_changes("delete")
         deleted = self.store.delete(session_id)
         if not deleted and not missing_ok:
             raise SessionNotFound(session_id, path=self.store.where)
@@ -296,6 +331,7 @@ class SessionManager:
             NoActiveSession: There is none, or it was deleted (then none is current any more).
             SessionCorrupted: Its file is no session any more; the one in memory is as it was.
         """
+        self._refuse_within_changes("reload")
         session = self._require("reload")
         found = self.store.load(session.session_id)
         if found is None:
@@ -305,7 +341,12 @@ class SessionManager:
         return session
 
     def release(self) -> None:
-        """Let go of the current session as it is; another worker may load it."""
+        """Let go of the current session as it is; another worker may load it.
+
+        Raises:
+            ChangesUnsaved: Within `changes()`.
+        """
+        self._refuse_within_changes("release")
         self._current = None
 
     def save(self) -> Path:
@@ -325,9 +366,44 @@ class SessionManager:
             SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
+        self._refuse_within_changes("save")
         session = self._require("save")
         self._changes.save(session)
         return self._file_of(session)
+
+    def changes(self) -> AbstractContextManager[None]:
+        """Put several changes of the current session together into one save.
+
+        ```
+        with manager.changes():
+            manager.record_tokens(1_200)
+            manager.set_workflow_state({"step": 7})
+            manager.advance_phase("green")
+        ```
+
+        Within the block each method changes the session in memory and refuses what it would refuse
+        otherwise; what was changed by hand belongs to it, too. At its end all of it is saved once
+        (nothing, if nothing was changed), and only then told to the log. If the block raises, or
+        the save fails, the session in memory is what it was before the block, and so is the stored
+        one. A block within the block is a part of it: where it raises, its own changes are taken
+        back, and the outer one may go on. A kill at any time leaves the session before the block,
+        or after it.
+
+        What does not end with a change of this session in memory is refused there with a
+        `ChangesUnsaved`: `create`, `load`, `open`, `resume(session_id)`, `reload`, `release`,
+        `save`, `delete` of this session, `run_phase`, `ask`, `rewind`, `begin_phase_again`, `fork`
+        and `prepare_workspace`. What a method keeps beside the session, as the snapshot of a
+        checkpoint, is kept at once; if the block fails, nothing refers to it.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidSession: At the end: what was changed by hand breaks the rules of the domain.
+            InvalidStateTransition: At the end: the stored session has ended.
+            SessionConflict: At the end: another worker saved the session since; `reload()` brings
+                back what is stored.
+            WriteError: At the end: it could not be saved.
+        """
+        return self._changes.together(self._require("changes"))
 
     # --------------------------------------------------------------------------------- life cycle
 
@@ -414,7 +490,8 @@ class SessionManager:
             session.apply(operation, details=details, now=self._clock(), **fields)
         self._events.state_changed(session, operation, came_from, details)
         if self._questions is not None and session.state.is_terminal:
-            self._questions.withdraw_all(session)
+            questions = self._questions
+            self._changes.after_save(lambda: questions.withdraw_all(session))
         return session
 
     # ------------------------------------------------------------------------------------- phases
@@ -493,6 +570,7 @@ class SessionManager:
         """
         if self._executor is None:
             raise NoPhaseExecutor
+        self._refuse_within_changes("run_phase")
         session = self._require("run_phase")
         session.require(SessionState.ACTIVE, operation="run_phase")
         check(count_fault("tokens", tokens, least=0))
@@ -554,6 +632,7 @@ class SessionManager:
             WriteError: The disk or its permissions.
             AgentForgeError: The workspace could not be made; the error says what to do.
         """
+        self._refuse_within_changes("prepare_workspace")
         self._checkpoints.prepare(self._require("prepare_workspace"))
 
     def checkpoints(self) -> _Checkpoints:
@@ -612,6 +691,7 @@ class SessionManager:
             WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
             WriteError: The disk or its permissions.
         """
+        self._refuse_within_changes("rewind")
         session = self._require("rewind")
         session.require(*_OPEN, operation="rewind")
         target = self._checkpoints.rewind(session, to)
@@ -638,6 +718,7 @@ class SessionManager:
             SessionInUse: Something is at work in its workspace.
             WriteError: The disk or its permissions.
         """
+        self._refuse_within_changes("begin_phase_again")
         session = self._require("begin_phase_again")
         session.require(*_OPEN, operation="rewind")
         done = self._checkpoints.begin_again(session, phase)
@@ -665,7 +746,9 @@ class SessionManager:
         """Begin a new session where the current one stood at a checkpoint; the new one is current.
 
         It has the files, the phase, the goal and the history of that moment, then an entry with
-        its parent's id. The parent is not changed and may have ended.
+        its parent's id, which is its `parent_id`, too. Title, tags, metadata and workflow state are
+        those that the parent has now: nothing keeps earlier ones. The parent is not changed and may
+        have ended.
 
         Args:
             at: The checkpoint, as of `diff()`.
@@ -679,6 +762,7 @@ class SessionManager:
             InvalidSession: `token_budget` is none.
             WriteError: It could not be saved.
         """
+        self._refuse_within_changes("fork")
         parent = self._require("fork")
         fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
         inherited = self.store.read_attachments(parent.session_id)
@@ -735,6 +819,7 @@ class SessionManager:
         """
         if self._questions is None:
             raise NoQuestionChannel
+        self._refuse_within_changes("ask")
         session = self._require("ask")
         return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
@@ -818,6 +903,113 @@ class SessionManager:
                 required=required_tokens,
                 remaining=session.token_budget.tokens_remaining,
             )
+
+    # --------------------------------------------------------------------- what its user keeps
+
+    def describe(
+        self,
+        *,
+        title: str | Unchanged | None = UNCHANGED,
+        tags: Iterable[str] | None = None,
+        add_tags: Iterable[str] = (),
+        remove_tags: Iterable[str] = (),
+        metadata: Mapping[str, Any] | None = None,
+        remove_metadata: Iterable[str] = (),
+    ) -> SessionContext:
+        """Change the title, the tags and the metadata, in one save with one entry in the history.
+
+        A session that has ended can be described, too: how a run ended is what people tag it by.
+        What is left out stays as it is; where all stays as it is, nothing is saved. Removals come
+        before additions: `metadata=new, remove_metadata=session.metadata` replaces the metadata.
+
+        Args:
+            title: The new title; None takes it away.
+            tags: All tags from now on.
+            add_tags: Tags to add.
+            remove_tags: Tags to take away; those that the session has not are no fault.
+            metadata: Fields to set; the others stay. The value of a field is replaced whole, and
+                null is a value: it takes no field away.
+            remove_metadata: Names of fields to take away; those that are not there are no fault.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidSession: With everything that is wrong with the arguments.
+        """
+        change = DescriptionChange(
+            title=title,
+            tags=tags,
+            add_tags=add_tags,
+            remove_tags=remove_tags,
+            metadata=metadata,
+            remove_metadata=remove_metadata,
+        )
+        session = self._require("describe")
+        with self._changes.together(session):
+            if session.describe(change, now=self._clock()) is not None:
+                self._log_last_event(session)
+        return session
+
+    def set_workflow_state(self, state: Mapping[str, Any]) -> SessionContext:
+        """Replace the workflow state, whole; `{}` takes it away.
+
+        It leaves no entry in the history: a workflow does so at every step. Where it is the same
+        as before, nothing is saved.
+
+        Args:
+            state: JSON values under names, 256 KiB in all. What is given is copied.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended.
+            InvalidSession: With everything that is wrong with the state.
+        """
+        with self._put_together("set_workflow_state") as session:
+            session.set_workflow_state(state, now=self._clock())
+        return session
+
+    def update_workflow_state(
+        self, values: Mapping[str, Any], *, remove: Iterable[str] = ()
+    ) -> SessionContext:
+        """Set some fields of the workflow state; the others stay.
+
+        Args:
+            values: The fields to set; the value of each is replaced whole.
+            remove: Names of fields to take away first; those that are not there are no fault.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended.
+            InvalidSession: With everything that is wrong with the state that it would be.
+        """
+        with self._put_together("update_workflow_state") as session:
+            session.set_workflow_state(
+                merged(session.workflow_state, values, remove), now=self._clock()
+            )
+        return session
+
+    def children(self, session_id: str | None = None) -> Iterator[SessionSummary]:
+        """Go through the sessions that were made from one, sorted by id.
+
+        Those that have its id as `parent_id`: forks, and what was created with it. Forks made by
+        earlier releases say their parent in their history only.
+
+        Args:
+            session_id: Their parent, which need not be there any more; the current session if None.
+
+        Raises:
+            NoActiveSession: There is none, and no id is given.
+            InvalidSessionId: It is no id.
+            ReadError: The store refused.
+        """
+        parent = self._require("children").session_id if session_id is None else session_id
+        wanted = SessionFilter(parent_id=validate_session_id(parent))
+        after: SessionCursor | None = None
+        while True:
+            page = self.store.page(wanted, order=SessionOrder.ID, limit=MAX_PAGE, after=after)
+            yield from page.sessions
+            if page.after is None:
+                return
+            after = page.after
 
     # ---------------------------------------------------------------------------------- the record
 
@@ -928,15 +1120,22 @@ class SessionManager:
         max_tokens: int = DEFAULT_MAX_TOKENS,
         *,
         count_tokens: TokenCounter = most_tokens,
+        shows: Collection[str] | None = None,
     ) -> str:
         """Write the text that primes the next worker; see `harness.briefing.brief`.
 
+        Args:
+            max_tokens: The most that the text may count, 1 or more.
+            count_tokens: How tokens are counted.
+            shows: What of its user's data is shown; as the manager was made if None.
+
         Raises:
             NoActiveSession: There is none.
-            ValueError: `max_tokens` is less than 1.
+            ValueError: `max_tokens` is less than 1, or something is to be shown that there is not.
         """
         session = self._require("briefing")
-        return brief(session, max_tokens=max_tokens, count_tokens=count_tokens)
+        parts = self._briefing_shows if shows is None else shows
+        return brief(session, max_tokens=max_tokens, count_tokens=count_tokens, shows=parts)
 
     # ------------------------------------------------------------------------------- all sessions
 
@@ -1115,6 +1314,18 @@ class SessionManager:
         session.require(*_OPEN, operation=operation)
         with self._changes.changing(session):
             yield session
+
+    @contextmanager
+    def _put_together(self, operation: str) -> Iterator[SessionContext]:
+        """Yield the current session, which must not have ended; save it if the block changed it."""
+        session = self._require(operation)
+        session.require(*_OPEN, operation=operation)
+        with self._changes.together(session):
+            yield session
+
+    def _refuse_within_changes(self, operation: str) -> None:
+        if self._changes.together_on is not None:
+            raise ChangesUnsaved(operation, session_id=self._changes.together_on)
 
     def _file_of(self, session: SessionContext) -> Path:
         return self.store.session_directory(session.session_id) / SESSION_FILE

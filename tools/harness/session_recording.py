@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ..durable import ReadError, WriteError
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
@@ -58,6 +58,9 @@ class _Snapshot:
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
 
     def __init__(self, session: SessionContext) -> None:
+        self.workflow_type: Final = session.workflow_type
+        self.goal: Final = session.goal
+        self.created_at: Final = session.created_at
         self.state: Final = session.state
         self.updated_at: Final = session.updated_at
         self.completed_at: Final = session.completed_at
@@ -73,6 +76,9 @@ class _Snapshot:
         self.history: Final = len(session.history)
 
     def restore(self, session: SessionContext) -> None:
+        session.workflow_type = self.workflow_type
+        session.goal = self.goal
+        session.created_at = self.created_at
         session.state = self.state
         session.updated_at = self.updated_at
         session.completed_at = self.completed_at
@@ -87,6 +93,63 @@ class _Snapshot:
         del session.artifacts[self.artifacts :]
         del session.history[self.history :]
 
+    def equals(self, session: SessionContext) -> bool:
+        """Return whether the session is as it was."""
+        other = _Snapshot(session)
+        data = ("metadata", "workflow_state")  # of equal ones, no two are surely the same
+        return all(getattr(self, name) is getattr(other, name) for name in data) and all(
+            getattr(self, name) == getattr(other, name) for name in vars(self)
+        )
+
+
+class _HeldLog:
+    """Takes what is to be logged once it is on disk.
+
+    Args:
+        log: Where it is logged then.
+    """
+
+    def __init__(self, log: Any) -> None:
+        self.log: Final = log
+        self.held: Final[list[tuple[str, str, dict[str, Any]]]] = []
+
+    def info(self, event: str, **said: Any) -> None:
+        self.held.append(("info", event, said))
+
+    def warning(self, event: str, **said: Any) -> None:
+        self.held.append(("warning", event, said))
+
+    def error(self, event: str, **said: Any) -> None:
+        self.held.append(("error", event, said))
+
+    def write(self, *, revision: int) -> None:
+        for level, event, said in self.held:
+            if "revision" in said:
+                said["revision"] = revision  # what the one save made it
+            getattr(self.log, level)(event, **said)
+
+
+class _Together:
+    """What belongs to one save: a session, and what follows once it is saved.
+
+    Args:
+        session: The session.
+        log: Where it is logged.
+    """
+
+    def __init__(self, session: SessionContext, log: Any) -> None:
+        self.session: Final = session
+        self.log: Final = _HeldLog(log)
+        self.following: Final[list[Callable[[], object]]] = []
+
+    def mark(self) -> tuple[int, int]:
+        return len(self.log.held), len(self.following)
+
+    def forget(self, mark: tuple[int, int]) -> None:
+        """Drop what was held since a mark: it was taken back."""
+        del self.log.held[mark[0] :]
+        del self.following[mark[1] :]
+
 
 class SessionChanges:
     """Saves the changes of sessions to one repository, and logs those that can't be saved.
@@ -99,6 +162,60 @@ class SessionChanges:
     def __init__(self, store: SessionRepository, events: SessionEvents) -> None:
         self._store = store
         self._events = events
+        self._together: _Together | None = None
+
+    @property
+    def together_on(self) -> str | None:
+        """The session whose changes are being put together for one save, or None."""
+        return None if self._together is None else self._together.session.session_id
+
+    def after_save(self, act: Callable[[], object]) -> None:
+        """Do what follows from a change that was made: now, or once it is saved with the others."""
+        if self._together is None:
+            act()
+        else:
+            self._together.following.append(act)
+
+    @contextmanager
+    def together(self, session: SessionContext) -> Iterator[None]:
+        """Save all that the block changes at its end, once; if anything fails, take it all back.
+
+        A block within the block takes back its own changes where it fails, and saves nothing.
+
+        Raises:
+            SessionConflict: Another worker saved the session since.
+            WriteError: It could not be saved; what is `visible` is not taken back.
+        """
+        outer = self._together
+        if outer is not None:
+            snapshot, mark = _Snapshot(session), outer.mark()
+            try:
+                yield
+            except BaseException:
+                snapshot.restore(session)
+                outer.forget(mark)
+                raise
+            return
+        snapshot = _Snapshot(session)
+        together = self._together = _Together(session, self._events.log)
+        self._events.log = together.log
+        try:
+            try:
+                yield
+            finally:
+                self._together, self._events.log = None, together.log.log
+            if not snapshot.equals(session):
+                self.save(session)
+        except WriteError as error:
+            if not error.visible:
+                snapshot.restore(session)
+            raise
+        except BaseException:
+            snapshot.restore(session)
+            raise
+        together.log.write(revision=session.revision)
+        for act in together.following:
+            act()
 
     def save(
         self,
@@ -140,7 +257,8 @@ class SessionChanges:
         snapshot = _Snapshot(session)
         try:
             yield
-            self.save(session)
+            if self._together is None or self._together.session is not session:
+                self.save(session)
         except WriteError as error:
             if not error.visible:
                 snapshot.restore(session)

@@ -74,6 +74,8 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "extend_budget": "extend the budget of session {}",
         "add_artifact": "record an artifact in session {}",
         "add_history": "add to the history of session {}",
+        "set_workflow_state": "change the workflow state of session {}",
+        "update_workflow_state": "change the workflow state of session {}",
         "record": "record work in session {}",
         "ask": "ask a person in session {}",
         "save": "save session {} so",

@@ -301,9 +301,8 @@ class SessionStore(SessionReader):
             else:
                 stored = self._stamp(previous_fd, path, writer)
             state = self._require_next(session, stored, path)
-            if state.is_terminal and self._load(path) == session:
+            if not self._is_to_be_written(session, state, path):
                 return False
-            session.require_follows(state)
             replace_file(
                 self._fs,
                 lock.fd,
@@ -319,6 +318,15 @@ class SessionStore(SessionReader):
             lock.release()  # first: no save need wait while the replaced file is freed
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
+
+    def _is_to_be_written(self, session: SessionContext, stored: SessionState, path: Path) -> bool:
+        """Refuse what can't follow the stored state; False if there is nothing to write."""
+        ended = self._load(path) if stored.is_terminal else None
+        if ended is None or not session.only_describes(ended):
+            if ended == session:
+                return False
+            session.require_follows(stored)
+        return True
 
     def _require_next(
         self, session: SessionContext, stored: SessionStamp | None, path: Path

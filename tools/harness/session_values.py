@@ -14,13 +14,6 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any, Final
 
-SCHEMA_VERSION: Final = 1
-"""The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
-OWN_DATA_MINOR: Final = 1
-"""The minor version that brought title, tags, metadata, workflow state and parent; the newest that
-is known here. Only a session that has one of them is written as it: others are as they were, so
-that older programs read and write them as ever, and keep what they don't know of these."""
-
 # ---------------------------------------------------------------------------- writing texts, times
 
 # Quantifiers of what may be long are possessive: `re` keeps a state of 100 bytes for every turn of

@@ -10,3 +10,7 @@ ISOLATIONS: Final = ("sandbox", "jail")
 """Where scripts run: Python in the WebAssembly sandbox, or any program in a jail."""
 REPORTS: Final = ("junit", "tap", "exit-code")
 """What can be read of a command that runs tests."""
+BRIEFING_PARTS: Final = ("title", "tags", "metadata", "workflow_state")
+"""What of its user's data a briefing can show."""
+DEFAULT_PARTS: Final = ("title", "tags")
+"""What it shows of that by default: metadata and workflow state are for programs mostly."""

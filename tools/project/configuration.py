@@ -15,7 +15,7 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ..durable import FileSystem
-from .choices import AGENT_MODES, ISOLATIONS, REPORTS
+from .choices import AGENT_MODES, BRIEFING_PARTS, DEFAULT_PARTS, ISOLATIONS, REPORTS
 from .configuration_file import ConfigurationFile, read_configuration_file
 from .toml_table import TomlTable
 
@@ -95,6 +95,17 @@ class ContextConfiguration:
     guides: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
     role: str | None = None
     rules: Path | None = None
+
+
+@frozen(kw_only=True)
+class BriefingConfiguration:
+    """`[briefing]`: what of a session's own data its briefing shows.
+
+    Attributes:
+        shows: Some of `BRIEFING_PARTS`.
+    """
+
+    shows: tuple[str, ...] = DEFAULT_PARTS
 
 
 @frozen(kw_only=True)
@@ -253,6 +264,7 @@ class Configuration:
         project: `[project]`.
         run: `[run]`.
         context: `[context]`.
+        briefing: `[briefing]`.
         repository: `[repository]`.
         gate: `[gate]`.
         jail: `[jail]`.
@@ -267,6 +279,7 @@ class Configuration:
     project: ProjectFacts = field(factory=ProjectFacts)
     run: RunConfiguration = field(factory=RunConfiguration)
     context: ContextConfiguration = field(factory=ContextConfiguration)
+    briefing: BriefingConfiguration = field(factory=BriefingConfiguration)
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
     gate: GateConfiguration = field(factory=GateConfiguration)
     jail: JailConfiguration = field(factory=JailConfiguration)
@@ -306,6 +319,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         project=_project(top.table("project")),
         run=_run(top.table("run"), root),
         context=_context(top.table("context"), root, given="context" in file.values),
+        briefing=_briefing(top.table("briefing")),
         repository=_repository(top.table("repository"), root),
         gate=_gate(top.table("gate")),
         jail=_jail(top.table("jail"), root),
@@ -313,6 +327,18 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         store=_store(top.table("store")),
         given=tuple(file.values),
     )
+
+
+def _briefing(table: TomlTable) -> BriefingConfiguration:
+    shows = table.take("shows")
+    table.done()
+    if shows is None:
+        return BriefingConfiguration()
+    known = ", ".join(BRIEFING_PARTS)
+    found = table.texts(
+        "shows", lambda one: None if one in BRIEFING_PARTS else f"expected one of {known}"
+    )
+    return BriefingConfiguration(shows=found)
 
 
 def _project(table: TomlTable) -> ProjectFacts:

@@ -25,6 +25,7 @@ SECTIONS: Final = (
     "sessions",
     "run",
     "context",
+    "briefing",
     "repository",
     "gate",
     "jail",

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ..durable import FileSystem, OsFileSystem
-from ..harness import SessionManager, SessionNotFound
+from ..harness import SessionLabels, SessionManager, SessionNotFound
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
@@ -101,6 +101,7 @@ class WorkflowRunner:
         *,
         token_budget: int | None = None,
         attachments: Mapping[str, bytes] | None = None,
+        labels: SessionLabels | None = None,
     ) -> RunOutcome:
         """Begin a session for a workflow of scripts or an agent's work, and run it.
 
@@ -112,6 +113,7 @@ class WorkflowRunner:
             agent: Who does an agent's work; the one that it names if None.
             token_budget: Tokens allotted; the workflow's if None.
             attachments: More files to keep beside the session, by name.
+            labels: The title, tags, metadata and parent of the session.
 
         Returns:
             How it ended: completed, or paused with the reason.
@@ -130,7 +132,7 @@ class WorkflowRunner:
             KeyboardInterrupt: As it came; what was running is not recorded.
         """
         job = Job.of(work)
-        session_id = self._create(job, token_budget, attachments)
+        session_id = self._create(job, token_budget, attachments, labels)
         self._observer.run_started(session_id, job, resumed=False)
         with self._leading(session_id, "run", agent) as run:
             return run.go_on()
@@ -141,6 +143,7 @@ class WorkflowRunner:
         *,
         token_budget: int | None = None,
         attachments: Mapping[str, bytes] | None = None,
+        labels: SessionLabels | None = None,
     ) -> str:
         """Begin a session and run nothing of it; `resume` does.
 
@@ -152,6 +155,7 @@ class WorkflowRunner:
             work: What to run; a copy of it goes into the session.
             token_budget: Tokens allotted; the workflow's if None.
             attachments: More files to keep beside the session, by name.
+            labels: The title, tags, metadata and parent of the session.
 
         Returns:
             The session's id; the session is active and on disk.
@@ -159,7 +163,7 @@ class WorkflowRunner:
         Raises:
             InvalidWorkflow: See `start`; so are the other errors.
         """
-        session_id = self._create(Job.of(work), token_budget, attachments)
+        session_id = self._create(Job.of(work), token_budget, attachments, labels)
         self._manager.release()
         return session_id
 
@@ -250,16 +254,25 @@ class WorkflowRunner:
     # ------------------------------------------------------------------------------------ helpers
 
     def _create(
-        self, job: Job, token_budget: int | None, attachments: Mapping[str, bytes] | None
+        self,
+        job: Job,
+        token_budget: int | None,
+        attachments: Mapping[str, bytes] | None,
+        labels: SessionLabels | None,
     ) -> str:
         if job.work is not None:
             self._ready_gates(job.workflow)
         workflow = job.workflow
+        own = SessionLabels() if labels is None else labels
         session = self._manager.create(
             workflow.workflow_type,
             workflow.phases[0].name,
             workflow.token_budget if token_budget is None else token_budget,
             goal=job.goal,
+            title=own.title,
+            tags=own.tags,
+            metadata=own.metadata,
+            parent_id=own.parent_id,
             attachments={**(attachments or {}), **job.attachments()},
         )
         return session.session_id

@@ -43,6 +43,7 @@ from agentforge_sessions.harness import (
     UnreadableSession,
 )
 from agentforge_sessions.harness.session_codec import decode_session, encode_session
+from agentforge_sessions.harness.session_description import DescriptionChange
 from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
 from agentforge_sessions.pages.session_page import session_report
@@ -364,6 +365,38 @@ def test_a_session_that_has_ended_stays_as_it_ended(kept: Kept) -> None:
         kept.sessions.save(session)
 
     assert kept.get().current_phase == "red"
+
+
+def test_a_session_that_has_ended_is_described_and_nothing_else(kept: Kept) -> None:
+    kept.put(S)
+    session = kept.get()
+    session.apply("complete", now=START)
+    kept.sessions.save(session)
+    for sessions in (kept.sessions, kept.again()):
+        found = sessions.load(S)
+        assert found is not None
+        tag = f"tag-{found.revision}"
+        assert found.describe(DescriptionChange(add_tags=[tag]), now=START) is not None
+        sessions.save(found)
+        assert kept.get() == found
+        assert tag in kept.get().tags
+    changes: list[Callable[[SessionContext], object]] = [
+        lambda one: setattr(one, "goal", "another"),
+        lambda one: setattr(one, "workflow_state", {"a": 1}),
+        lambda one: one.token_budget.extend(1),
+        lambda one: one.add_history("noted", now=START),
+        lambda one: setattr(one, "state", SessionState.ABORTED),
+    ]
+    before = kept.get()
+    for change in changes:
+        for sessions in (kept.sessions, kept.again()):
+            found = sessions.load(S)
+            assert found is not None
+            found.describe(DescriptionChange(title="described, too"), now=START)
+            change(found)
+            with pytest.raises(InvalidStateTransition):
+                sessions.save(found)
+            assert kept.get() == before
 
 
 def test_a_state_set_by_hand_is_refused(kept: Kept) -> None:

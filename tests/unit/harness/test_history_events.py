@@ -225,7 +225,6 @@ def test_data_in_any_form_of_yaml_is_read() -> None:
         ("[1]", "expected keys and values"),
         ("{day: 2026-01-01}", "put it in quotes"),
         ("{count: 0x1F}", "put it in quotes"),
-        ("{count: 99999999999999999999}", "is more than 9223372036854775807"),
     ],
 )
 def test_what_is_no_data_is_told_with_its_line(data: str, fault: str) -> None:

@@ -107,7 +107,8 @@ _DESCRIBED: Final = b"""
 _IF_NEXT: Final = b"""
     where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
         and (%(claim)s::bigint is null or claims = %(claim)s)
-        and state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
+        and (state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
+            or state = %(state)s and %(describes)s)
     returning id
 """
 _ARTIFACTS: Final = b"""
@@ -273,6 +274,9 @@ class PostgresSessions:
             return self._replace_all(session)
         self._bounded(session, new)
         values = {**self._head(session, stored.state), **new.values()}
+        if stored.state.is_terminal:
+            ended = self._ended(session)
+            values["describes"] = ended is not None and session.only_describes(ended)
         source = Document.source_of(session)
         document = stored.document if source == stored.source else Document.of(session)
         changed = document != stored.document
@@ -290,6 +294,12 @@ class PostgresSessions:
         stored.described = about
         self._remember(session.session_id, stored)
         return True
+
+    def _ended(self, session: SessionContext) -> SessionContext | None:
+        """Read a stored session that has ended, at the revision that is to be replaced."""
+        with self._database.connection() as connection:
+            found, _ = self._load(connection, session.session_id)
+        return found if found is not None and found.revision == session.revision else None
 
     def _replace_all(self, session: SessionContext) -> bool:
         """Replace a stored session whose lists were changed by hand."""
@@ -338,6 +348,7 @@ class PostgresSessions:
             "claim": self._claims.get(session.session_id),
             # Looked for in the history only where it matters.
             "recorded": session.state is not stored and session.is_state_recorded,
+            "describes": False,
             **head_values(session),
         }
 

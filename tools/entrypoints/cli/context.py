@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ...clock import Clock, utc_now
 from ...errors import AgentForgeError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SessionContext,
         SessionManager,
     )
+    from ...harness.session_data import SessionLabels
     from ...harness.session_ports import LocalSessions
     from ...harness.submission import Submission
     from ...jail import JailPolicy
@@ -82,6 +83,7 @@ class Cli:
         store_given: Whether the store was given on the command line.
         opened: What is closed when the command ends.
         submission: How sessions are submitted to the fleet instead of being run here, or None.
+        labels: The title, tags and metadata that a session is begun with, or None.
     """
 
     base: Path | None
@@ -96,6 +98,11 @@ class Cli:
     opened: ExitStack = field(factory=ExitStack)
     _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
     submission: Submission | None = None
+    labels: SessionLabels | None = None
+
+    def labelled(self, labels: SessionLabels) -> Cli:
+        """Return the same options, for a session that is begun with some labels."""
+        return evolve(self, labels=labels)
 
     @property
     def configuration(self) -> Configuration:
@@ -167,7 +174,12 @@ class Cli:
         """Return a manager without a session that runs no code, and asks through `channel` only."""
         from ...harness import SessionManager
 
-        return SessionManager(self.store(), channel=channel, clock=self.outside.clock)
+        return SessionManager(
+            self.store(),
+            channel=channel,
+            clock=self.outside.clock,
+            briefing_shows=self._briefing_shows,
+        )
 
     def keeping_manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return such a manager that keeps workspaces at checkpoints, and brings them back."""
@@ -180,7 +192,18 @@ class Cli:
             channel=channel,
             snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
+            briefing_shows=self._briefing_shows,
         )
+
+    @property
+    def _briefing_shows(self) -> tuple[str, ...]:
+        """What briefings show, as the configuration says; the default where that can't be used."""
+        from ...project.choices import DEFAULT_PARTS
+
+        configured = self.configured
+        if configured is None or isinstance(configured, AgentForgeError):
+            return DEFAULT_PARTS
+        return configured.briefing.shows
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
         """Return a manager without a session, that can run phases.

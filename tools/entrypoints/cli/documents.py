@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def budget_document(budget: TokenBudget) -> dict[str, Any]:
     return {
         "total_budget": budget.total_budget,
         "tokens_used": budget.tokens_used,
+        "remaining": budget.tokens_remaining,
         "tokens_remaining": budget.tokens_remaining,
         "utilization_percent": round(budget.utilization_percent, 2),
         "is_warning": budget.is_warning,
@@ -50,12 +52,38 @@ def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
     }
 
 
-def session_document(
-    session: SessionContext, store: LocalSessions, *, interrupted: bool
-) -> dict[str, Any]:
-    """Return a session in full; `interrupted` means that it is active without a worker."""
+def labels_document(session: SessionContext) -> dict[str, Any]:
+    """Describe what people call a session, find it by and keep with it."""
     return {
+        "parent_id": session.parent_id,
+        "title": session.title,
+        "tags": session.tags,
+        "metadata": session.metadata,
+    }
+
+
+def session_document(
+    session: SessionContext,
+    store: LocalSessions,
+    *,
+    interrupted: bool,
+    children: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Return a session in full, as the published schema says, with more beside it.
+
+    Args:
+        session: The session.
+        store: Where it is.
+        interrupted: Whether it is active without a worker.
+        children: The sessions that were made from it; None where they are not looked for.
+    """
+    told = session.to_dict()
+    return {
+        "schema_version": told["schema_version"],
         "session_id": session.session_id,
+        **labels_document(session),
+        "workflow_state": told["workflow_state"],
+        **({} if children is None else {"children": children}),
         "state": session.state,
         "interrupted": interrupted,
         "workflow_type": session.workflow_type,
@@ -143,6 +171,9 @@ def summary_document(summary: SessionSummary, *, interrupted: bool) -> dict[str,
     head = summary.head
     return {
         "session_id": head.session_id,
+        "parent_id": head.parent_id,
+        "title": head.title,
+        "tags": head.tags,
         "state": head.state,
         "interrupted": interrupted,
         "workflow_type": head.workflow_type,

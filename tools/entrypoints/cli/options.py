@@ -278,6 +278,56 @@ OtherAgent = Annotated[
 ]
 
 
+# ------------------------------------------------------------------------------------------ labels
+
+Title = Annotated[str | None, option("--title TEXT", "What people call the session: one line.")]
+Tags = Annotated[
+    list[str] | None, option("--tag NAME", "A word to find the session by; may be repeated.")
+]
+Metadata = Annotated[
+    list[str] | None,
+    option(
+        "--metadata KEY=JSON",
+        "What to keep with the session under a name; a value that is no JSON is a text. May be "
+        "repeated.",
+    ),
+]
+
+
+def parse_metadata(given: list[str] | None) -> dict[str, Any]:
+    """Read the fields that `--metadata` names, the later ones of a name last.
+
+    Raises:
+        typer.BadParameter: One has no name.
+    """
+    import json
+
+    found: dict[str, Any] = {}
+    for one in given or ():
+        name, separator, value = one.partition("=")
+        if not separator or not name:
+            raise typer.BadParameter(
+                f"{one[:60]!r} names no field; write KEY=JSON, as in ticket=4711",
+                param_hint="--metadata",
+            )
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def labels_of(title: str | None, tags: list[str] | None, metadata: list[str] | None) -> Any:
+    """Return the labels that a session is to be begun with.
+
+    Raises:
+        typer.BadParameter: One of the metadata has no name.
+    """
+    from ...harness.session_data import SessionLabels
+
+    return SessionLabels(title=title, tags=tags or (), metadata=parse_metadata(metadata))
+
+
 # ------------------------------------------------------------------------------------ repositories
 
 DEFAULT_REVISION: Final = "HEAD"

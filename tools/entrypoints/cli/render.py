@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
@@ -51,6 +52,8 @@ _BAR_CELLS: Final = 24
 _LAST_ENTRIES: Final = 8
 _GOAL_CHARS: Final = 600
 _LAST_ARTIFACTS: Final = 8
+_METADATA_CHARS: Final = 200
+_CHILDREN_SHOWN: Final = 5
 
 
 # ------------------------------------------------------------------------------------ small parts
@@ -183,6 +186,7 @@ def session_view(
     workspace: object,
     now: datetime,
     interrupted: str | None = None,
+    children: Sequence[str] = (),
 ) -> list[RenderableType]:
     """Return the view of one session: its state, budget, phases, files and last entries.
 
@@ -192,12 +196,14 @@ def session_view(
         workspace: Its workspace.
         now: The present moment.
         interrupted: The command that goes on with it, where its worker ended without a word.
+        children: The sessions that were made from it.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
     age = age_text((now - session.updated_at).total_seconds())
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", _state_of(session, interrupted)),
+        *labels_lines(session, children=children),
     ]
     if session.workflow_type:
         parts.append(field("workflow", words(session.workflow_type)))
@@ -231,6 +237,30 @@ def session_view(
         parts += [_title("History", len(entries), len(session.history))]
         parts += [entry_line(entry) for entry in entries]
     return parts
+
+
+def labels_lines(session: SessionContext, *, children: Sequence[str] = ()) -> list[RenderableType]:
+    """Write what people call a session, find it by and keep with it; nothing of what it has not."""
+    lines: list[RenderableType] = []
+    if session.title is not None:
+        lines.append(field("title", words(session.title)))
+    if session.tags:
+        lines.append(field("tags", words(", ".join(session.tags))))
+    for name, value in session.metadata.items():
+        said = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        lines.append(field("metadata", words(shorten(said, _METADATA_CHARS))))
+    if session.workflow_state:
+        names = ", ".join(session.workflow_state)
+        lines.append(field("state of", words(shorten(f"its workflow: {names}", _METADATA_CHARS))))
+    if session.parent_id is not None:
+        lines.append(field("parent", words(session.parent_id)))
+    if children:
+        shown = ", ".join(children[:_CHILDREN_SHOWN])
+        more = f" and {len(children) - _CHILDREN_SHOWN} more"
+        lines.append(
+            field("children", words(shown + (more if len(children) > _CHILDREN_SHOWN else "")))
+        )
+    return lines
 
 
 def _state_of(session: SessionContext, interrupted: str | None) -> Text:

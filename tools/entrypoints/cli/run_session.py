@@ -142,7 +142,9 @@ def start_agent(
         agent = Recorder(agent, record)
 
     def act(runner: WorkflowRunner) -> RunOutcome:
-        return runner.start(work, agent, token_budget=budget, attachments=attachments)
+        return runner.start(
+            work, agent, token_budget=budget, attachments=attachments, labels=cli.labels
+        )
 
     return _run_agent(cli, act, wait=wait, needs_sandbox=work.workflow.needs_sandbox)
 
@@ -188,7 +190,9 @@ def start_scripts(
         submit_work(cli, workflow, attachments=attachments)
         return
     _run_scripts(
-        cli, lambda runner: runner.start(workflow, attachments=attachments), workflow.isolation
+        cli,
+        lambda runner: runner.start(workflow, attachments=attachments, labels=cli.labels),
+        workflow.isolation,
     )
 
 

@@ -30,7 +30,7 @@ def submit_work(
     snapshots = open_snapshots(store, cli.objects_url)
     manager = SessionManager(store, snapshots=snapshots, clock=cli.outside.clock)
     runner = submitting_runner(manager, cli.outside.gates)
-    session_id = runner.begin(work, token_budget=budget, attachments=attachments)
+    session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
     _say(cli, session_id)
     return session_id
 

@@ -1,4 +1,4 @@
-"""Commands that change one session: pause, abort, complete, budget."""
+"""Commands that change one session: pause, abort, complete, budget, set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, SessionId, Yes, option
+from ..options import AsJson, Metadata, SessionId, Tags, Yes, option, parse_metadata
 
 if TYPE_CHECKING:
     from ....harness import SessionManager
@@ -22,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("abort")(abort)
     app.command("complete")(complete)
     app.command("budget", short_help="Show or extend a token budget, or record tokens.")(budget)
+    app.command("set", short_help="Change a session's title, tags and metadata.")(set_labels)
 
 
 def pause(
@@ -100,3 +101,50 @@ def budget(
     cli.output.show(render.budget_bar(session.token_budget))
     left = session.token_budget.tokens_remaining
     cli.output.line(f"{left:,} tokens are left.")
+
+
+def set_labels(
+    context: typer.Context,
+    session_id: SessionId,
+    title: Annotated[
+        str | None, option("--title TEXT", "What people call the session; '' takes the title away.")
+    ] = None,
+    tags: Tags = None,
+    untag: Annotated[
+        list[str] | None, option("--untag NAME", "A tag to take away; may be repeated.")
+    ] = None,
+    metadata: Metadata = None,
+    unset: Annotated[
+        list[str] | None,
+        option("--unset KEY", "A field of the metadata to take away; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a session's title, tags and metadata; what is not named stays as it is."""
+    from ....harness import UNCHANGED
+
+    cli = cli_of(context, json=as_json)
+    fields = parse_metadata(metadata)
+    if title is None and not (tags or untag or fields or unset):
+        raise typer.BadParameter(
+            "name what to change: --title, --tag, --untag, --metadata or --unset"
+        )
+    manager, session, _ = cli.change(
+        session_id,
+        lambda manager: manager.describe(
+            title=UNCHANGED if title is None else title or None,
+            add_tags=tags or (),
+            remove_tags=untag or (),
+            metadata=fields,
+            remove_metadata=unset or (),
+        ),
+    )
+    if cli.output.json:
+        from ..documents import labels_document, state_document
+
+        cli.output.document({**state_document(session, manager.store), **labels_document(session)})
+        return
+    from .. import render
+
+    cli.output.show(render.field("session", render.words(session.session_id, "bold")))
+    cli.output.show(*render.labels_lines(session))

@@ -27,15 +27,19 @@ from ..options import (
     Component,
     ContextFiles,
     MaxOutput,
+    Metadata,
     NoWait,
     OnlyShown,
     Record,
     Repo,
     Role,
     Rules,
+    Tags,
+    Title,
     Tokens,
     WithUncommitted,
     argument,
+    labels_of,
     option,
 )
 from ..project_context import ContextOptions, list_context, show_plan
@@ -101,6 +105,9 @@ def tdflow(
     repo: Repo = None,
     base: BaseRevision = DEFAULT_REVISION,
     with_uncommitted: WithUncommitted = False,
+    title: Title = None,
+    tags: Tags = None,
+    metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent develop a component test first: red, green, refactor, verify."""
@@ -110,7 +117,7 @@ def tdflow(
     from ....workflows.builtin import TDFLOW
     from ....workflows.workflow import with_packages
 
-    cli = cli_of(context, json=as_json)
+    cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
     workflow = TDFLOW
     if unittest:
         workflow = evolve(
@@ -193,12 +200,15 @@ def spec(
     repo: Repo = None,
     base: BaseRevision = DEFAULT_REVISION,
     with_uncommitted: WithUncommitted = False,
+    title: Title = None,
+    tags: Tags = None,
+    metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
     from ....workflows.builtin import SPEC
 
-    cli = cli_of(context, json=as_json)
+    cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
     if then_tdflow and (cli.output.json or dry_run or cli.submission is not None):
         raise typer.BadParameter(
             "begins a second session, which --json, --dry-run and submit have no place for",
@@ -251,6 +261,9 @@ def spec(
             repo=repo,
             base=base,
             with_uncommitted=with_uncommitted,
+            title=title,
+            tags=tags,
+            metadata=metadata,
         )
 
 
@@ -278,12 +291,15 @@ def drive(
     repo: Repo = None,
     base: BaseRevision = DEFAULT_REVISION,
     with_uncommitted: WithUncommitted = False,
+    title: Title = None,
+    tags: Tags = None,
+    metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
     from ....workflows.workflow_document import load_agent_workflow
 
-    cli = cli_of(context, json=as_json)
+    cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
     if component is not None and specification is None:
         raise typer.BadParameter(
             "it names a component of the specification; add --spec", param_hint="--component"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -48,9 +48,10 @@ def show(
         with suppress(KeyboardInterrupt):
             _follow(cli, manager, session.session_id)
     elif cli.output.json:
-        cli.output.document(_document(manager, session))
+        cli.output.document(_document(manager, session, children=_children(manager, session)))
     else:
-        cli.output.show(*_view(cli, manager, session), *_in_fleet(cli, session.session_id))
+        view = _view(cli, manager, session, children=_children(manager, session))
+        cli.output.show(*view, *_in_fleet(cli, session.session_id))
 
 
 def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
@@ -78,7 +79,14 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
     return [field("job", words(", ".join(parts)))]
 
 
-def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:
+def _children(manager: SessionManager, session: SessionContext) -> list[str]:
+    """Return the sessions that were made from one; every session is looked at, so do it once."""
+    return [one.session_id for one in manager.children(session.session_id)]
+
+
+def _view(
+    cli: Cli, manager: SessionManager, session: SessionContext, *, children: Sequence[str] = ()
+) -> list[RenderableType]:
     from .. import render
 
     store = manager.store
@@ -89,15 +97,18 @@ def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[Re
         workspace=store.workspace_path(session.session_id),
         now=cli.outside.clock(),
         interrupted=cli.command("resume", session.session_id) if interrupted else None,
+        children=children,
     )
 
 
-def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any]:
+def _document(
+    manager: SessionManager, session: SessionContext, *, children: Sequence[str] | None = None
+) -> dict[str, Any]:
     from ..documents import session_document
 
     store = manager.store
     interrupted = store.is_interrupted(session.session_id, session.state)
-    return session_document(session, store, interrupted=interrupted)
+    return session_document(session, store, interrupted=interrupted, children=children)
 
 
 def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:

@@ -13,12 +13,16 @@ from ..options import (
     AsJson,
     BaseRevision,
     MaxOutput,
+    Metadata,
     NoWait,
     OtherAgent,
     Repo,
     SessionId,
+    Tags,
+    Title,
     WithUncommitted,
     argument,
+    labels_of,
     option,
 )
 from ..run_session import RepositoryBase, resume_agent, resume_scripts, start_scripts
@@ -56,6 +60,9 @@ def run(
             "configuration.",
         ),
     ] = None,
+    title: Title = None,
+    tags: Tags = None,
+    metadata: Metadata = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
@@ -64,7 +71,7 @@ def run(
     from ....project.choices import ISOLATIONS
     from ....workflows import load_workflow
 
-    cli = cli_of(context, json=as_json)
+    cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
     if isolation is not None and isolation not in ISOLATIONS:
         raise typer.BadParameter(
             f"{isolation!r} is neither sandbox nor jail", param_hint="--isolation"

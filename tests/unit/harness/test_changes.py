@@ -1,0 +1,221 @@
+"""Several changes in one save: all of them, or none; what can't be among them is refused."""
+
+from __future__ import annotations
+
+import copy
+import errno
+from collections.abc import Callable
+
+import pytest
+from structlog.testing import capture_logs
+
+from agentforge_sessions.harness import (
+    ChangesUnsaved,
+    InvalidSession,
+    InvalidStateTransition,
+    NoActiveSession,
+    SessionConflict,
+    SessionContext,
+    SessionManager,
+    SessionState,
+    SessionStore,
+    WriteError,
+)
+from agentforge_sessions.harness.history_events import PhaseSucceeded
+from tests.support.channels import MemoryChannel
+from tests.support.executors import FakeExecutor
+from tests.support.filesystem import FaultyFileSystem, every_call_from
+from tests.support.ids import sid
+
+
+def stored(manager: SessionManager, session: SessionContext) -> SessionContext:
+    found = SessionStore(manager.store.base_path).load(session.session_id)
+    assert found is not None
+    return found
+
+
+def much(manager: SessionManager) -> None:
+    """Change all that a block may change."""
+    manager.describe(title="t", tags=["a"], metadata={"m": 1})
+    manager.set_workflow_state({"step": 1})
+    manager.record_tokens(90_000)
+    manager.extend_budget(1_000)
+    manager.add_artifact("a.py", "created")
+    manager.add_history("noted")
+    manager.record(PhaseSucceeded(attempt=1), tokens=5, artifacts=[("b.py", "modified")])
+    manager.retry_phase("again")
+    manager.advance_phase("green")
+    manager.checkpoint_session()
+    manager.pause("a while")
+    manager.resume()
+
+
+def test_many_changes_are_one_save(manager: SessionManager, fs: FaultyFileSystem) -> None:
+    session = manager.create("tdflow", "red")
+    before = len([call for call in fs.trace if call.operation == "rename"])
+    with manager.changes():
+        much(manager)
+        assert stored(manager, session).revision == 1
+    assert len([call for call in fs.trace if call.operation == "rename"]) == before + 1
+    assert session.revision == 2
+    assert stored(manager, session) == session
+    assert len(session.history) == 11
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_block_that_raises_changes_nothing(
+    manager: SessionManager, error: type[BaseException]
+) -> None:
+    session = manager.create("tdflow", "red", title="first", metadata={"a": 1})
+    before = copy.deepcopy(session)
+    with capture_logs() as log, pytest.raises(error), manager.changes():  # noqa: PT012
+        much(manager)
+        session.goal = "another"
+        manager.complete()
+        raise error
+    assert session == before
+    assert manager.current_session is session
+    assert stored(manager, session) == before
+    assert log == []
+    manager.add_history("goes on")
+    assert session.revision == 2
+
+
+def test_a_block_that_changes_nothing_saves_nothing(manager: SessionManager) -> None:
+    session = manager.create()
+    with manager.changes():
+        assert manager.can_continue()
+    assert session.revision == 1
+
+
+def test_what_is_changed_by_hand_belongs_to_the_block(manager: SessionManager) -> None:
+    session = manager.create()
+    with manager.changes():
+        session.goal = "by hand"
+    assert stored(manager, session).goal == "by hand"
+    with pytest.raises(InvalidSession), manager.changes():  # noqa: PT012
+        manager.add_history("noted")
+        session.attempt_number = -1
+    assert session == stored(manager, session)
+    assert (session.attempt_number, len(session.history)) == (1, 1)
+
+
+def test_a_refused_change_leaves_the_others(manager: SessionManager) -> None:
+    session = manager.create()
+    with manager.changes():
+        manager.add_history("first")
+        with pytest.raises(InvalidSession):
+            manager.record_tokens(0)
+        with pytest.raises(InvalidStateTransition):
+            manager.resume()
+        manager.add_history("second")
+    assert [one.action for one in stored(manager, session).history[1:]] == ["first", "second"]
+
+
+def test_an_inner_block_saves_nothing_and_takes_back_its_own(manager: SessionManager) -> None:
+    session = manager.create()
+    with capture_logs() as log, manager.changes():
+        manager.add_history("outer")
+        with pytest.raises(ValueError), manager.changes():  # noqa: PT012
+            manager.record("inner")
+            manager.describe(title="inner")
+            raise ValueError
+        with manager.changes():
+            manager.record("kept")
+        assert stored(manager, session).revision == 1
+    assert session.revision == 2
+    assert [one.action for one in stored(manager, session).history[1:]] == ["outer", "kept"]
+    assert [one.get("action") for one in log] == ["kept"]
+
+
+def test_the_log_has_all_of_it_after_the_save(manager: SessionManager) -> None:
+    session = manager.create("tdflow", "red")
+    with capture_logs() as log, manager.changes():
+        much(manager)
+        assert log == []
+    said = [one["event"] for one in log]
+    assert said.count("session.checkpoint") == 3
+    for event in ("session.described", "session.budget.warning", "phase.advanced"):
+        assert said.count(event) == 1
+    assert said.count("session.state_changed") == 2
+    assert {one["revision"] for one in log if "revision" in one} == {session.revision}
+
+
+def test_a_conflict_at_the_end_takes_all_of_it_back(manager: SessionManager) -> None:
+    session = manager.create()
+    other = SessionManager(manager.store.base_path)
+    other.open(session.session_id)
+    before = copy.deepcopy(session)
+    with pytest.raises(SessionConflict), manager.changes():  # noqa: PT012
+        manager.add_history("mine")
+        other.add_history("theirs")
+    assert session == before
+    manager.reload()
+    assert [one.action for one in session.history[1:]] == ["theirs"]
+
+
+def test_a_save_that_fails_takes_all_of_it_back(
+    manager: SessionManager, fs: FaultyFileSystem
+) -> None:
+    session = manager.create()
+    before = copy.deepcopy(session)
+    with pytest.raises(WriteError), manager.changes():  # noqa: PT012
+        much(manager)
+        fs.plan = every_call_from(0, errno.ENOSPC, ("writev",))
+    assert session == before == stored(manager, session)
+
+
+def test_a_session_that_ended_meanwhile_stays_as_it_ended(manager: SessionManager) -> None:
+    session = manager.create()
+    other = SessionManager(manager.store.base_path)
+    other.open(session.session_id)
+    with pytest.raises(SessionConflict), manager.changes():  # noqa: PT012
+        manager.add_history("mine")
+        other.complete()
+    assert stored(manager, session).state is SessionState.COMPLETED
+
+
+REFUSED: dict[str, Callable[[SessionManager], object]] = {
+    "create": lambda manager: manager.create(),
+    "load": lambda manager: manager.load(sid("x")),
+    "open": lambda manager: manager.open(sid("x")),
+    "resume": lambda manager: manager.resume(sid("x")),
+    "reload": lambda manager: manager.reload(),
+    "release": lambda manager: manager.release(),
+    "save": lambda manager: manager.save(),
+    "delete": lambda manager: manager.delete(manager.current_session.session_id),  # type: ignore[union-attr]
+    "run_phase": lambda manager: manager.run_phase("pass"),
+    "ask": lambda manager: manager.ask([]),
+    "rewind": lambda manager: manager.rewind(1),
+    "begin_phase_again": lambda manager: manager.begin_phase_again("red"),
+    "fork": lambda manager: manager.fork(1),
+    "prepare_workspace": lambda manager: manager.prepare_workspace(),
+}
+
+
+@pytest.mark.parametrize("operation", REFUSED)
+def test_what_can_be_no_part_of_one_save_is_refused(store: SessionStore, operation: str) -> None:
+    manager = SessionManager(store, executor=FakeExecutor(), channel=MemoryChannel())
+    session = manager.create()
+    with manager.changes():
+        manager.add_history("first")
+        with pytest.raises(ChangesUnsaved, match="end the block first") as caught:
+            REFUSED[operation](manager)
+        assert caught.value.session_id == session.session_id
+    assert stored(manager, session) == session
+    assert [one.action for one in session.history[1:]] == ["first"]
+
+
+def test_another_session_may_be_deleted_within_a_block(manager: SessionManager) -> None:
+    other = manager.create().session_id
+    manager.release()
+    manager.create()
+    with manager.changes():
+        manager.add_history("noted")
+        assert manager.delete(other)
+    assert not manager.exists(other)
+
+
+def test_without_a_session_there_is_nothing_to_change(manager: SessionManager) -> None:
+    with pytest.raises(NoActiveSession), manager.changes():
+        pass
