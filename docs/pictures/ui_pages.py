@@ -46,16 +46,79 @@ SCOPE: Final = Question(
 )
 MADE_UP: Final = (
     # goal, workflow, phase, budget, spent, minutes ago, how it stands, tags
-    ("Move the billing tables to PostgreSQL 18", "tdflow", "plan", 250_000, 31_400, 4, "paused", "billing"),
-    ("Retry failed webhooks with backoff", "tdflow", "green", 200_000, 168_200, 1, "active", "http"),
-    ("Property tests for the interval scheduler", "tdflow", "red", 100_000, 12_900, 2, "active", ""),
-    ("Find out why the nightly import takes four hours", "review", "measure", 80_000, 41_000, 9, "active", "urgent"),
+    (
+        "Move the billing tables to PostgreSQL 18",
+        "tdflow",
+        "plan",
+        250_000,
+        31_400,
+        4,
+        "paused",
+        "billing",
+    ),
+    (
+        "Retry failed webhooks with backoff",
+        "tdflow",
+        "green",
+        200_000,
+        168_200,
+        1,
+        "active",
+        "http",
+    ),
+    (
+        "Property tests for the interval scheduler",
+        "tdflow",
+        "red",
+        100_000,
+        12_900,
+        2,
+        "active",
+        "",
+    ),
+    (
+        "Find out why the nightly import takes four hours",
+        "review",
+        "measure",
+        80_000,
+        41_000,
+        9,
+        "active",
+        "urgent",
+    ),
     ("Split the settings module", "spec", "review", 120_000, 99_100, 55, "paused", ""),
-    ("Say in the help which options exclude each other", "spec", "write", 60_000, 22_000, 130, "completed", "docs"),
+    (
+        "Say in the help which options exclude each other",
+        "spec",
+        "write",
+        60_000,
+        22_000,
+        130,
+        "completed",
+        "docs",
+    ),
     ("Drop the XML exporter", "tdflow", "refactor", 90_000, 93_500, 380, "aborted", ""),
-    ("Type the public API strictly", "tdflow", "verify", 300_000, 187_000, 1500, "completed", "types"),
-    ("Read configuration from one place", "tdflow", "verify", 150_000, 64_000, 2900, "completed", ""),
-)  # fmt: skip
+    (
+        "Type the public API strictly",
+        "tdflow",
+        "verify",
+        300_000,
+        187_000,
+        1500,
+        "completed",
+        "types",
+    ),
+    (
+        "Read configuration from one place",
+        "tdflow",
+        "verify",
+        150_000,
+        64_000,
+        2900,
+        "completed",
+        "",
+    ),
+)
 
 
 def main() -> None:
@@ -142,7 +205,6 @@ def take(
     page.wait_for_selector("#link[data-state=live]")
     page.screenshot(path=IMAGES / name)
     context.close()
-    print(name)
 
 
 if __name__ == "__main__":
