@@ -39,6 +39,9 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_store tests/e2e/fleet tests/crash/fleet \
 	tests/faults/postgres tests/scenarios/fleet
 
+# A real browser, which not every machine has: where there is none, they say so and are left out.
+BROWSER := tests/e2e/ui
+
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
@@ -50,7 +53,7 @@ EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-browser ui-bench test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -81,7 +84,7 @@ run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a comp
 
 test: $(VENV)/.dev-ready  ## run the tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES) $(FLEET))
+	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES) $(FLEET) $(BROWSER))
 
 test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel in environments of its own
 	$(BIN)/agentforge setup
@@ -90,6 +93,9 @@ test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel
 test-fleet: $(VENV)/.dev-ready  ## try many machines: PostgreSQL, object stores, workers as real processes; kill and break them
 	$(BIN)/agentforge setup
 	$(RUN_TESTS) $(FLEET)
+
+test-browser: $(VENV)/.dev-ready  ## drive the pages of `agentforge ui` in a real Chromium, where there is one
+	$(RUN_TESTS) $(BROWSER)
 
 test-own-host: $(VENV)/.dev-ready  ## run what the sandbox promises again, on its own host
 	$(BIN)/agentforge setup
@@ -134,6 +140,9 @@ scale-out-bench: $(VENV)/.dev-ready  ## measure sessions in PostgreSQL against i
 terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
 	$(BIN)/python -m benchmarks.terminal
 
+ui-bench: $(VENV)/.dev-ready  ## measure the pages with ten thousand sessions, against the plain listing
+	$(BIN)/python -m benchmarks.ui
+
 soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
@@ -147,7 +156,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/unit/adapters/test_travelling_workspaces.py
 	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
-check: lint types imports test test-examples test-fleet test-own-host  ## everything that must hold before a change lands
+check: lint types imports test test-examples test-fleet test-browser test-own-host  ## everything that must hold before a change lands
 
 docs: $(VENV)/.dev-ready  ## build the documents' site into site/, without a network; a broken link fails
 	$(BIN)/zensical build --strict --config-file mkdocs.yml

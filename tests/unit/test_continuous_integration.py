@@ -49,7 +49,10 @@ def ci_run(
     return done, called.read_text().splitlines()
 
 
-GOALS = ["make test test-examples test-fleet test-own-host", "make test-pythons GOAL=test-quick"]
+GOALS = [
+    "make test test-examples test-fleet test-browser test-own-host",
+    "make test-pythons GOAL=test-quick",
+]
 TOOLS = ("dirname", "env", "bash", "sh", "mktemp", "tee", "rm", "grep", "timeout")
 
 

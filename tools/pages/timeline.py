@@ -100,12 +100,7 @@ def timeline(view: SessionView, actions: Actions = READ_ONLY) -> Element:
         "timeline",
         "Timeline",
         element("ol", [_row(one, scale) for one in shown], class_="timeline"),
-        element(
-            "p",
-            when(spans[0].began if spans else view.created_at),  # a session may have just begun
-            when(spans[-1].ended if spans else view.updated_at),
-            class_="ends",
-        ),
+        element("p", when(spans[0].began), when(spans[-1].ended), class_="ends") if spans else None,
         note(" ".join(said)) if said else None,
         attributes=attributes,
     )

@@ -258,6 +258,7 @@ CODES = {
         "entrypoints.mcp_server.http_times.BodyTooSlow",
         "entrypoints.mcp_server.server.ServerStopping",
         "entrypoints.terminal.draft_store.DraftUnreadable",
+        "entrypoints.ui.errors.UiError",
         "entrypoints.terminal.errors.TerminalError",
         "entrypoints.terminal.errors.TerminalFailed",
         "errors.AgentForgeError",

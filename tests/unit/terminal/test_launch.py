@@ -10,13 +10,13 @@ import pytest
 
 from agentforge_sessions.entrypoints.cli.exit_codes import exit_code_of
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.loopback import AddressRefused
 from agentforge_sessions.entrypoints.terminal import (
     ExtraMissing,
     NoTerminal,
     TerminalFailed,
     drafts_directory,
 )
-from agentforge_sessions.entrypoints.loopback import AddressRefused
 from agentforge_sessions.questions import QuestionSessions
 
 ROOT = Path(__file__).parents[3]

@@ -111,7 +111,7 @@ def test_what_is_no_action_does_nothing(site: Site, name: str) -> None:
     assert site.post(f"/do/sessions/{one}/{name}").status_code == 404
 
 
-@pytest.mark.parametrize("session_id", ["...", "%2e%2e%2f%2e%2e", "x", "session_20260301_093000_000001"])
+@pytest.mark.parametrize("session_id", ["...", "%2e%2e%2f%2e%2e", "session_20260301_093000_000001"])
 def test_what_is_no_session_is_not_reached(site: Site, session_id: str) -> None:
     refused = site.post(f"/do/sessions/{session_id}/abort")
     assert refused.status_code in {404, 422}

@@ -42,7 +42,11 @@ def assert_nothing_runs(text: str) -> None:
         for name, value in attributes.items():
             assert not name.startswith("on"), (tag, name)
             assert name != "style"
-            assert "javascript:" not in (value or "") or name in {"value", "aria-label", "data-title"}
+            assert "javascript:" not in (value or "") or name in {
+                "value",
+                "aria-label",
+                "data-title",
+            }
             if name in {"href", "src", "action"} or name.startswith("hx-p"):
                 assert (value or "/").startswith(("/", "#", "?", "data:image/")), (tag, name, value)
 

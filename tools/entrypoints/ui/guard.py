@@ -102,9 +102,11 @@ def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
     """Put a guard before an application; every answer gets the headers of a page."""
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
         if scope["type"] != "http":
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008})
+            await send({"type": "websocket.close", "code": 1008})
             return
         refusal = guard.refusal(scope["method"], scope["path"], scope["headers"])
         if refusal is not None:

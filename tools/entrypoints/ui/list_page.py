@@ -22,8 +22,6 @@ from .session_rows import (
     Standing,
     Wanted,
     listed,
-    tags_of,
-    title_of,
 )
 from .view import View, ago
 
@@ -98,7 +96,7 @@ def _search(wanted: Wanted, found: Listed) -> Element:
             id="filter",
             class_="filter",
             hx_get="/view/",
-            hx_trigger="input changed delay:120ms from:#q, change, submit",
+            hx_trigger="input changed delay:120ms from:#q, change from:#view, submit",
             hx_target="#view",
             hx_swap="keyed",
             hx_sync="#page:replace",
@@ -216,7 +214,7 @@ def standing_badge(standing: Standing) -> Element:
 
 def _row(row: Row) -> Element:
     head = row.head
-    title = title_of(head) or _first_line(row.goal) or head.session_id
+    title = head.title or _first_line(row.goal) or head.session_id
     return element(
         "li",
         standing_badge(row.standing),
@@ -227,7 +225,7 @@ def _row(row: Row) -> Element:
                 "p",
                 element("code", head.session_id),
                 f" · {head.workflow_type}" if head.workflow_type else None,
-                [element("span", one, class_="tag") for one in tags_of(head)],
+                [element("span", one, class_="tag") for one in head.tags],
                 class_="muted",
             ),
             class_="what",

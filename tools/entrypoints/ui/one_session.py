@@ -52,7 +52,7 @@ def session_view(services: Services, _: Form, session_id: str) -> View:
     if not services.read_only:
         page.append(element("div", *_dialogs(session), id="dialogs"))
     return View(
-        title=(shown.goal or session_id).strip().split("\n")[0][:80],
+        title=(shown.title or shown.goal or session_id).strip().split("\n")[0][:80],
         topics=(session_topic(session_id), QUESTIONS),
         content=page,
     )

@@ -204,7 +204,7 @@ def listed(rows: Iterable[Row], wanted: Wanted, *, limit: int = PAGE) -> Listed:
     total = 0
     for row in rows:
         workflows.add(row.head.workflow_type)
-        tags.update(tags_of(row.head))
+        tags.update(row.head.tags)
         if not _fits(row, wanted):
             continue
         standing = row.standing
@@ -227,21 +227,11 @@ def listed(rows: Iterable[Row], wanted: Wanted, *, limit: int = PAGE) -> Listed:
     )
 
 
-def title_of(head: SessionHead) -> str | None:
-    """Return the session's title."""
-    return getattr(head, "title", None)
-
-
-def tags_of(head: SessionHead) -> tuple[str, ...]:
-    """Return the session's tags."""
-    return tuple(getattr(head, "tags", ()))
-
-
 def _fits(row: Row, wanted: Wanted) -> bool:
     head = row.head
     if wanted.workflow is not None and head.workflow_type != wanted.workflow:
         return False
-    if wanted.tag is not None and wanted.tag not in tags_of(head):
+    if wanted.tag is not None and wanted.tag not in head.tags:
         return False
     if not wanted.words:
         return True
@@ -249,9 +239,9 @@ def _fits(row: Row, wanted: Wanted) -> bool:
         head.session_id,
         head.workflow_type,
         head.current_phase,
-        title_of(head),
+        head.title,
         row.goal,
-        *tags_of(head),
+        *head.tags,
     )
     text = "\n".join(one for one in parts if one).casefold()
     return all(word in text for word in wanted.words)

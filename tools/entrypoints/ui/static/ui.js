@@ -60,17 +60,25 @@
     return selection !== null && !selection.isCollapsed && element.contains(selection.anchorNode);
   }
 
+  // What opens and closes, by its name: its id, or what stands on it and how often it was met.
+  function foldings(element) {
+    const met = new Map();
+    return all("details", element).map((details) => {
+      const text = details.id || details.querySelector("summary")?.textContent;
+      met.set(text, (met.get(text) ?? 0) + 1);
+      return [`${text}#${met.get(text)}`, details];
+    });
+  }
+
   function exchange(old, fresh) {
-    const open = all("details[open][id]", old).map((details) => details.id);
-    const closed = all("details:not([open])[id]", old).map((details) => details.id);
+    const opened = new Map(foldings(old).map(([name, details]) => [name, details.open]));
     const scrolled = all("[id]", old)
       .filter((element) => element.scrollTop || element.scrollLeft)
       .map((element) => [element.id, element.scrollTop, element.scrollLeft]);
     const focused = old.contains(document.activeElement) ? document.activeElement.id : "";
     old.replaceWith(fresh);
-    for (const details of all("details[id]", fresh)) {
-      if (open.includes(details.id)) details.open = true;
-      if (closed.includes(details.id)) details.open = false;
+    for (const [name, details] of foldings(fresh)) {
+      if (opened.has(name)) details.open = opened.get(name);
     }
     for (const [id, top, left] of scrolled) {
       document.getElementById(id)?.scrollTo({ top, left, behavior: "instant" });
@@ -175,10 +183,9 @@
     event.detail.headers[KEY_HEADER] = key;
     if (event.target.id === "page") event.detail.path = `/view${location.pathname}${location.search}`;
   });
-  document.addEventListener("htmx:afterRequest", ({ detail, target }) => {
+  document.addEventListener("htmx:beforeOnLoad", ({ detail, target }) => {
     const { xhr } = detail;
-    if (xhr.status === 401) return refuse();
-    if (xhr.status === 0) return; // the stream says that the server does not answer
+    if (xhr.status === 401) refuse();
     const address = xhr.getResponseHeader("X-Address");
     if (address && target.dataset.calm !== undefined) history.replaceState(null, "", address);
   });

@@ -1,0 +1,72 @@
+"""Telling pages that something changed."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from agentforge_sessions.entrypoints.ui import launch
+from agentforge_sessions.entrypoints.ui.errors import UiExtraMissing
+from agentforge_sessions.entrypoints.ui.live import MAX_PAGES, Listener
+from agentforge_sessions.entrypoints.ui.places import UiPlaces
+from agentforge_sessions.questions import Asker
+from tests.support.questions import QUESTIONS
+from tests.unit.ui.conftest import Site
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_a_page_is_told_its_own_topics_together() -> None:
+    listener = Listener(frozenset({"sessions", "questions"}))
+    told = aiter(listener.stream())
+    assert (await anext(told)).startswith(b"retry")
+    listener.tell(["fleet"])
+    listener.tell(["sessions", "fleet"])
+    listener.tell(["questions"])
+    assert await anext(told) == b'event: changed\ndata: ["questions", "sessions"]\n\n'
+    listener.close()
+    with pytest.raises(StopAsyncIteration):
+        await anext(told)
+
+
+@pytest.mark.anyio
+async def test_a_save_and_a_question_reach_the_page_that_listens(site: Site) -> None:
+    one = site.begin()
+    listener = site.live.listen([f"session:{one}"])
+    told = aiter(listener.stream())
+    await anext(told)
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.live.run)
+        await anyio.sleep(0)
+        site.services.watch.rows()
+        site.lead(one).record_tokens(5)
+        while b"changed" not in await anext(told):
+            pass
+        asker = Asker.current(session=(site.base / one).absolute())
+        site.questions.create_session(QUESTIONS, asker=asker)
+        while b"changed" not in await anext(told):
+            pass
+        group.cancel_scope.cancel()
+
+
+def test_no_more_pages_listen_than_the_server_can_serve(site: Site) -> None:
+    for _ in range(MAX_PAGES):
+        site.live.listen(["sessions"])
+    assert site.post("/events", topics="sessions").status_code == 503
+
+
+def test_a_missing_extra_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in ("server", "app", "guard", "forms"):
+        monkeypatch.delitem(
+            sys.modules, f"agentforge_sessions.entrypoints.ui.{name}", raising=False
+        )
+    monkeypatch.delattr("agentforge_sessions.entrypoints.ui.server", raising=False)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(UiExtraMissing, match=r"pip install 'agentforge-sessions\[ui\]'"):
+        launch.run_ui(UiPlaces(), ready=print)
