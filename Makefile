@@ -40,7 +40,7 @@ FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_stor
 	tests/faults/postgres tests/scenarios/fleet
 
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
-EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
+EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
 	tests/e2e/test_embedding_document.py tests/e2e/test_installed_package.py tests/real_work
 
@@ -49,7 +49,7 @@ EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-examples test-fleet test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-examples test-fleet test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -129,6 +129,9 @@ questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after
 
 scale-out-bench: $(VENV)/.dev-ready  ## measure sessions in PostgreSQL against its own statements
 	$(BIN)/python -m benchmarks.scale_out
+
+bridges-bench: $(VENV)/.dev-ready  ## measure the bridges to other SDKs against their SQLite adapters
+	$(BIN)/python -m benchmarks.bridges
 
 terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
 	$(BIN)/python -m benchmarks.terminal

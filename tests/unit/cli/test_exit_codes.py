@@ -38,6 +38,7 @@ HERE = Path("x")
 CODES = {
     1: {
         "adapters.postgres.errors.StoreExtraMissing",
+        "bridges.errors.BridgeExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
@@ -103,6 +104,7 @@ CODES = {
         "questions.errors.AmbiguousSessionId",
     },
     5: {
+        "bridges.errors.ForeignIdTaken",
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",
         "harness.errors.SessionConflict",
@@ -123,6 +125,7 @@ CODES = {
         "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
+        "bridges.errors.BridgeError",
         "adapters.postgres.errors.NotSubmitted",
         "adapters.postgres.errors.StoreNotMigrated",
         "adapters.postgres.errors.StoreTooNew",
@@ -174,6 +177,8 @@ CODES = {
         "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
+        "bridges.errors.ForeignEntryUnreadable",
+        "bridges.errors.UnreadableEntry",
         "harness.disk_errors.SessionUnreadable",
         "harness.errors.SessionCorrupted",
         "harness.errors.UnsupportedSchema",
