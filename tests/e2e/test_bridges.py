@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import SessionManager
+from tests.support.soak import SOAKING
 
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = """
@@ -122,6 +123,41 @@ def test_the_command_line_lists_completes_and_prunes_a_conversation(base: Path) 
     manager.complete()
     assert manager.cleanup_old_sessions(days=0.0) == [session_id]
     assert not (base / session_id).exists()
+
+
+def test_the_pydantic_ai_example_goes_on_in_another_process(base: Path) -> None:
+    example = [sys.executable, str(ROOT / "examples" / "embedding" / "pydantic_ai_conversation.py")]
+
+    def say(*words: str) -> list[str]:
+        given = [*example, *words, "--base", str(base)]
+        return subprocess.run(
+            given, capture_output=True, text=True, check=True, timeout=300
+        ).stdout.splitlines()
+
+    answer, session = say("My name is Ada.")
+    assert answer == "Hello."
+    assert say("What is my name?", *session.split())[0] == "You began with: My name is Ada."
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAKING, reason="it installs Google's ADK into an environment of its own")
+@pytest.mark.timeout(1800)
+def test_the_adk_example_goes_on_in_another_process(base: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "adk"], check=True, timeout=300)
+    python, examples = tmp_path / "adk" / "bin" / "python", ROOT / "examples" / "embedding"
+    install = [python, "-m", "pip", "install", "--quiet", "-r", examples / "adk-requirements.txt"]
+    subprocess.run([*install, ROOT], check=True, timeout=1500)
+    said = []
+    for words in ("My name is Ada.", "What is my name?"):
+        done = subprocess.run(
+            [python, examples / "adk_session_service.py", words, "--base", base],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=300,
+        )
+        said.append(done.stdout)
+    assert said == ["Hello. (1 turns)\n", "You began with: My name is Ada. (2 turns)\n"]
 
 
 def blocks(document: str) -> list[str]:

@@ -135,6 +135,21 @@ def test_forks_whose_channels_have_the_same_version_keep_their_own_values(opened
     assert saver.get_next_version(3, None).startswith("0" * 31 + "4.")
 
 
+def test_a_channel_that_is_said_to_be_new_is_written_whatever_its_version(opened: Open) -> None:
+    saver = bridge.AgentForgeSaver(opened())
+    config: Any = thread()
+    for number in range(3):
+        checkpoint = {
+            **lang.empty_checkpoint(),
+            "id": f"{number:04}",
+            "channel_values": {"step": number},
+            "channel_versions": {"step": 1},
+        }
+        config = saver.put(config, checkpoint, {"step": number}, {"step": 1})
+    found = bridge.AgentForgeSaver(opened()).list(thread())
+    assert [one.checkpoint["channel_values"]["step"] for one in found] == [2, 1, 0]
+
+
 def test_a_checkpoint_that_is_put_again_keeps_what_others_go_on_with(opened: Open) -> None:
     saver = bridge.AgentForgeSaver(opened())
     one = put(saver, thread(), 1, {"a": 1, "b": 2})
@@ -147,11 +162,10 @@ def test_a_checkpoint_that_is_put_again_keeps_what_others_go_on_with(opened: Ope
     assert ids(saver, thread()) == ["0002"]
 
 
-def test_workers_that_write_and_prune_at_once_lose_no_checkpoint(opened: Open) -> None:
+def test_workers_that_write_while_the_thread_is_rewritten_lose_no_checkpoint(opened: Open) -> None:
     workers, each = 3, 8
-    saver = bridge.AgentForgeSaver(opened())
-    root = put(saver, thread(), 0, {"constant": "c", "n": 0})
-    pruned = threading.Event()
+    root = put(bridge.AgentForgeSaver(opened()), thread(), 0, {"constant": "c", "n": 0})
+    done = threading.Event()
 
     def work(worker: int) -> None:
         own = bridge.AgentForgeSaver(opened())
@@ -160,25 +174,48 @@ def test_workers_that_write_and_prune_at_once_lose_no_checkpoint(opened: Open) -
             config = put(own, config, 1 + number * workers + worker, {"n": (worker, number)})
             own.put_writes(config, [("w", number)], f"task-{worker}")
 
-    def prune() -> None:
+    def rewrite() -> None:
         own = bridge.AgentForgeSaver(opened())
-        while not pruned.is_set():
-            own.delete_for_runs(["no such run", "gone"])
-            put(own, thread("other"), 1, {}, run_id="gone")
+        while not done.is_set():
+            put(own, thread(namespace="junk"), 1, {"n": 1}, run_id="gone")
+            own.delete_for_runs(["gone"])
 
     threads = [threading.Thread(target=work, args=(worker,)) for worker in range(workers)]
-    pruner = threading.Thread(target=prune)
-    for one in (*threads, pruner):
+    rewriter = threading.Thread(target=rewrite)
+    for one in (*threads, rewriter):
         one.start()
     for one in threads:
         one.join()
-    pruned.set()
-    pruner.join()
+    done.set()
+    rewriter.join()
     last = bridge.AgentForgeSaver(opened())
     assert len(ids(last, thread())) == 1 + workers * each
     for found in last.list(thread(), filter={"source": "loop"}):
         assert found.checkpoint["channel_values"]["constant"] == "c"
         assert found.metadata["step"] == 0 or len(found.pending_writes or []) == 1
+
+
+def test_a_checkpoint_whose_parent_is_pruned_while_it_is_put_is_whole(opened: Open) -> None:
+    other = bridge.AgentForgeSaver(opened())
+    one = put(other, thread(), 1, {"a": "kept", "n": 1})
+    pruned = []
+
+    class Interrupted:
+        """The usual serializer, during whose first call another process prunes the thread."""
+
+        def dumps_typed(self, value: Any) -> tuple[str, bytes]:
+            if not pruned and value == 2:
+                pruned.append(put(other, thread(), 9, {"n": 9}))
+                other.prune(["t"])
+            return other.serde.dumps_typed(value)
+
+        def loads_typed(self, data: tuple[str, bytes]) -> Any:
+            return other.serde.loads_typed(data)
+
+    two = put(bridge.AgentForgeSaver(opened(), serde=Interrupted()), one, 2, {"n": 2})
+    assert pruned
+    assert values(bridge.AgentForgeSaver(opened()), two) == {"a": "kept", "n": 2}
+    assert values(other, one) is None
 
 
 def test_pruning_keeps_what_the_last_checkpoint_goes_on_with(opened: Open) -> None:
