@@ -117,7 +117,7 @@ def test_workers_lose_no_item_and_pop_none_twice(opened: Open) -> None:
             popped.extend([] if item is None else [item])
 
     threads = [threading.Thread(target=add, args=(worker,)) for worker in range(2)]
-    threads.append(threading.Thread(target=pop))
+    threads += [threading.Thread(target=pop) for _ in range(2)]
     for one in threads:
         one.start()
     for one in threads:
