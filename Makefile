@@ -43,7 +43,7 @@ FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_stor
 BROWSER := tests/e2e/ui
 
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
-EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
+EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
 	tests/e2e/test_embedding_document.py tests/e2e/test_first_day.py tests/e2e/test_documents_site.py \
 	tests/e2e/test_installed_package.py tests/real_work
@@ -53,7 +53,7 @@ EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/te
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-browser ui-bench test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-browser ui-bench test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -137,6 +137,9 @@ questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after
 scale-out-bench: $(VENV)/.dev-ready  ## measure sessions in PostgreSQL against its own statements
 	$(BIN)/python -m benchmarks.scale_out
 
+bridges-bench: $(VENV)/.dev-ready  ## measure the bridges to other SDKs against their SQLite adapters
+	$(BIN)/python -m benchmarks.bridges
+
 terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
 	$(BIN)/python -m benchmarks.terminal
 
@@ -149,7 +152,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
 		tests/scenarios/repositories tests/scenarios/fleet tests/e2e/projects \
 		tests/contract/postgres tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
-		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
+		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py tests/e2e/test_bridges.py \
 		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \

@@ -66,3 +66,19 @@ class ForeignEntryUnreadable(BridgeError):
         self.session_id = session_id
         self.stream = stream
         self.position = position
+
+
+class UnreadableEntry(BridgeError, ValueError):
+    """An entry is none that this program writes.
+
+    Attributes:
+        position: Its place in its stream.
+        reason: Why.
+    """
+
+    kind = ErrorKind.INVALID_FILE
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"the entry at {position} can't be read: {reason}")
+        self.position = position
+        self.reason = reason

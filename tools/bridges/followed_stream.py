@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from ..harness.errors import StreamMoved
 from ..harness.stream_port import NewEntry, StreamEntry, StreamMark
-from .errors import ForeignEntryUnreadable
+from .errors import ForeignEntryUnreadable, UnreadableEntry
 from .foreign_sessions import ForeignSessions
 
 TRIES: Final = 20
@@ -22,20 +22,6 @@ _KEPT_BYTES: Final = 1 << 19
 """How much of the bodies that were read last is kept."""
 
 _T = TypeVar("_T")
-
-
-class UnreadableEntry(ValueError):
-    """An entry is nothing that this program writes.
-
-    Attributes:
-        position: Its place.
-        reason: Why.
-    """
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(reason)
-        self.position = position
-        self.reason = reason
 
 
 class FollowedStream:

@@ -99,8 +99,11 @@ class ForeignSessions:
         if session_id in self._known:
             return session_id
         kept = self.sessions.read_attachment(session_id, FOREIGN_ID)
-        if kept is None and not self.sessions.exists(session_id):
-            return None
+        if kept is None:
+            if not self.sessions.exists(session_id):
+                return None
+            # It has come since, and its documents with it; or it is another's.
+            kept = self.sessions.read_attachment(session_id, FOREIGN_ID)
         if kept != self._document(foreign_id):
             raise ForeignIdTaken(foreign_id, session_id=session_id)
         self._remember(session_id, None)

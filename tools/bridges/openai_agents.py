@@ -20,8 +20,8 @@ from typing import Any, Final, Self
 from ..clock import Clock, utc_now
 from ..harness import LocalSessions
 from ..harness.stream_port import NewEntry, StreamEntry
-from .errors import BridgeExtraMissing
-from .followed_stream import FollowedStream, UnreadableEntry
+from .errors import BridgeExtraMissing, UnreadableEntry
+from .followed_stream import FollowedStream
 from .foreign_sessions import ForeignSessions, opened_sessions
 from .worker_thread import in_thread
 

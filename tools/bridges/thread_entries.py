@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from attrs import define, field
 
 from ..harness.stream_port import NewEntry, StreamEntry
-from .followed_stream import UnreadableEntry
+from .errors import UnreadableEntry
 from .packed import packed, unpacked
 
 Key = tuple[str, str]

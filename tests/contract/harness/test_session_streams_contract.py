@@ -215,6 +215,26 @@ def test_appends_of_several_workers_are_all_kept_in_one_order(
         assert own == [b"%d/%d" % (worker, number) for number in range(each)]
 
 
+def test_of_two_that_begin_a_stream_at_once_the_later_one_replaces_all(
+    sessions: LocalSessions, opened: Open
+) -> None:
+    others = [opened(), opened()]
+    barrier = threading.Barrier(2)
+
+    def begin(place: int, stream: str) -> None:
+        barrier.wait()
+        others[place].replace_entries(S, stream, [(ONE, TWO)[place]])
+
+    for number in range(12):
+        stream = f"log{number}"
+        threads = [threading.Thread(target=begin, args=(place, stream)) for place in (0, 1)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert contents(sessions, stream=stream) in ([ONE], [TWO])
+
+
 @pytest.mark.parametrize("write", ["append_entries", "replace_entries"])
 def test_a_session_that_has_ended_takes_no_entries(
     sessions: LocalSessions, opened: Open, write: str

@@ -40,6 +40,7 @@ CODES = {
         "observers.errors.WebhookUnreached",
         "adapters.postgres.errors.StoreExtraMissing",
         "aio.errors.AsyncExtraMissing",
+        "bridges.errors.BridgeExtraMissing",
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
@@ -112,6 +113,7 @@ CODES = {
         "questions.errors.AmbiguousSessionId",
     },
     5: {
+        "bridges.errors.ForeignIdTaken",
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",
         "harness.errors.SessionConflict",
@@ -132,6 +134,7 @@ CODES = {
         "adapters.workspace_packs.WorkspaceMoved",
     },
     6: {
+        "bridges.errors.BridgeError",
         "adapters.postgres.errors.NotSubmitted",
         "adapters.postgres.errors.StoreNotMigrated",
         "adapters.postgres.errors.StoreTooNew",
@@ -184,6 +187,8 @@ CODES = {
         "adapters.workspace_packs.WorkspaceElsewhere",
     },
     7: {
+        "bridges.errors.ForeignEntryUnreadable",
+        "bridges.errors.UnreadableEntry",
         "harness.disk_errors.SessionUnreadable",
         "harness.errors.SessionCorrupted",
         "harness.errors.UnsupportedSchema",

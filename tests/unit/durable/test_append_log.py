@@ -160,6 +160,18 @@ def test_what_followed_a_failed_append_is_read_anew_by_who_saw_it(path: Path) ->
         assert log.bodies(part.entries, seen) is None
 
 
+def test_a_log_that_ends_at_the_same_place_in_another_way_is_read_anew(path: Path) -> None:
+    append(path, FIRST)
+    end = path.stat().st_size
+    (seen,) = append(path, [(b"d", b"third")])
+    os.truncate(path, end)
+    assert append(path, [(b"e", b"other")])[0].end == seen.end
+    with opened(path) as log:
+        part = log.read(seen)
+    assert part.anew
+    assert [entry.head for entry in part.entries] == [b"a", b"b", b"e"]
+
+
 def test_an_append_whose_every_call_fails_leaves_the_log_as_it_was(path: Path) -> None:
     append(path, FIRST)
     before = path.read_bytes()
