@@ -28,7 +28,7 @@ SECTIONS = {
     name: re.findall(r"^```python\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
     for name, body in re.findall(r"^## (.+?)$(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
 }
-(TDFLOW,), (SPEC,), (OWN,), (ON,), (FINDING,), (REPOSITORY,), LANGGRAPH, OPENAI_AGENTS = (
+(TDFLOW,), (SPEC,), (OWN,), (ON,), (DATA,), (FINDING,), (REPOSITORY,), LANGGRAPH, OPENAI_AGENTS = (
     SECTIONS.values()
 )
 
@@ -67,12 +67,13 @@ def person(base: Path) -> Iterator[None]:
         thread.join()
 
 
-def test_sections_are_the_eight() -> None:
+def test_sections_are_the_nine() -> None:
     assert {name: len(pieces) for name, pieces in SECTIONS.items()} == {
         "TDFLOW in ten lines": 1,
         "SPEC in ten lines": 1,
         "An agent of your own": 1,
         "Going on": 1,
+        "Data of your own": 1,
         "Finding sessions": 1,
         "A repository, and the result brought home": 1,
         "As nodes of a LangGraph graph": 2,
@@ -186,3 +187,12 @@ def test_openai_agents(
     session = SessionStore(tmp_path / "sessions").load(session_id)
     assert session is not None
     assert session.state is SessionState.COMPLETED
+
+
+def test_data_of_your_own_is_in_the_session(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = run(DATA, monkeypatch, base=base)
+    session = SessionStore(base).load(names["session"].session_id)  # type: ignore[attr-defined]
+    assert session is not None
+    assert (session.title, session.tags) == ("Import of May", ("good", "import", "nightly"))
+    assert (session.metadata, session.workflow_state) == ({"pages": 3}, {"next_page": 4})
+    assert session.revision == 6

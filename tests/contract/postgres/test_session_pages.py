@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -111,7 +112,10 @@ def test_the_saves_of_an_active_session_stay_within_a_page_of_the_table(
     fresh: Database,
 ) -> None:
     sessions, clock = PostgresSessions(fresh), FakeClock()
-    session = SessionContext.create("tdflow", "red", session_id=an_id(1), now=clock())
+    carried: dict[str, Any] = {"title": "t", "tags": ["a"], "parent_id": an_id(2)}
+    session = SessionContext.create(
+        "tdflow", "red", session_id=an_id(1), now=clock(), metadata={"a": 1}, **carried
+    )
     sessions.save(session)
     with fresh.connection() as connection:  # alone: the pool gives the same one to each save
         connection.execute("select pg_stat_force_next_flush()")

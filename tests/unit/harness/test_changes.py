@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
@@ -26,6 +27,7 @@ from tests.support.channels import MemoryChannel
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.ids import sid
+from tests.support.mortal_filesystem import Killed, MortalFileSystem
 
 
 def stored(manager: SessionManager, session: SessionContext) -> SessionContext:
@@ -173,6 +175,34 @@ def test_a_session_that_ended_meanwhile_stays_as_it_ended(manager: SessionManage
         manager.add_history("mine")
         other.complete()
     assert stored(manager, session).state is SessionState.COMPLETED
+
+
+def test_a_block_that_is_killed_at_any_system_call_is_there_whole_or_not_at_all(
+    tmp_path: Path,
+) -> None:
+    seen = set()
+    for death in range(100):
+        base = tmp_path / str(death)
+        session_id = SessionManager(base).create("tdflow", "red").session_id
+        before = SessionStore(base).load(session_id)
+        fs = MortalFileSystem()
+        manager = SessionManager(SessionStore(base, fs=fs))
+        session = manager.open(session_id)
+        fs.death = fs.changes + death
+        try:
+            with manager.changes():
+                much(manager)
+        except Killed:
+            pass
+        found = SessionStore(base).load(session_id)
+        assert found is not None
+        whole = found.revision == 2 and len(found.history) == 11
+        assert whole or found == before
+        seen.add((fs.dead, whole))
+        if not fs.dead:
+            assert found == session
+            break
+    assert seen == {(True, False), (True, True), (False, True)}
 
 
 REFUSED: dict[str, Callable[[SessionManager], object]] = {

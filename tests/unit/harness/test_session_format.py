@@ -18,6 +18,7 @@ from agentforge_sessions.harness import (
     UnsupportedSchema,
 )
 from agentforge_sessions.harness.session_codec import decode_ours, decode_session, encode_session
+from agentforge_sessions.harness.session_values import NotOurs
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain
@@ -239,3 +240,23 @@ def test_a_session_without_a_history_begins_with_its_creation() -> None:
     assert [(one.action, one.timestamp) for one in found.history] == [
         ("session_created", found.created_at)
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('schema_version: "1.1"', "schema_version: 1"),
+        ("title: a title\ntags:\n  - a\n  - b\n", ""),
+        ("  - a\n  - b\n", "  - b\n  - a\n"),
+        ("  - a\n  - b\n", "  - a\n  - a\n"),
+    ],
+)
+def test_a_file_that_is_not_as_it_would_be_written_is_left_to_the_careful_reader(
+    old: str, new: str
+) -> None:
+    made = SessionContext.create(title="a title", tags=["a", "b"], now=START)
+    text = encode_session(made).decode()
+    assert old in text
+    data = text.replace(old, new).encode()
+    with pytest.raises((NotOurs, ValueError)):
+        decode_ours(data, data.decode())

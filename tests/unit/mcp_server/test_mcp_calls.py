@@ -625,3 +625,21 @@ async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
     assert (result.structured_content or {})["status"] == "timed_out"
     assert text_of(result) == format_inactive(session_id, "timed_out")
+
+
+async def test_a_session_is_begun_with_what_its_user_keeps_and_shown_with_it(
+    sessions: SessionTools, store: SessionStore
+) -> None:
+    given = {"title": "A title", "tags": ["b", "a"]}
+    async with Client(HarnessServer(tools_of(sessions))) as client:
+        begun = await client.call_tool("session_create", {"goal": "g", **given})
+        session_id = begun.structured_content["session_id"]
+        shown = await client.call_tool("session_show", {"session_id": session_id})
+        refused = await client.call_tool("session_create", {"goal": "g", "tags": ["a b"]})
+    assert shown.structured_content["title"] == "A title"
+    assert shown.structured_content["tags"] == ["a", "b"]
+    assert shown.structured_content["metadata"] == {}
+    assert "Title: A title\nTags: a, b" in text_of(shown)
+    assert refused.is_error
+    assert "holds a blank" in text_of(refused)
+    assert store.list_sessions() == [session_id]

@@ -51,6 +51,10 @@ async def test_an_output_schema_names_every_value_of_the_result(
     assert schema["required"] == list(schema["properties"])
     assert schema["properties"] == {
         "session": {"type": "object"},
+        "title": {"type": ["string", "null"]},
+        "tags": {"type": "array"},
+        "metadata": {"type": "object"},
+        "parent_id": {"type": ["string", "null"]},
         "artifacts": {"type": "array"},
         "artifacts_total": {"type": "integer"},
         "history": {"type": "array"},

@@ -203,6 +203,10 @@ class SessionShowResult(BaseModel):
     """A session with the last of its files and history, oldest first."""
 
     session: SessionStateResult
+    title: str | None
+    tags: list[str]
+    metadata: dict[str, Any]
+    parent_id: str | None
     artifacts: list[ArtifactResult]
     artifacts_total: int
     history: list[HistoryResult]

@@ -23,6 +23,7 @@ from ...harness import (
     SessionNotFound,
 )
 from ...harness.briefing import DEFAULT_MAX_TOKENS
+from ...harness.entry_data import thawed
 from ...harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
     MAX_COUNT,
@@ -184,6 +185,8 @@ class SessionTools:
             str | None,
             Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
         ] = None,
+        title: str = "",
+        tags: list[str] = [],  # noqa: B006 # only read, and the schema says it
         token_budget: Annotated[
             int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
         ] = DEFAULT_TOKEN_BUDGET,
@@ -207,6 +210,7 @@ class SessionTools:
     ) -> results.StateAnswer:
         """Begin a durable session for a piece of work that may outlive this context.
 
+        `title` is one line; `tags` are words without blanks.
         Returns its id; keep it, every other session tool takes it. If it fails, there is no
         new session, unless the error says that its workspace could not be made.
         """
@@ -215,7 +219,13 @@ class SessionTools:
             attachments = self._base(repo, base, with_uncommitted=with_uncommitted)
             manager = SessionManager(self.store, snapshots=self.snapshots, clock=self.clock)
             return manager.create(
-                workflow_type, initial_phase, token_budget, goal=goal, attachments=attachments
+                workflow_type,
+                initial_phase,
+                token_budget,
+                goal=goal,
+                title=title or None,
+                tags=tags,
+                attachments=attachments,
             )
 
         return self.state(await self.workers.quick(work))
@@ -331,6 +341,10 @@ class SessionTools:
         _, session = await self.workers.quick(lambda: self.lead(session_id))
         shown = results.SessionShowResult(
             session=results.SessionStateResult.of(session, self.store),
+            title=session.title,
+            tags=list(session.tags),
+            metadata=thawed(session.metadata),
+            parent_id=session.parent_id,
             artifacts=[
                 results.ArtifactResult.model_validate(one)
                 for one in _last(session.artifacts, artifacts_limit)
@@ -345,6 +359,10 @@ class SessionTools:
         lines = [shown.session.line()]
         if shown.session.goal:
             lines.append(f"Goal: {shown.session.goal}")
+        if shown.title:
+            lines.append(f"Title: {shown.title}")
+        if shown.tags:
+            lines.append(f"Tags: {', '.join(shown.tags)}")
         if shown.history:
             lines.append(f"History, the last {len(shown.history)} of {shown.history_total}:")
             lines += [one.line() for one in shown.history]

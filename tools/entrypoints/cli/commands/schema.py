@@ -20,13 +20,13 @@ class SchemaName(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add this command to the application."""
-    app.command("schema")(schema)
+    app.command("schema", short_help="Show the JSON Schema of a session.")(schema)
 
 
 def schema(
     context: typer.Context,
     name: Annotated[
-        SchemaName, argument("[session]", "What to show the schema of.")
+        SchemaName, argument("session", "What to show the schema of.")
     ] = SchemaName.SESSION,
     as_json: AsJson = False,
 ) -> None:
