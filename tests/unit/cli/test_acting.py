@@ -219,6 +219,7 @@ def test_budget_extends_and_records(agentforge: CommandLine) -> None:
     assert document["token_budget"] == {
         "total_budget": 1000,
         "tokens_used": 850,
+        "remaining": 150,
         "tokens_remaining": 150,
         "utilization_percent": 85.0,
         "is_warning": True,

@@ -16,6 +16,7 @@ from tests.unit.cli.conftest import CommandLine
 BUDGET_KEYS = {
     "total_budget",
     "tokens_used",
+    "remaining",
     "tokens_remaining",
     "utilization_percent",
     "is_warning",
@@ -57,6 +58,9 @@ def test_list_in_json_has_every_field_of_the_head(agentforge: CommandLine) -> No
     assert set(one["token_budget"]) == BUDGET_KEYS
     assert set(one) == {
         "session_id",
+        "parent_id",
+        "title",
+        "tags",
         "state",
         "interrupted",
         "workflow_type",

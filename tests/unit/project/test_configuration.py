@@ -38,6 +38,8 @@ tree = false
 guides = ["GUIDE.md"]
 role = "You are careful."
 rules = "docs/rules.md"
+[briefing]
+shows = ["metadata"]
 [repository]
 use = true
 path = "below"
@@ -103,7 +105,17 @@ def test_without_a_file_everything_is_the_default(project: Path) -> None:
 def test_every_key_is_read_and_differs_from_its_default(project: Path) -> None:
     write(project, WHOLE)
     found, default = asdict(load_configuration()), asdict(Configuration())
-    for section in ("project", "run", "context", "repository", "gate", "jail", "agents", "store"):
+    for section in (
+        "project",
+        "run",
+        "context",
+        "briefing",
+        "repository",
+        "gate",
+        "jail",
+        "agents",
+        "store",
+    ):
         for key, value in found[section].items():
             assert value != default[section][key], (section, key)
     assert found["sessions"] == Path("elsewhere")
