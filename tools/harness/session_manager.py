@@ -959,8 +959,7 @@ class SessionManager:
         )
         session = self._require("describe")
         with self._changes.together(session):
-            if session.describe(change, now=self._clock()) is not None:
-                self._log_last_event(session)
+            session.describe(change, now=self._clock())
         return session
 
     def set_workflow_state(self, state: Mapping[str, Any]) -> SessionContext:
