@@ -15,8 +15,9 @@ from ..durable import FileSystem, OsFileSystem, ReadError, read_beneath
 from ..errors import AgentForgeError
 from ..harness import SessionContext
 from ..harness.history_events import InputsPlaced
+from ..harness.session_filter import SessionFilter
 from ..harness.session_head import SessionSummary
-from ..harness.session_ports import SessionFilter, SessionRepository
+from ..harness.session_ports import SessionRepository
 from ..harness.snapshot_port import WorkspaceChanges
 from ..workflows.job import SPECIFICATION_NAME
 from ..workflows.step_journal import StepJournal
