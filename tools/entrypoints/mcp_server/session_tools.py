@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Final, Literal, TypeVar
 
 from attrs import frozen
 from mcp_types import CallToolResult
