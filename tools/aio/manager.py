@@ -111,10 +111,12 @@ class AsyncSessionManager:
     get_artifacts = in_thread(SessionManager.get_artifacts)
     add_history = in_thread(SessionManager.add_history)
     record = in_thread(SessionManager.record)
+    announce = in_thread(SessionManager.announce)
     briefing = in_thread(SessionManager.briefing)
 
     find = iterated(SessionManager.find)
     children = iterated(SessionManager.children)
+    search = in_thread(SessionManager.search)
     page = in_thread(SessionManager.page)
     list = in_thread(SessionManager.list)
     cleanup_old_sessions = in_thread(SessionManager.cleanup_old_sessions)
