@@ -47,6 +47,12 @@ class IdKeeper(SilentObserver):
         self.session_id = session_id
 
 
+def has_begun(workspace: Path) -> bool:
+    """Return whether the guest has written: the file is there before that."""
+    begun = workspace / "begun"
+    return begun.exists() and begun.stat().st_size > 0
+
+
 def test_every_method_of_the_runner_is_there_with_its_parameters_and_its_words() -> None:
     for name, method in vars(WorkflowRunner).items():
         if name.startswith("_") or isinstance(method, property):
@@ -68,10 +74,7 @@ async def test_cancelled_run_is_gone_on_with_by_the_next_one(base: Path, tmp_pat
     runner = AsyncWorkflowRunner(build_agent_runner(manager=manager, observer=ids))
     async with anyio.create_task_group() as group:
         group.start_soon(runner.start, load_workflow(folder / "workflow.yaml"))
-        while not (
-            ids.session_id
-            and (SessionStore(base).workspace_path(ids.session_id) / "begun").exists()
-        ):
+        while not (ids.session_id and has_begun(SessionStore(base).workspace_path(ids.session_id))):
             await anyio.sleep(0.005)
         group.cancel_scope.cancel()
     left = SessionStore(base).load(ids.session_id)

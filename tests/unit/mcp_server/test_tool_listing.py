@@ -38,7 +38,7 @@ def size(value: object) -> int:
 async def test_output_schemas_take_little_of_a_context(listed: dict[str, ToolListing]) -> None:
     workspaces = [listed.pop(name) for name in WORKSPACES]
     assert sum(size(one.output_schema) for one in listed.values()) < 9_000
-    assert sum(size(one.input_schema) for one in listed.values()) < 10_000
+    assert sum(size(one.input_schema) for one in listed.values()) < 11_000
     assert sum(size(one.output_schema) for one in workspaces) < 1_500
     assert sum(size(one.input_schema) for one in workspaces) < 5_000
 
