@@ -4,11 +4,11 @@ The data of a history's entry and what a session carries for its user (`session_
 their bounds only.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, NamedTuple, NoReturn
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
 
 from .session_checks import MAX_COUNT, text_fault, with_type
 
@@ -37,13 +37,13 @@ class EntryData(dict[str, Any]):
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __copy__(self) -> EntryData:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, _memo: object) -> EntryData:
+    def __deepcopy__(self, _memo: object) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[type[EntryData], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type["EntryData"], tuple[dict[str, Any]]]:
         return type(self), (dict(self),)
 
     def __hash__(self) -> int:  # type: ignore[override]

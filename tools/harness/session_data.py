@@ -4,13 +4,12 @@ Each is a value that can't be changed in place, so that what was checked stays w
 harness keeps and shows them, and decides nothing by them.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
-
-from attrs import field, frozen
 
 from .entry_data import DataBounds, EntryData, freeze
 from .session_checks import MAX_NAME_CHARS, id_fault, name_fault, with_type
@@ -45,7 +44,7 @@ class WorkflowState(EntryData):
     )
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLabels:
     """What a session is begun with besides its work; checked when the session is made.
 
@@ -58,7 +57,7 @@ class SessionLabels:
 
     title: str | None = None
     tags: Iterable[str] = ()
-    metadata: Mapping[str, Any] = field(factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     parent_id: str | None = None
 
 

@@ -1,13 +1,12 @@
 """How a session's title, tags and metadata change: what is left out stays as it is; pure."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
-
-from attrs import frozen
 
 from .history_events import SessionDescribed
 from .session_checks import InvalidSession, with_type
@@ -28,7 +27,7 @@ class Unchanged(Enum):
 UNCHANGED: Final = Unchanged.UNCHANGED
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Description:
     """What people call a session, find it by and keep with it.
 
@@ -43,7 +42,7 @@ class Description:
     metadata: Metadata
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DescriptionChange:
     """A change of a description. Removals come first, so a field can be removed and set anew.
 

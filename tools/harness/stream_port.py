@@ -5,7 +5,7 @@ its saves slow. They are kept beside it, in a stream: named, in order, each entr
 which an index is built of, and a body, which is read when it is needed.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Final
@@ -75,26 +73,19 @@ def unchanged(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def decided(found: dict[str, Any], *, notes: int = 0) -> dict[str, Any]:
-    """Return all that is no prose, and in its place how much there is of it.
-
-    Of the page only what no text can imitate is read: the text is escaped, so it holds no tag.
-    """
+    """Return all that is no prose, and in its place how much there is of it."""
     accounts = dict(found["accounts"])
-    page = accounts.pop("report")
     del accounts["briefing"]
     history = accounts.pop("history")
     for name in ("charges", "extensions"):
         accounts[name] = sorted(one for one in accounts[name] if one)
-    lines = [re.findall(r"V([0-9.]+)", path) for path in re.findall(r'<path d="([^"]*)"', page)]
+    attempts = [(name, outcome, tokens) for name, outcome, _, tokens in accounts.pop("attempts")]
     return {
         **accounts,
         "outcome": found["outcome"],
         "prompts": len(found["prompts"]),
         "entries": len(history) - notes,
-        "facts": re.sub(r"<dt>(?:Revision|Last change)</dt>.*?</dd>", "", page.split("</dl>")[0]),
-        "heights": [height for line in lines for height, _ in groupby(line)],
-        "bars": re.findall(r'<rect class="(\w+)" x="[0-9.]+" y="(\d+)"', page),
-        "tokens": re.findall(r"<td>([0-9,]+)</td></tr>", page),
+        "attempts": attempts,
     }
 
 
