@@ -197,8 +197,8 @@ class SessionTools:
             str | None,
             Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
         ] = None,
-        title: str = "",
-        tags: list[str] = [],  # noqa: B006 # only read, and the schema says it
+        title: Annotated[str, Field(description="One line.")] = "",
+        tags: Annotated[list[str], Field(description="Words without blanks.")] = [],  # noqa: B006 # only read, and the schema says it
         token_budget: Annotated[
             int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
         ] = DEFAULT_TOKEN_BUDGET,
@@ -222,7 +222,6 @@ class SessionTools:
     ) -> results.StateAnswer:
         """Begin a durable session for a piece of work that may outlive this context.
 
-        `title` is one line; `tags` are words without blanks.
         Returns its id; keep it, every other session tool takes it. If it fails, there is no
         new session, unless the error says that its workspace could not be made.
         """
