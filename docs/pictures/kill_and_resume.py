@@ -105,10 +105,11 @@ def _until(
     )
     lines: list[str] = []
     with process:
-        for line in process.stdout or ():
+        for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if killed_at(line):
                 os.killpg(process.pid, signal.SIGKILL)
+                process.stdout.read()  # to its end: then none that had it is left
                 break
     return lines
 
@@ -118,7 +119,7 @@ def _made_equal(text: str, session: str) -> str:
     text = text.replace(session[-6:], _ID[-6:]).replace(session[:-6], _ID[:-6])
     text = re.sub(r"\S*/sessions/(?=session_)", ".agentforge/sessions/", text)
     text = re.sub(r"--base \S+ ", "", text)
-    text = re.sub(r"\b\d+ (?:seconds?|minutes?) ago|just now", "just now", text)
+    text = re.sub(r"\b\d+ (?:s|min) ago", "just now", text)
     return re.sub(r" \(\d+\.\d\d s\)", "", text) + "\n "
 
 
