@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.questions import Option, Question, SessionStatus
@@ -94,6 +95,34 @@ def test_what_changes_is_seen_at_once_and_takes_nothing_from_the_keyboard(
     page.wait_for_selector(f"#row-{new}", state="detached")
     assert focused(page) == f"to-{one}"
     assert page.evaluate("window.sameDocument") is True
+
+
+def test_what_was_filtered_is_searched_in_histories_and_questions_by_keyboard(
+    visit: Visit, project: Project
+) -> None:
+    one = project.begin("It has a history", workflow_type="searched")
+    project.lead(one).add_history("note", f"the ledger {HOSTILE}")
+    asked = project.ask(evolve(DATABASE, prompt="Which ledger?"), session_id=one)
+    page = visit.open()
+    page.keyboard.press("/")
+    page.keyboard.type("ledger")
+    page.wait_for_selector("#none")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search?q=ledger")
+    page.wait_for_selector(f"#row-{one} mark:has-text('ledger')")
+    page.wait_for_selector(f"#row-{asked} mark")
+    assert "<script>alert(2)</script>" in page.inner_text(f"#row-{one}")
+    assert page.locator("#view img, #view script").count() == 0
+    tab_to(page, f"to-{asked}")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"#question-{asked}")
+    project.questions.reject_session(asked)
+    page.go_back()
+    page.wait_for_selector(f"#row-{one}")
+    page.keyboard.press("/")
+    page.keyboard.type(" nowhere")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#summary:has-text('Nothing has all')")
 
 
 # ------------------------------------------------------------------------------- one session
@@ -192,6 +221,42 @@ def test_what_one_opened_and_selected_stays_while_the_session_goes_on(
     page.wait_for_selector("#overview:has-text('6,000 of')")
 
 
+def test_every_action_on_a_session_is_done_by_keyboard_alone(
+    visit: Visit, project: Project
+) -> None:
+    one = project.begin("All by keyboard", initial_phase="red", token_budget=1_000)
+    file = project.base / one / "workspace" / "a.txt"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("first")
+    project.lead(one, keeping=True).checkpoint_session()
+    page = visit.open(f"/sessions/{one}")
+
+    def act(name: str, typed: str, keys: tuple[str, ...] = ("Enter",)) -> None:
+        page.wait_for_selector(f"#to-{name}")
+        tab_to(page, f"to-{name}")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"#dialog-{name.partition('-')[0]}[open]")
+        page.keyboard.type(typed)
+        for key in keys:
+            page.keyboard.press(key)
+
+    act("extend", "500")
+    page.wait_for_selector("#overview:has-text('of 1,500')")
+    act("rewind-1", "", ("Tab", "Enter"))  # it begins at Cancel
+    page.wait_for_selector("#toasts p:has-text('back at checkpoint 1')")
+    act("pause", "till tomorrow", ("Tab", "Tab", "Enter"))
+    page.wait_for_selector("#session .badge:has-text('paused')")
+    assert project.session(one).history[-1].details == "till tomorrow"
+    act("fork-1", "700")
+    page.wait_for_url(lambda url: "/sessions/" in url and one not in url)
+    page.wait_for_selector(f"#session a[href='/sessions/{one}']")
+    fork = page.url.rpartition("/")[2]
+    assert project.session(fork).token_budget.total_budget == 700
+    act("abort", "enough", ("Tab", "Tab", "Enter"))
+    page.wait_for_selector("#session .badge:has-text('aborted')")
+    assert project.session(fork).state is SessionState.ABORTED
+
+
 # --------------------------------------------------------------------------------- questions
 
 
@@ -229,12 +294,15 @@ def test_a_question_is_answered_by_keyboard_in_own_words(visit: Visit, project: 
     assert answers.answers[0].custom_text == "MySQL"
 
 
-def test_a_question_is_declined_with_a_reason(visit: Visit, project: Project) -> None:
+def test_a_question_is_declined_by_keyboard_with_a_reason(visit: Visit, project: Project) -> None:
     asked = project.ask(DATABASE)
     page = visit.open("/questions")
-    page.click(f"#to-decline-{asked}")
+    tab_to(page, f"to-decline-{asked}")
+    page.keyboard.press("Enter")
     page.keyboard.type("not mine to say")
-    page.click(f"#decline-{asked} button[type=submit]")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
     page.wait_for_selector(f"#question-{asked}", state="detached")
     assert project.questions.get(asked).rejection_reason == "not mine to say"
 

@@ -11,6 +11,7 @@ import pytest
 from attrs import define
 from starlette.testclient import TestClient
 
+from agentforge_sessions.clock import Clock
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
@@ -69,11 +70,11 @@ class Site:
 def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
     opened = []
 
-    def make(*, read_only: bool = False) -> Site:
+    def make(*, pages_clock: Clock | None = None, **given: Any) -> Site:
         clock = FakeClock()
         base, asked = tmp_path / "sessions", tmp_path / "questions"
         places = UiPlaces(sessions=base, questions=asked)
-        services = Services(places, read_only=read_only, clock=clock)
+        services = Services(places, clock=pages_clock or clock, **given)
         opened.append(services)
         live = Live(services)
         client = TestClient(application(services, live, key=KEY), base_url=ORIGIN)

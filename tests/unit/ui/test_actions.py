@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agentforge_sessions.harness import SessionState
+from agentforge_sessions.harness import SessionEvent, SessionState
+from tests.support.observers import Remembering
 from tests.unit.ui.conftest import KEY, ORIGIN, Site
 from tests.unit.ui.test_pages import HOSTILE, assert_nothing_runs
 
@@ -42,23 +43,16 @@ def test_what_the_state_forbids_is_said_as_the_command_line_says_it(site: Site) 
     assert 'role="alert"' in refused.text
 
 
-def test_an_action_is_done_on_what_another_process_saved_meanwhile(site: Site) -> None:
-    one = site.begin()
-    original = site.services.manager
-
-    def interfering() -> object:
-        manager = original()
-        load = manager.load
-
-        def load_then_be_late(session_id: str) -> object:
-            found = load(session_id)
+def test_an_action_is_done_on_what_another_process_saved_meanwhile(
+    make_site: Callable[..., Site],
+) -> None:
+    def be_late(event: SessionEvent) -> None:
+        if event.name == "session.loaded" and len(observer.events) == 0:
             site.lead(one).record_tokens(10)
-            return found
 
-        manager.load = load_then_be_late  # type: ignore[method-assign]
-        return manager
-
-    site.services.manager = interfering  # type: ignore[method-assign, assignment]
+    observer = Remembering(at_each=be_late)
+    site = make_site(observers=[observer])
+    one = site.begin()
     assert site.post(f"/do/sessions/{one}/extend", tokens="5").status_code == 200
     session = site.lead(one).current_session
     assert session is not None
@@ -186,3 +180,14 @@ def test_a_form_with_too_much_in_it_is_refused(site: Site) -> None:
     session = site.lead(one).current_session
     assert session is not None
     assert session.revision == 1
+
+
+def test_what_the_page_does_is_told_to_those_who_observe(make_site: Callable[..., Site]) -> None:
+    observer = Remembering()
+    site = make_site(observers=[observer])
+    one = site.begin()
+    site.view(f"/sessions/{one}")
+    assert observer.names == []
+    assert site.post(f"/do/sessions/{one}/pause", reason="later").status_code == 200
+    assert [event.session_id for event in observer.events] == [one] * len(observer.events)
+    assert observer.names == ["session.loaded", "session.paused"]

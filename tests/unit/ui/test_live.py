@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
 import anyio
 import pytest
 
-from agentforge_sessions.entrypoints.ui import launch
-from agentforge_sessions.entrypoints.ui.errors import UiExtraMissing
 from agentforge_sessions.entrypoints.ui.live import MAX_PAGES, Listener
-from agentforge_sessions.entrypoints.ui.places import UiPlaces
 from agentforge_sessions.questions import Asker
+from tests.support.promptness import PATIENCE_S
 from tests.support.questions import QUESTIONS
 from tests.unit.ui.conftest import Site
 
@@ -39,6 +41,11 @@ async def test_a_save_and_a_question_reach_the_page_that_listens(site: Site) -> 
     listener = site.live.listen([f"session:{one}"])
     told = aiter(listener.stream())
     await anext(told)
+    with anyio.fail_after(PATIENCE_S):
+        await hears_of_both(site, one, told)
+
+
+async def hears_of_both(site: Site, one: str, told: AsyncIterator[bytes]) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(site.live.run)
         await anyio.sleep(0)
@@ -59,14 +66,17 @@ def test_no_more_pages_listen_than_the_server_can_serve(site: Site) -> None:
     assert site.post("/events", topics="sessions").status_code == 503
 
 
-def test_a_missing_extra_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    for name in ("server", "app", "guard", "forms"):
-        monkeypatch.delitem(
-            sys.modules, f"agentforge_sessions.entrypoints.ui.{name}", raising=False
-        )
-    monkeypatch.delattr("agentforge_sessions.entrypoints.ui.server", raising=False)
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(UiExtraMissing, match=r"pip install 'agentforge-sessions\[ui\]'"):
-        launch.run_ui(UiPlaces(), ready=print)
+def test_a_missing_extra_names_what_to_install() -> None:
+    code = """
+import sys
+sys.modules["uvicorn"] = None
+from agentforge_sessions.entrypoints import ui
+try:
+    ui.run_ui(ui.UiPlaces(), ready=print)
+except ui.UiExtraMissing as error:
+    print(error)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert "pip install 'agentforge-sessions[ui]'" in ended.stdout, ended.stderr

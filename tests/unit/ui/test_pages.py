@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from html.parser import HTMLParser
 
 import pytest
+from structlog.testing import capture_logs
 
 from agentforge_sessions.questions import Option, Question
 from tests.unit.ui.conftest import Site
@@ -160,13 +162,17 @@ def test_nothing_offers_a_change_where_the_server_is_read_only(
 
 
 def test_a_fault_of_our_own_is_said_without_its_place_and_logged(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    make_site: Callable[..., Site],
 ) -> None:
-    def broken() -> list[object]:
+    def broken() -> datetime:
         raise RuntimeError("what broke")
 
-    monkeypatch.setattr(site.services.watch, "rows", broken)
-    found = site.get("/view/")
+    site = make_site(pages_clock=broken)
+    one = site.begin()
+    with capture_logs() as logged:
+        found = site.get(f"/view/sessions/{one}")
     assert found.status_code == 500
     assert "what broke" in found.text
     assert "Traceback" not in found.text
+    (fault,) = [entry for entry in logged if entry["event"] == "ui.fault"]
+    assert "Traceback" in fault["where"]

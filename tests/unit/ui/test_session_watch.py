@@ -130,6 +130,19 @@ def test_a_store_without_directories_is_asked_for_what_changed_last(store: Count
     assert store.loads == 0
 
 
+def test_what_went_from_a_store_without_directories_is_missed_before_long(store: Counting) -> None:
+    one, other, now = begin(store), begin(store), [0.0]
+    watch = SessionWatch(store, watcher=None, monotonic=lambda: now[0])
+    watch.rows()
+    gone = id_of(one)
+    one.delete(gone)
+    other.record_tokens(7)
+    assert watch.look() == {id_of(other)}
+    now[0] += session_watch.NAMES_S
+    assert watch.look() == {gone}
+    assert [row.session_id for row in watch.rows()] == [id_of(other)]
+
+
 def test_goals_are_read_once_for_each_revision(store: Counting) -> None:
     begin(store, "a goal")
     watch = SessionWatch(store, watcher=None)

@@ -58,7 +58,7 @@ def act_on_session(services: Services, session_id: str, name: str, form: Form) -
     act = ACTS.get(name)
     if act is None:
         raise PageNotFound(f"/sessions/{session_id}/{name}")
-    manager = services.manager()
+    manager = services.acting_manager()
     if manager.load(session_id) is None:
         raise SessionNotFound(session_id, path=services.store.where)
 

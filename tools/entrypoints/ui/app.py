@@ -36,6 +36,7 @@ from .live import Listener, Live
 from .one_session import session_view
 from .prune_page import prune_view
 from .question_forms import fault_marks, questions_view
+from .search_page import search_view
 from .services import Services
 from .view import View, error_box, part, shell, status_of
 
@@ -62,6 +63,7 @@ def application(services: Services, live: Live, *, key: str) -> ASGIApp:
         "/view/sessions/{rest}": session_view,
         "/view/questions": questions_view,
         "/view/prune": prune_view,
+        "/view/search": search_view,
         **({"/view/fleet": fleet_view} if services.in_database else {}),
     }
     empty = shell(read_only=services.read_only, fleet=services.in_database)

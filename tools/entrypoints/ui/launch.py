@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ..loopback import new_key
 from .errors import UiExtraMissing
 from .places import UiPlaces
+
+if TYPE_CHECKING:
+    from ...harness import SessionObserver
 
 DEFAULT_PORT: Final = 8766
 _PACKAGES: Final = {"starlette": "Starlette", "uvicorn": "uvicorn"}
@@ -18,6 +21,7 @@ def run_ui(
     *,
     port: int = DEFAULT_PORT,
     read_only: bool = False,
+    observers: Sequence[SessionObserver] = (),
     ready: Callable[[str], None],
 ) -> None:
     """Serve the pages to this machine until Ctrl-C or SIGTERM.
@@ -26,6 +30,7 @@ def run_ui(
         places: Where the sessions are.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
         read_only: Whether nothing can be changed or answered through them.
+        observers: Who observes what the pages do to the sessions.
         ready: Receives the address to open, when it can be opened.
 
     Raises:
@@ -41,4 +46,11 @@ def run_ui(
         if package in _PACKAGES:
             raise UiExtraMissing(_PACKAGES[package]) from error
         raise
-    server.serve(places, port=port, key=new_key(), read_only=read_only, ready=ready)
+    server.serve(
+        places,
+        port=port,
+        key=new_key(),
+        read_only=read_only,
+        observers=observers,
+        ready=ready,
+    )

@@ -93,13 +93,22 @@ def _search(wanted: Wanted, found: Listed) -> Element:
             _choice("workflow", "Workflow", "All workflows", found.workflows, wanted.workflow),
             _choice("tag", "Tag", "All tags", found.tags, wanted.tag) if found.tags else None,
             _order(wanted.order),
+            element(
+                "button",
+                "Search inside",
+                type="submit",
+                id="to-search",
+                title="Find these words in histories, questions and answers too",
+            ),
             id="filter",
             class_="filter",
             hx_get="/view/",
-            hx_trigger="input changed delay:120ms from:#q, change from:#view, submit",
+            hx_trigger="input changed delay:120ms from:#q, change from:#view",
             hx_target="#view",
             hx_swap="keyed",
             hx_sync="#page:replace",
+            data_go="/search",
+            data_fields="q workflow tag",
             data_calm=True,
         ),
         id="search",
@@ -214,7 +223,7 @@ def standing_badge(standing: Standing) -> Element:
 
 def _row(row: Row) -> Element:
     head = row.head
-    title = head.title or _first_line(row.goal) or head.session_id
+    title = head.title or first_line(row.goal) or head.session_id
     return element(
         "li",
         standing_badge(row.standing),
@@ -238,7 +247,8 @@ def _row(row: Row) -> Element:
     )
 
 
-def _first_line(goal: str | None) -> str | None:
+def first_line(goal: str | None) -> str | None:
+    """Return the first line of a goal that says something, shortened; None if none does."""
     for line in (goal or "").splitlines():
         if line := line.strip():
             return line if len(line) <= _GOAL_CHARS else f"{line[: _GOAL_CHARS - 1]}…"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
 
+from ...harness import SessionObserver
 from ..loopback import address_of, bound
 from .app import application
 from .live import Live
@@ -37,6 +38,7 @@ def serve(
     port: int,
     key: str,
     read_only: bool,
+    observers: Sequence[SessionObserver] = (),
     ready: Callable[[str], None],
 ) -> None:
     """Serve the pages until Ctrl-C or SIGTERM.
@@ -46,13 +48,14 @@ def serve(
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
         key: What a request must show; hard to guess.
         read_only: Whether nothing can be changed.
+        observers: Who observes what the pages do to the sessions.
         ready: Receives the address to open, when it can be opened.
 
     Raises:
         AddressRefused: The port can't be had.
     """
     with bound(port) as listening:
-        services = Services(places, read_only=read_only)
+        services = Services(places, read_only=read_only, observers=observers)
         try:
             asyncio.run(_serve(services, listening, key, ready))
         finally:

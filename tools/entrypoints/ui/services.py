@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Final
 
@@ -11,7 +11,7 @@ from attrs import evolve
 from ...bootstrap import open_questions, open_snapshots
 from ...clock import Clock, utc_now
 from ...errors import AgentForgeError
-from ...harness import SessionContext
+from ...harness import SessionContext, SessionObserver
 from ...harness.session_manager import SessionManager
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceChanges
@@ -37,6 +37,7 @@ class Services:
         places: Where they are.
         read_only: Whether nothing may be changed: then not even a question that no one waits for
             any more is ended when it is listed.
+        observers: Who observes what the pages do to the sessions.
         clock: The time.
 
     Raises:
@@ -45,11 +46,17 @@ class Services:
     """
 
     def __init__(
-        self, places: UiPlaces, *, read_only: bool = False, clock: Clock = utc_now
+        self,
+        places: UiPlaces,
+        *,
+        read_only: bool = False,
+        observers: Sequence[SessionObserver] = (),
+        clock: Clock = utc_now,
     ) -> None:
         self.places = places
         self.read_only = read_only
         self.clock = clock
+        self._observers = tuple(observers)
         self.in_database = is_database(places.store)
         self.store: LocalSessions = open_sessions(
             places.sessions, store=places.store, direct=places.direct
@@ -65,8 +72,14 @@ class Services:
         self._pending: tuple[QuestionSession, ...] | None = None
 
     def manager(self) -> SessionManager:
-        """Return a manager for one request, which keeps workspaces and runs no code."""
+        """Return a manager for a request that shows something: nobody is told of a look."""
         return SessionManager(self.store, snapshots=self._snapshots, clock=self.clock)
+
+    def acting_manager(self) -> SessionManager:
+        """Return a manager for what a person does: it keeps workspaces, and runs no code."""
+        return SessionManager(
+            self.store, snapshots=self._snapshots, clock=self.clock, observers=self._observers
+        )
 
     def has_workspace(self, session_id: str) -> bool:
         """Return whether a session's workspace is on this machine, as it should be."""

@@ -34,6 +34,8 @@ MOST_WATCHED: Final = 1_000
 """How many sessions' directories are watched."""
 LOOK_S: Final = 60.0
 """After how long everything is looked at again, in seconds, or later where that costs much."""
+NAMES_S: Final = 5.0
+"""After how long a database is asked which sessions there are, in seconds; as above."""
 _SHARE: Final = 0.005
 """What looking at everything may cost of one core."""
 _PAGE: Final = 200
@@ -86,6 +88,7 @@ class SessionWatch:
         self._reported: set[str] = set()
         self._base_reported = False
         self._next_full = 0.0
+        self._next_names = 0.0
         self._looked = False
         self._judged_last = ""
 
@@ -164,6 +167,7 @@ class SessionWatch:
         for gone in before.keys() - rows.keys():
             self._goals.pop(gone, None)
         now, self._looked = self._monotonic(), True
+        self._next_names = now + NAMES_S
         self._next_full = now + max(LOOK_S, (now - begun) / _SHARE)
         return frozenset(before.keys() ^ rows.keys()).union(
             name
@@ -173,7 +177,8 @@ class SessionWatch:
 
     def _look_at_reported(self, names: Collection[str], *, base: bool) -> set[str]:
         if self._watcher is None:
-            return self._look_at_last_changed()
+            seen = {name for name in sorted(names) if self._look_at(name)}
+            return seen | self._look_at_last_changed() | self._look_for_gone()
         if base:
             there = set(self._store.list_sessions())
             new = there - self._rows.keys() - self._unreadable.keys()
@@ -201,20 +206,39 @@ class SessionWatch:
         return True
 
     def _look_at_last_changed(self) -> set[str]:
-        """Ask for what changed last, until it is known already."""
+        """Ask for what changed last, until a page holds something that is known already.
+
+        The page is gone through to its end: what a machine whose clock is behind saves, or what
+        took long to save, stands below what others saved earlier.
+        """
         changed: set[str] = set()
         after = None
         while True:
             page = self._store.page(limit=_PAGE, after=after)
+            reached = False
             for one in page.sessions:
                 known = self._rows.get(one.session_id)
                 if known is not None and known.head == one.head:
-                    return changed
+                    reached = True
+                    continue
                 self._rows[one.session_id] = _row(one, known)
                 changed.add(one.session_id)
             after = page.after
-            if after is None:
+            if reached or after is None:
                 return changed
+
+    def _look_for_gone(self) -> set[str]:
+        """Find out which sessions were deleted, which stands in no page, where it is due."""
+        begun = self._monotonic()
+        if begun < self._next_names:
+            return set()
+        gone = self._rows.keys() - set(self._store.list_sessions())
+        for name in gone:
+            self._rows.pop(name)
+            self._goals.pop(name, None)
+        now = self._monotonic()
+        self._next_names = now + max(NAMES_S, (now - begun) / _SHARE)
+        return gone
 
     def _judge(self, most: int) -> set[str]:
         """Find out whose run was cut off, which no file says: of so many sessions, in turns."""

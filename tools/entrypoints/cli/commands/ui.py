@@ -78,5 +78,6 @@ def ui(
             places,
             port=DEFAULT_PORT if port is None else port,
             read_only=read_only,
+            observers=cli.observers(),
             ready=ready,
         )

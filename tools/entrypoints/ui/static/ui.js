@@ -299,6 +299,18 @@
     refresh();
   });
 
+  // A form that goes to another page; what was left empty does not stand in its address.
+  document.addEventListener("submit", (event) => {
+    const { go, fields } = event.target.dataset;
+    if (go === undefined) return;
+    event.preventDefault();
+    const names = fields.split(" ");
+    const given = [...new FormData(event.target)].filter(
+      ([name, value]) => names.includes(name) && value.trim(),
+    );
+    location.assign(`${go}?${new URLSearchParams(given)}`);
+  });
+
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || one("dialog[open]")) return;
     if (isTyping(document.activeElement)) {
@@ -365,7 +377,7 @@
     one("#refused").hidden = true;
     for (const link of all(".top a[href]")) {
       const here = link.getAttribute("href");
-      const within = here === "/" ? /^\/(sessions\/|$)/.test(location.pathname)
+      const within = here === "/" ? /^\/(sessions\/|search$|$)/.test(location.pathname)
         : location.pathname.startsWith(here);
       if (within && !link.matches(".brand")) link.setAttribute("aria-current", "page");
     }
