@@ -1,5 +1,6 @@
 """The stream of a foreign session, followed: what was added since is all that is read of it.
 
+The first look reads the last entries, and what stands before them only when it is asked for.
 Reading begins with a look at what other processes added, so what is known of a stream is never
 older than the call that uses it. The last bodies that were read are kept.
 """
@@ -18,6 +19,8 @@ from .foreign_sessions import ForeignSessions
 
 TRIES: Final = 20
 """How often what another process prevents is tried again."""
+_FIRST: Final = 64
+"""How many entries the first look reads; each further step back reads so many times more."""
 _KEPT_BYTES: Final = 1 << 19
 """How much of the bodies that were read last is kept."""
 
@@ -38,6 +41,7 @@ class FollowedStream:
         name: The foreign id.
         session_id: The session's own id, whether it is there or not.
         mark: How far it was read.
+        whole: Whether all of its entries were taken on, and not only the last.
     """
 
     def __init__(
@@ -52,6 +56,8 @@ class FollowedStream:
         self.name = name
         self.session_id = sessions.session_id(name)
         self.mark: StreamMark | None = None
+        self.whole = True
+        self._depth = 0
         self.lock = RLock()
         self._sessions = sessions
         self._stream = stream
@@ -85,6 +91,22 @@ class FollowedStream:
                         reason=error.reason,
                     ) from error
         raise AssertionError  # pragma: no cover
+
+    def further(self) -> None:
+        """Take on more of what stands before the entries that were taken on; within a look.
+
+        All is taken on anew, and as of now.
+        """
+        self._begin(self._depth * _FIRST if self._depth else _FIRST)
+
+    def all(self) -> None:
+        """Take on all entries, if only the last ones were; within a look."""
+        if self.whole:
+            return
+        part = self._sessions.sessions.read_entries(self.session_id, self._stream)
+        self._forget()
+        self.mark = part.mark
+        self._take(part.entries)
 
     def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
         """Return the bodies of entries that were taken on, in the order given; within a look.
@@ -144,14 +166,26 @@ class FollowedStream:
         if self._sessions.find(self.name) is None:
             self._forget()
             return
+        if self.mark is None:
+            self._begin(_FIRST)
+            return
         part = self._sessions.sessions.read_entries(self.session_id, self._stream, since=self.mark)
         if part.anew:
             self._forget()
         self.mark = part.mark
         self._take(part.entries)
 
+    def _begin(self, depth: int) -> None:
+        """Take on so many of the last entries."""
+        tail = self._sessions.sessions.read_last(self.session_id, self._stream, depth)
+        self._forget()
+        self.mark, self.whole, self._depth = tail.mark, tail.whole, depth
+        self._take(tail.entries)
+
     def _forget(self) -> None:
         self.mark = None
+        self.whole = True
+        self._depth = 0
         self._bodies.clear()
         self._bytes = 0
         self._forget_all()

@@ -2,7 +2,8 @@
 
     frame   magic, number of entries, bytes of the index, bytes of index and bodies, checksum of the
             frame before, checksum; then the index (a row for each entry, then their heads), then
-            the bodies
+            the bodies; then the bytes of the whole frame and the magic of its end, by which a log
+            is read from its end
 
 All numbers are little-endian. One append is one frame, so it is there whole or not at all. A
 frame's checksum covers its place in the file, the checksum of the frame before it, the heads and
@@ -20,11 +21,14 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 MAGIC: Final = b"AFL1"
+END: Final = b"AFLE"
 _FIXED: Final = struct.Struct("<4sIIQI")
 _CHECKSUM: Final = struct.Struct("<I")
 _ROW: Final = struct.Struct("<IQI")
 _PLACE: Final = struct.Struct("<Q")
 HEADER_BYTES: Final = _FIXED.size + _CHECKSUM.size
+_TRAILER: Final = struct.Struct("<Q4s")
+TRAILER_BYTES: Final = _TRAILER.size
 
 Read = Callable[[int, int], bytes]
 """Returns so many bytes from an offset on; fewer at the end."""
@@ -84,6 +88,20 @@ class LogScan(NamedTuple):
     rest: Rest
 
 
+class LogTail(NamedTuple):
+    """The last frames of a log.
+
+    Attributes:
+        entries: Their entries, in order.
+        mark: Where they end.
+        whole: Whether no other frame stands before them.
+    """
+
+    entries: list[LogEntry]
+    mark: LogMark
+    whole: bool
+
+
 class _Frame(NamedTuple):
     entries: list[LogEntry]
     mark: LogMark
@@ -105,8 +123,9 @@ def encode_frame(
     fixed = _FIXED.pack(MAGIC, len(entries), len(index), size, after.checksum)
     checksum = _checksum(fixed, after.end, index)
     begin = fixed + _CHECKSUM.pack(checksum) + index
-    mark = LogMark(after.end + HEADER_BYTES + size, checksum, after.end)
-    return [begin, *(body for _, body in entries)], mark
+    whole = HEADER_BYTES + size + TRAILER_BYTES
+    mark = LogMark(after.end + whole, checksum, after.end)
+    return [begin, *(body for _, body in entries), _TRAILER.pack(whole, END)], mark
 
 
 def encode_log(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -173,6 +192,40 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
     return LogScan(entries, mark, Rest.NOTHING)
 
 
+def last_frames(read: Read, size: int, count: int) -> LogTail | None:
+    """Return the last frames, as few as hold so many entries; None if a torn one is the last.
+
+    What stands before them is not looked at.
+
+    Args:
+        read: Reads the file.
+        size: The file's size.
+        count: How many entries at least, if there are so many; 1 or more.
+    """
+    frames: list[_Frame] = []
+    begin, found = size, 0
+    while begin > 0 and found < count:
+        if begin < HEADER_BYTES + TRAILER_BYTES:
+            return None
+        trailer = read(begin - TRAILER_BYTES, TRAILER_BYTES)
+        start = begin - _TRAILER.unpack(trailer)[0] if len(trailer) == TRAILER_BYTES else -1
+        frame = _frame_at(read, start, begin) if start >= 0 else None
+        if frame is None or frame.mark.end != begin:
+            return None
+        if frames and frames[-1].previous != frame.mark.checksum:
+            return None
+        frames.append(frame)
+        begin, found = start, found + len(frame.entries)
+    if begin == 0 and frames and frames[-1].previous != 0:
+        return None
+    # As of a scan: of the last append, and of no other, a part may be there.
+    for entry in frames[0].entries if frames else ():
+        if crc32(read(entry.position, entry.size)) != entry.checksum:
+            return None
+    entries = [entry for frame in reversed(frames) for entry in frame.entries]
+    return LogTail(entries, frames[0].mark if frames else LogMark(), begin == 0)
+
+
 def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
     """Return the frame that begins at an offset, or None if no whole one does."""
     header = read(offset, HEADER_BYTES)
@@ -182,7 +235,7 @@ def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
     if (
         magic != MAGIC
         or not count * _ROW.size <= index_bytes <= payload
-        or offset + HEADER_BYTES + payload > size
+        or offset + HEADER_BYTES + payload + TRAILER_BYTES > size
     ):
         return None
     index = read(offset + HEADER_BYTES, index_bytes)
@@ -197,7 +250,10 @@ def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
         entries.append(LogEntry(body_at, body_bytes, body_checksum, head))
         head_at += head_bytes
         body_at += body_bytes
-    return _Frame(entries, LogMark(offset + HEADER_BYTES + payload, checksum, offset), previous)
+    whole = HEADER_BYTES + payload + TRAILER_BYTES
+    if read(offset + whole - TRAILER_BYTES, TRAILER_BYTES) != _TRAILER.pack(whole, END):
+        return None
+    return _Frame(entries, LogMark(offset + whole, checksum, offset), previous)
 
 
 def _rest(read: Read, offset: int, size: int) -> Rest:
