@@ -19,12 +19,14 @@ from .foreign_sessions import ForeignSessions
 
 TRIES: Final = 20
 """How often what another process prevents is tried again."""
-_FIRST: Final = 64
+_FIRST: Final = 32
 """How many entries the first look reads; each further step back reads so many times more."""
 _KEPT_BYTES: Final = 1 << 19
 """How much of the bodies that were read last is kept."""
 
 _T = TypeVar("_T")
+_Place = tuple[int, int]
+"""A position and a size: what is empty may stand where the next entry does."""
 
 
 class FollowedStream:
@@ -63,7 +65,7 @@ class FollowedStream:
         self._stream = stream
         self._forget_all = forget
         self._take = take
-        self._bodies: OrderedDict[int, bytes] = OrderedDict()
+        self._bodies: OrderedDict[_Place, bytes] = OrderedDict()
         self._bytes = 0
 
     def reading(self, look: Callable[[], _T]) -> _T:
@@ -115,16 +117,15 @@ class FollowedStream:
             StreamMoved: The stream was replaced since.
             HarnessError: The store refused.
         """
-        missing = [entry for entry in entries if entry.position not in self._bodies]
+        missing = [entry for entry in entries if entry[:2] not in self._bodies]
         if not missing:
-            return [self._bodies[entry.position] for entry in entries]
+            return [self._bodies[entry[:2]] for entry in entries]
         read = self._sessions.sessions.read_bodies(
             self.session_id, self._stream, missing, mark=self.mark or StreamMark()
         )
-        found = {entry.position: body for entry, body in zip(missing, read, strict=True)}
+        found = {entry[:2]: body for entry, body in zip(missing, read, strict=True)}
         bodies = [
-            found[entry.position] if entry.position in found else self._bodies[entry.position]
-            for entry in entries
+            found[entry[:2]] if entry[:2] in found else self._bodies[entry[:2]] for entry in entries
         ]
         self._keep(found)
         return bodies
@@ -148,13 +149,13 @@ class FollowedStream:
         """
         self._sessions.replace(self.name, entries, expected=self.mark)
 
-    def _keep(self, found: dict[int, bytes]) -> None:
+    def _keep(self, found: dict[_Place, bytes]) -> None:
         """Keep the bodies that were read last, as far as there is room."""
-        for position in reversed(found):
-            size = len(found[position])
+        for place in reversed(found):
+            size = len(found[place])
             if size > _KEPT_BYTES // 4:
                 continue
-            self._bodies[position] = found[position]
+            self._bodies[place] = found[place]
             self._bytes += size
             if self._bytes > _KEPT_BYTES:
                 break

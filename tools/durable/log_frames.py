@@ -89,12 +89,12 @@ class LogScan(NamedTuple):
 
 
 class LogTail(NamedTuple):
-    """The last frames of a log.
+    """The last entries of a log.
 
     Attributes:
-        entries: Their entries, in order.
+        entries: The entries, in order; of the first one's append maybe only the end.
         mark: Where they end.
-        whole: Whether no other frame stands before them.
+        whole: Whether no other entry stands before them.
     """
 
     entries: list[LogEntry]
@@ -106,6 +106,7 @@ class _Frame(NamedTuple):
     entries: list[LogEntry]
     mark: LogMark
     previous: int
+    whole: bool
 
 
 def encode_frame(
@@ -193,9 +194,9 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
 
 
 def last_frames(read: Read, size: int, count: int) -> LogTail | None:
-    """Return the last frames, as few as hold so many entries; None if a torn one is the last.
+    """Return the last entries; None if a torn frame is the last.
 
-    What stands before them is not looked at.
+    What stands before their frames is not looked at.
 
     Args:
         read: Reads the file.
@@ -209,7 +210,9 @@ def last_frames(read: Read, size: int, count: int) -> LogTail | None:
             return None
         trailer = read(begin - TRAILER_BYTES, TRAILER_BYTES)
         start = begin - _TRAILER.unpack(trailer)[0] if len(trailer) == TRAILER_BYTES else -1
-        frame = _frame_at(read, start, begin) if start >= 0 else None
+        # All of the last one, of which a part may be there: as of a scan.
+        most = count - found if frames else None
+        frame = _frame_at(read, start, begin, most) if start >= 0 else None
         if frame is None or frame.mark.end != begin:
             return None
         if frames and frames[-1].previous != frame.mark.checksum:
@@ -218,16 +221,23 @@ def last_frames(read: Read, size: int, count: int) -> LogTail | None:
         begin, found = start, found + len(frame.entries)
     if begin == 0 and frames and frames[-1].previous != 0:
         return None
-    # As of a scan: of the last append, and of no other, a part may be there.
     for entry in frames[0].entries if frames else ():
         if crc32(read(entry.position, entry.size)) != entry.checksum:
             return None
     entries = [entry for frame in reversed(frames) for entry in frame.entries]
-    return LogTail(entries, frames[0].mark if frames else LogMark(), begin == 0)
+    whole = begin == 0 and all(frame.whole for frame in frames)
+    return LogTail(entries, frames[0].mark if frames else LogMark(), whole)
 
 
-def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
-    """Return the frame that begins at an offset, or None if no whole one does."""
+def _frame_at(read: Read, offset: int, size: int, most: int | None = None) -> _Frame | None:
+    """Return the frame that begins at an offset, or None if no whole one does.
+
+    Args:
+        read: Reads the file.
+        offset: The offset.
+        size: The file's size.
+        most: How many of its entries to return, the last ones; all if None.
+    """
     header = read(offset, HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         return None
@@ -242,18 +252,28 @@ def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
     (checksum,) = _CHECKSUM.unpack_from(header, _FIXED.size)
     if checksum != _checksum(header[: _FIXED.size], offset, index):
         return None
-    entries = []
-    head_at, body_at = count * _ROW.size, offset + HEADER_BYTES + index_bytes
-    for row in range(count):
-        head_bytes, body_bytes, body_checksum = _ROW.unpack_from(index, row * _ROW.size)
-        head = index[head_at : head_at + head_bytes]
-        entries.append(LogEntry(body_at, body_bytes, body_checksum, head))
-        head_at += head_bytes
-        body_at += body_bytes
-    whole = HEADER_BYTES + payload + TRAILER_BYTES
-    if read(offset + whole - TRAILER_BYTES, TRAILER_BYTES) != _TRAILER.pack(whole, END):
+    end = offset + HEADER_BYTES + payload
+    if read(end, TRAILER_BYTES) != _TRAILER.pack(end + TRAILER_BYTES - offset, END):
         return None
-    return _Frame(entries, LogMark(offset + whole, checksum, offset), previous)
+    wanted = count if most is None else min(most, count)
+    entries = _last_entries(index, count, end, wanted)
+    return _Frame(
+        entries, LogMark(end + TRAILER_BYTES, checksum, offset), previous, wanted == count
+    )
+
+
+def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[LogEntry]:
+    """Return the last entries of a frame, of whose index and bodies the ends are known."""
+    entries = []
+    head_end, body_end = len(index), end
+    for row in range(count - 1, count - 1 - wanted, -1):
+        head_bytes, body_bytes, checksum = _ROW.unpack_from(index, row * _ROW.size)
+        head = index[head_end - head_bytes : head_end]
+        head_end -= head_bytes
+        body_end -= body_bytes
+        entries.append(LogEntry(body_end, body_bytes, checksum, head))
+    entries.reverse()
+    return entries
 
 
 def _rest(read: Read, offset: int, size: int) -> Rest:

@@ -30,7 +30,8 @@ class StreamEntry(NamedTuple):
     """An entry that is kept.
 
     Attributes:
-        position: Its place; that of a later entry of the same stream is greater.
+        position: Its place; that of a later entry of the same stream is greater, or the same if the
+            body of this one is empty.
         size: The bytes of its body.
         check: What the store judges the body by.
         head: Its head.
