@@ -58,7 +58,14 @@ from agentforge_sessions.harness.session_names import (
     stream_file,
 )
 from agentforge_sessions.harness.session_page import in_order, page_of
-from agentforge_sessions.harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
+from agentforge_sessions.harness.stream_port import (
+    NewEntry,
+    StreamEntry,
+    StreamMark,
+    StreamPart,
+    StreamTail,
+    require_count,
+)
 from agentforge_sessions.identifiers import completions, names_no_session
 from agentforge_sessions.search_words import SearchWords
 
@@ -356,12 +363,20 @@ class MemorySessions:
             ]
             return StreamPart(entries[after:], found.mark, anew=anew)
 
+    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
+        require_count(count)
+        entries, mark, _ = self.read_entries(session_id, stream)
+        return StreamTail(entries[-count:], mark, whole=count >= len(entries))
+
     def read_bodies(
         self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
     ) -> list[bytes]:
         with self.shelf.lock:
             found = self._found(session_id, stream)
-            if entries and (found is None or found.generation != mark.one):
+            last = max((entry.position for entry in entries), default=-1)
+            if entries and (
+                found is None or found.generation != mark.one or last >= len(found.entries)
+            ):
                 raise StreamMoved(session_id, stream=stream)
             return [found.entries[entry.position].body for entry in entries] if found else []
 

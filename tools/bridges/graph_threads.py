@@ -7,12 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
 from typing import Final, TypeVar
+from zlib import crc32
 
+from ..durable import ReadError
 from ..harness.errors import StreamMoved
-from ..harness.stream_port import NewEntry, StreamEntry
+from ..harness.stream_port import NewEntry, StreamEntry, StreamMark
+from .errors import UnreadableEntry
 from .followed_stream import TRIES, FollowedStream
 from .foreign_sessions import ForeignSessions
-from .thread_entries import Key, ThreadIndex, ValuePlace, checkpoint_body, entries_of
+from .thread_entries import (
+    Key,
+    ThreadIndex,
+    ValuePlace,
+    behind_others,
+    checkpoint_body,
+    entries_of,
+)
 
 _FOLLOWED: Final = 64
 """How many threads are followed at a time."""
@@ -20,8 +30,11 @@ _REMEMBERED: Final = 16
 """Of how many of its checkpoints a thread remembers where the values are."""
 
 _T = TypeVar("_T")
-MakeEntries = Callable[[Mapping[str, ValuePlace]], tuple[list[NewEntry], dict[str, ValuePlace]]]
-"""Given where the values of a parent are: the entries of a checkpoint, and where its own are."""
+MakeEntries = Callable[
+    [Mapping[str, ValuePlace], bool], tuple[list[NewEntry], dict[str, ValuePlace]]
+]
+"""Given where the values of a parent are, and whether nothing before it in its namespace is of its
+id or a greater one: the entries of a checkpoint, and where its own values are."""
 
 
 class GraphThreads:
@@ -77,12 +90,34 @@ class GraphThread:
         )
 
     def reading(self, look: Callable[[GraphThread], _T]) -> _T:
-        """Return what a look at the thread as it is now gives; see `FollowedStream.reading`."""
-        return self._stream.reading(partial(look, self))
+        """Return what a look at the thread as it is now gives; see `FollowedStream.reading`.
+
+        A look may be repeated, with all entries, where something no longer is where it was noted.
+        """
+        return self._stream.reading(partial(self._looked, look))
+
+    def know(self, namespace: str, checkpoint_id: str | None = None) -> None:
+        """Have the index know a checkpoint, or the last one of a namespace; within a look."""
+        while not self.index.knows(namespace, checkpoint_id):
+            self._stream.further()
+
+    def know_all(self) -> None:
+        """Have the index know all checkpoints; within a look."""
+        self._stream.all()
 
     def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
-        """Return the bodies of entries of the index; see `FollowedStream.bodies`."""
-        return self._stream.bodies(entries)
+        """Return the bodies of entries of the index; see `FollowedStream.bodies`.
+
+        Raises:
+            UnreadableEntry: One is not what was noted of it.
+        """
+        bodies = self._stream.bodies(entries)
+        if not self.index.whole:
+            for entry, body in zip(entries, bodies, strict=True):
+                noted = len(body) == entry.size and entry.check in {0, crc32(body)}
+                if not noted:
+                    raise UnreadableEntry(entry.position, "it is not what was noted of it")
+        return bodies
 
     def everything(self) -> list[NewEntry]:
         """Return all entries, in order; within a look."""
@@ -109,13 +144,13 @@ class GraphThread:
         """
         with self._stream.lock:
             for left in reversed(range(TRIES)):
-                # What it refers to must not be removed meanwhile. Where others write all the time,
-                # it refers to nothing.
-                known = {} if parent_id is None or not left else self._known((key[0], parent_id))
-                entries, places = make(known)
+                # What it refers to must not be removed meanwhile, nor what it says become untrue.
+                # Where others write all the time, it refers to nothing, and says nothing.
+                known, first = self._known(key, parent_id) if left else ({}, False)
+                entries, places = make(known, first)
                 referring = any(place in known.values() for place in places.values())
                 try:
-                    self.append(entries, expecting=referring)
+                    self.append(entries, expecting=first or referring)
                 except StreamMoved:
                     continue
                 self.remember(key, places)
@@ -123,7 +158,8 @@ class GraphThread:
 
     def append(self, entries: Sequence[NewEntry], *, expecting: bool = False) -> None:
         """Add entries; where that is expected, only if the thread is as it was looked at last."""
-        self._stream.append(entries, expected=self._stream.mark if expecting else None)
+        seen = self._stream.mark or StreamMark()
+        self._stream.append(entries, expected=seen if expecting else None)
 
     def take_over(self, entries: Sequence[NewEntry]) -> None:
         """Add the entries of another thread, all or none; a thread that is empty has no limit.
@@ -135,8 +171,9 @@ class GraphThread:
         self.append([])  # which begins it
 
         def add() -> None:
-            if self.index.keys:
-                self.append(entries, expecting=True)
+            self.know_all()
+            if self.index.greatest:
+                self.append(behind_others(entries), expecting=True)
             else:
                 self._stream.replace(entries)
 
@@ -151,27 +188,49 @@ class GraphThread:
         """
 
         def replace() -> None:
+            self.know_all()
             kept = choose(self)
             if kept != self.index.keys:
                 self._stream.replace(entries_of(self.index, kept, self.bodies))
 
         self._stream.reading(replace)
 
-    def _known(self, parent: Key) -> Mapping[str, ValuePlace]:
-        """Return where the values of a parent are, as of now; nothing if it is not there."""
+    def _known(self, key: Key, parent_id: str | None) -> tuple[Mapping[str, ValuePlace], bool]:
+        """Return where the values of a checkpoint's parent are, and whether it is the first."""
 
-        def look() -> Mapping[str, ValuePlace]:
+        def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], bool]:
+            places: Mapping[str, ValuePlace] = {}
+            if parent_id is not None:
+                places = self._parent((key[0], parent_id))
+            return places, self.index.is_first(key)
+
+        return self.reading(look)
+
+    def _parent(self, parent: Key) -> Mapping[str, ValuePlace]:
+        """Return where the values of a parent are; nothing if it is not there."""
+        found = self.index.get(parent)
+        if found is None:
+            self.know(*parent)
             found = self.index.get(parent)
-            if found is None:
-                return {}
-            places = self._places.get(parent)
-            if places is None:
-                places = checkpoint_body(found.put_id, self.bodies([found.entry])[0]).places
-            return places
+        if found is None:
+            return {}
+        places = self._places.get(parent)
+        if places is None:
+            places = checkpoint_body(found.put_id, self.bodies([found.entry])[0]).places
+        return self.index.noted(places)
 
-        return self._stream.reading(look)
+    def _looked(self, look: Callable[[GraphThread], _T]) -> _T:
+        try:
+            return look(self)
+        except (ReadError, StreamMoved, UnreadableEntry):
+            # A copy of a thread may have its entries elsewhere than they were noted.
+            if self.index.whole:
+                raise
+        self.know_all()
+        return look(self)
 
     def _take(self, entries: Sequence[StreamEntry]) -> None:
+        self.index.whole = self._stream.whole
         self.index.add(entries)
 
     def _forget(self) -> None:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
+from zlib import crc32
 
 from ..clock import Clock, utc_now
 from ..durable.atomic_file import random_token
@@ -149,6 +150,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         thread = self._threads.get(thread_id)
 
         def look(thread: GraphThread) -> CheckpointTuple | None:
+            thread.know(namespace, checkpoint_id)
             wanted = checkpoint_id or thread.index.latest.get(namespace)
             if wanted is None or thread.index.get((namespace, wanted)) is None:
                 return None
@@ -193,7 +195,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             (
                 (key[1], name, key[0])
                 for name, thread in threads.items()
-                for key in thread.reading(lambda thread: [*thread.index.keys])
+                for key in thread.reading(_all_keys)
                 if _fits(key, config, before)
             ),
             reverse=True,
@@ -214,6 +216,8 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         self, thread: GraphThread, keys: Sequence[Key], wanted: Mapping[str, Any] | None = None
     ) -> _Tuples:
         """Read the checkpoints of some keys that are there, and whose metadata fits."""
+        for key in keys:
+            thread.know(*key)
         index = thread.index
         found = [one for key in keys if (one := index.get(key)) is not None]
         read = thread.bodies([one.entry for one in found])
@@ -300,7 +304,9 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
                 written[channel] = self.serde.dumps_typed(values[channel])
             return written[channel]
 
-        def entries(known: Mapping[str, ValuePlace]) -> tuple[list[Any], dict[str, ValuePlace]]:
+        def entries(
+            known: Mapping[str, ValuePlace], first: bool
+        ) -> tuple[list[Any], dict[str, ValuePlace]]:
             put_id = self._token()
             places = {
                 channel: place
@@ -319,13 +325,14 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
                 put_id,
                 parent_id=parent_id,
                 run_id=None if run_id is None else str(run_id),
+                first=first,
                 checkpoint=self.serde.dumps_typed(bare),
                 metadata=self.serde.dumps_typed(about),
                 own=own,
                 places=places,
             )
             brought = {
-                channel: ValuePlace(put_id, number, kept[0], version)
+                channel: ValuePlace(put_id, number, kept[0], version, len(kept[1]), crc32(kept[1]))
                 for number, (channel, (kept, version)) in enumerate(own.items())
             }
             return made, {**places, **brought}
@@ -523,6 +530,11 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
             "checkpoint_id": checkpoint_id,
         }
     }
+
+
+def _all_keys(thread: GraphThread) -> set[Key]:
+    thread.know_all()
+    return thread.index.keys
 
 
 def _fits(key: Key, config: RunnableConfig | None, before: RunnableConfig | None) -> bool:

@@ -174,6 +174,8 @@ class AgentForgeSession(SessionABC):
                 self._items.append(entry)
             elif entry.head == _POP and self._items:
                 self._items.pop()
+            elif entry.head == _POP and not self._stream.whole:
+                pass  # it popped an item before the ones that were read
             else:
                 raise UnreadableEntry(entry.position, f"its kind is unknown, {entry.head!r}")
 
@@ -183,7 +185,10 @@ class AgentForgeSession(SessionABC):
 
     def _last(self, most: int | None) -> list[StreamEntry]:
         if most is None or most < 0:
+            self._stream.all()
             return self._items
+        while len(self._items) < most and not self._stream.whole:
+            self._stream.further()
         return self._items[-most:] if most else []
 
     def _decoded(self, entries: Sequence[StreamEntry]) -> list[TResponseInputItem]:
@@ -195,9 +200,12 @@ class AgentForgeSession(SessionABC):
             raise UnreadableEntry(entries[0].position, reason) from error
 
     def _pop(self) -> TResponseInputItem | None:
-        if not self._items:
+        last = self._last(1)
+        if not last:
             return None
-        (item,) = self._decoded(self._items[-1:])
+        (item,) = self._decoded(last)
+        if self._entries - len(self._items) >= max(_DEAD, len(self._items)):
+            self._stream.all()
         if self._entries - len(self._items) >= max(_DEAD, len(self._items)):
             left = self._stream.bodies(self._items[:-1])
             self._stream.replace([NewEntry(_ITEM, body) for body in left])

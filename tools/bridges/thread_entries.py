@@ -8,6 +8,12 @@
 
 A value that did not change since the parent stays where it is, and is referred to. So a thread
 costs what changes in it, and not its state at each step.
+
+The last checkpoint is found without the index of all. LangGraph has it that the last is the one
+with the greatest id, wherever it stands. So a checkpoint's head says whether, when it came, nothing
+before it in its namespace, checkpoint or writes, was of its id or a greater one: what is of that id
+or a greater one then stands behind it. Each reference notes where the value stood, its size and its
+checksum, by which a reader sees whether it still does.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 from attrs import define, field
 
@@ -39,12 +46,18 @@ class ValuePlace(NamedTuple):
         number: Its place among the values that came with it.
         kind: How it is written.
         version: Its version.
+        size: Its bytes.
+        checksum: Their CRC-32.
+        position: Where it stood in the stream when this was noted, if that was known.
     """
 
     put_id: str
     number: int
     kind: str
     version: Any
+    size: int
+    checksum: int
+    position: int | None = None
 
 
 class CheckpointBody(NamedTuple):
@@ -70,6 +83,7 @@ class IndexedCheckpoint:
         put_id: What names this putting of it: a checkpoint may be put again.
         parent_id: Its parent in the same namespace, or None.
         run_id: The run that made it, or None.
+        first: Whether nothing before it in its namespace is of its id or a greater one.
         entry: Its entry.
     """
 
@@ -77,6 +91,7 @@ class IndexedCheckpoint:
     put_id: str
     parent_id: str | None
     run_id: str | None
+    first: bool
     entry: StreamEntry
 
 
@@ -99,19 +114,25 @@ class IndexedWrites:
 
 @define
 class ThreadIndex:
-    """What a thread has.
+    """What a thread has, or what its last entries say of it.
 
     Attributes:
+        whole: Whether it is of all entries.
         checkpoints: Its checkpoints, by namespace and id; of one that was put again, the last.
         values: The values that came with each put.
         writes: What was written behind each checkpoint.
-        latest: The greatest id of each namespace.
+        latest: The greatest id of a checkpoint of each namespace.
+        begins: From which id on all of a namespace is known, where that is not all there is.
+        greatest: The greatest id that anything of a namespace is of.
     """
 
+    whole: bool = True
     checkpoints: dict[str, dict[str, IndexedCheckpoint]] = field(factory=dict)
     values: dict[str, list[StreamEntry]] = field(factory=dict)
     writes: dict[Key, list[IndexedWrites]] = field(factory=dict)
     latest: dict[str, str] = field(factory=dict)
+    begins: dict[str, str] = field(factory=dict)
+    greatest: dict[str, str] = field(factory=dict)
 
     def add(self, entries: Sequence[StreamEntry]) -> None:
         """Take on entries that were read; those of one append come together.
@@ -120,6 +141,10 @@ class ThreadIndex:
             UnreadableEntry: One is nothing that this program writes.
         """
         place = 0
+        if not self.whole and not self.checkpoints and not self.writes:
+            # The end of an append, whose beginning was not read.
+            while place < len(entries) and not entries[place].head:
+                place += 1
         while place < len(entries):
             entry = entries[place]
             try:
@@ -136,7 +161,12 @@ class ThreadIndex:
             values = list(entries[place + 1 : place + 1 + count])
             if len(values) != count or any(value.head for value in values):
                 raise ValueError("its values are not behind it")
-            found = IndexedCheckpoint(key, head["put"], head["parent"], head["run"], entry)
+            found = IndexedCheckpoint(
+                key, head["put"], head["parent"], head["run"], head["first"], entry
+            )
+            self.greatest[key[0]] = max(key[1], self.greatest.get(key[0], ""))
+            if found.first:
+                self.begins.setdefault(key[0], key[1])
             self.values[found.put_id] = values
             self.checkpoints.setdefault(key[0], {})[key[1]] = found
             self.latest[key[0]] = max(key[1], self.latest.get(key[0], ""))
@@ -146,7 +176,20 @@ class ThreadIndex:
         slots = [(number, channel) for number, channel in head["writes"]]
         written = IndexedWrites(head["task"], head["path"], slots, entry)
         self.writes.setdefault(key, []).append(written)
+        self.greatest[key[0]] = max(key[1], self.greatest.get(key[0], ""))
         return 0
+
+    def knows(self, namespace: str, checkpoint_id: str | None = None) -> bool:
+        """Return whether all is known of a checkpoint, or of the last one of a namespace."""
+        begin = self.begins.get(namespace)
+        return self.whole or (
+            begin is not None and (checkpoint_id is None or begin <= checkpoint_id)
+        )
+
+    def is_first(self, key: Key) -> bool:
+        """Return whether it is known that nothing of a namespace is of this id or a greater one."""
+        greatest = self.greatest.get(key[0])
+        return self.knows(key[0]) and (greatest is None or greatest < key[1])
 
     def get(self, key: Key) -> IndexedCheckpoint | None:
         """Return a checkpoint, or None if there is none of this key."""
@@ -159,9 +202,20 @@ class ThreadIndex:
             UnreadableEntry: It is not there.
         """
         came = self.values.get(place.put_id, [])
-        if not 0 <= place.number < len(came):
+        if 0 <= place.number < len(came):
+            return came[place.number]
+        if self.whole or place.position is None:
             raise UnreadableEntry(found.entry.position, "a value that it refers to is not there")
-        return came[place.number]
+        return StreamEntry(place.position, place.size, place.checksum, b"")
+
+    def noted(self, places: Mapping[str, ValuePlace]) -> dict[str, ValuePlace]:
+        """Return where values are, with the positions that are known now."""
+        return {
+            channel: place._replace(position=self.values[place.put_id][place.number].position)
+            if place.number < len(self.values.get(place.put_id, ()))
+            else place
+            for channel, place in places.items()
+        }
 
     @property
     def keys(self) -> set[Key]:
@@ -175,6 +229,7 @@ def checkpoint_entries(
     *,
     parent_id: str | None,
     run_id: str | None,
+    first: bool,
     checkpoint: Typed,
     metadata: Typed,
     own: Mapping[str, tuple[Typed, Any]],
@@ -187,6 +242,7 @@ def checkpoint_entries(
         put_id: What names this putting of it, and nothing else of the thread.
         parent_id: Its parent, or None.
         run_id: The run that makes it, or None.
+        first: Whether nothing before it in its namespace is of its id or a greater one.
         checkpoint: The checkpoint without its values.
         metadata: Its metadata.
         own: The values that it brings, each with its version, by channel.
@@ -195,7 +251,10 @@ def checkpoint_entries(
     about = {
         "checkpoint": checkpoint[0],
         "metadata": metadata[0],
-        "own": [[channel, typed[0], version] for channel, (typed, version) in own.items()],
+        "own": [
+            [channel, typed[0], version, len(typed[1]), crc32(typed[1])]
+            for channel, (typed, version) in own.items()
+        ],
         "others": {channel: list(place) for channel, place in places.items()},
     }
     head = {
@@ -205,6 +264,7 @@ def checkpoint_entries(
         "put": put_id,
         "parent": parent_id,
         "run": run_id,
+        "first": first,
         "values": len(own),
     }
     return [
@@ -221,8 +281,8 @@ def checkpoint_body(put_id: str, body: bytes) -> CheckpointBody:
     """
     about, (checkpoint, metadata) = unpacked(body)
     places = {channel: ValuePlace(*place) for channel, place in about["others"].items()}
-    for number, (channel, kind, version) in enumerate(about["own"]):
-        places[channel] = ValuePlace(put_id, number, kind, version)
+    for number, (channel, *rest) in enumerate(about["own"]):
+        places[channel] = ValuePlace(put_id, number, *rest)
     return CheckpointBody((about["checkpoint"], checkpoint), (about["metadata"], metadata), places)
 
 
@@ -286,7 +346,7 @@ def entries_of(
                 continue
             if place.put_id in staying or came in moved:
                 put_id, number = moved.get(came, came)
-                others[channel] = place._replace(put_id=put_id, number=number)
+                others[channel] = place._replace(put_id=put_id, number=number, position=None)
             else:
                 moved[came] = (found.put_id, len(own))
                 value = read([index.value(found, place)])[0]
@@ -296,6 +356,7 @@ def entries_of(
             found.put_id,
             parent_id=found.parent_id,
             run_id=found.run_id,
+            first=found.first,
             checkpoint=body.checkpoint,
             metadata=body.metadata,
             own=own,
@@ -308,6 +369,16 @@ def entries_of(
             made.append((written.entry.position, [entry]))
     made.sort(key=lambda one: one[0])
     return [entry for _, entries in made for entry in entries]
+
+
+def behind_others(entries: Sequence[NewEntry]) -> list[NewEntry]:
+    """Return the entries of a thread as they may be added to one that has some."""
+    return [
+        NewEntry(_json({**head, "first": False}), entry.body)
+        if entry.head and (head := json.loads(entry.head))["kind"] == _CHECKPOINT
+        else entry
+        for entry in entries
+    ]
 
 
 def _json(head: Mapping[str, Any]) -> bytes:

@@ -17,7 +17,16 @@ from zlib import crc32
 
 from .errors import ReadError, WriteError
 from .filesystem import FileSystem
-from .log_frames import LogEntry, LogMark, Rest, encode_frame, scan_log, stands
+from .log_frames import (
+    LogEntry,
+    LogMark,
+    LogTail,
+    Rest,
+    encode_frame,
+    last_frames,
+    scan_log,
+    stands,
+)
 from .regular_file import write_all
 
 APPEND_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -75,6 +84,23 @@ class AppendLog:
         if rest is Rest.DAMAGED:
             raise self._damaged(part.mark.end)
         return part
+
+    def read_last(self, count: int) -> LogTail:
+        """Return the last entries, at least so many if there are, reading from the end.
+
+        What stands before them may be damaged without being noticed.
+
+        Raises:
+            ReadError: It is damaged where it was read, or the system refused.
+        """
+        try:
+            tail = last_frames(self._back_at, self._status.st_size, count)
+        except OSError as error:
+            raise ReadError(path=self._path, cause=error) from error
+        if tail is not None:
+            return tail
+        part = self.read()  # an append is unfinished, or was when the file was looked at
+        return LogTail(part.entries, part.mark, whole=True)
 
     def bodies(self, entries: Iterable[LogEntry], mark: LogMark) -> list[bytes] | None:
         """Return the bodies of entries, in the order given; None if the mark stands no more.
@@ -167,6 +193,14 @@ class AppendLog:
             self._window = self._fs.pread(self._fd, _WINDOW_BYTES, offset)
             self._window_at, start = offset, 0
         return self._window[start : start + length]
+
+    def _back_at(self, offset: int, length: int) -> bytes:
+        """Read as `_at` does, for who goes on before that place."""
+        start = offset - self._window_at
+        if length <= _WINDOW_BYTES and (start < 0 or start + length > len(self._window)):
+            self._window_at = max(0, offset + length - _WINDOW_BYTES)
+            self._window = self._all_at(self._window_at, offset + length - self._window_at)
+        return self._at(offset, length)
 
     def _all_at(self, offset: int, length: int) -> bytes:
         pieces = []

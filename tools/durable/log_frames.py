@@ -2,7 +2,8 @@
 
     frame   magic, number of entries, bytes of the index, bytes of index and bodies, checksum of the
             frame before, checksum; then the index (a row for each entry, then their heads), then
-            the bodies
+            the bodies; then the bytes of the whole frame and the magic of its end, by which a log
+            is read from its end
 
 All numbers are little-endian. One append is one frame, so it is there whole or not at all. A
 frame's checksum covers its place in the file, the checksum of the frame before it, the heads and
@@ -20,11 +21,14 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 MAGIC: Final = b"AFL1"
+END: Final = b"AFLE"
 _FIXED: Final = struct.Struct("<4sIIQI")
 _CHECKSUM: Final = struct.Struct("<I")
 _ROW: Final = struct.Struct("<IQI")
 _PLACE: Final = struct.Struct("<Q")
 HEADER_BYTES: Final = _FIXED.size + _CHECKSUM.size
+_TRAILER: Final = struct.Struct("<Q4s")
+TRAILER_BYTES: Final = _TRAILER.size
 
 Read = Callable[[int, int], bytes]
 """Returns so many bytes from an offset on; fewer at the end."""
@@ -84,10 +88,25 @@ class LogScan(NamedTuple):
     rest: Rest
 
 
+class LogTail(NamedTuple):
+    """The last entries of a log.
+
+    Attributes:
+        entries: The entries, in order; of the first one's append maybe only the end.
+        mark: Where they end.
+        whole: Whether no other entry stands before them.
+    """
+
+    entries: list[LogEntry]
+    mark: LogMark
+    whole: bool
+
+
 class _Frame(NamedTuple):
     entries: list[LogEntry]
     mark: LogMark
     previous: int
+    whole: bool
 
 
 def encode_frame(
@@ -105,8 +124,9 @@ def encode_frame(
     fixed = _FIXED.pack(MAGIC, len(entries), len(index), size, after.checksum)
     checksum = _checksum(fixed, after.end, index)
     begin = fixed + _CHECKSUM.pack(checksum) + index
-    mark = LogMark(after.end + HEADER_BYTES + size, checksum, after.end)
-    return [begin, *(body for _, body in entries)], mark
+    whole = HEADER_BYTES + size + TRAILER_BYTES
+    mark = LogMark(after.end + whole, checksum, after.end)
+    return [begin, *(body for _, body in entries), _TRAILER.pack(whole, END)], mark
 
 
 def encode_log(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -173,8 +193,51 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
     return LogScan(entries, mark, Rest.NOTHING)
 
 
-def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
-    """Return the frame that begins at an offset, or None if no whole one does."""
+def last_frames(read: Read, size: int, count: int) -> LogTail | None:
+    """Return the last entries; None if a torn frame is the last.
+
+    What stands before their frames is not looked at.
+
+    Args:
+        read: Reads the file.
+        size: The file's size.
+        count: How many entries at least, if there are so many; 1 or more.
+    """
+    frames: list[_Frame] = []
+    begin, found = size, 0
+    while begin > 0 and found < count:
+        if begin < HEADER_BYTES + TRAILER_BYTES:
+            return None
+        trailer = read(begin - TRAILER_BYTES, TRAILER_BYTES)
+        start = begin - _TRAILER.unpack(trailer)[0] if len(trailer) == TRAILER_BYTES else -1
+        # All of the last one, of which a part may be there: as of a scan.
+        most = count - found if frames else None
+        frame = _frame_at(read, start, begin, most) if start >= 0 else None
+        if frame is None or frame.mark.end != begin:
+            return None
+        if frames and frames[-1].previous != frame.mark.checksum:
+            return None
+        frames.append(frame)
+        begin, found = start, found + len(frame.entries)
+    if begin == 0 and frames and frames[-1].previous != 0:
+        return None
+    for entry in frames[0].entries if frames else ():
+        if crc32(read(entry.position, entry.size)) != entry.checksum:
+            return None
+    entries = [entry for frame in reversed(frames) for entry in frame.entries]
+    whole = begin == 0 and all(frame.whole for frame in frames)
+    return LogTail(entries, frames[0].mark if frames else LogMark(), whole)
+
+
+def _frame_at(read: Read, offset: int, size: int, most: int | None = None) -> _Frame | None:
+    """Return the frame that begins at an offset, or None if no whole one does.
+
+    Args:
+        read: Reads the file.
+        offset: The offset.
+        size: The file's size.
+        most: How many of its entries to return, the last ones; all if None.
+    """
     header = read(offset, HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         return None
@@ -182,22 +245,35 @@ def _frame_at(read: Read, offset: int, size: int) -> _Frame | None:
     if (
         magic != MAGIC
         or not count * _ROW.size <= index_bytes <= payload
-        or offset + HEADER_BYTES + payload > size
+        or offset + HEADER_BYTES + payload + TRAILER_BYTES > size
     ):
         return None
     index = read(offset + HEADER_BYTES, index_bytes)
     (checksum,) = _CHECKSUM.unpack_from(header, _FIXED.size)
     if checksum != _checksum(header[: _FIXED.size], offset, index):
         return None
+    end = offset + HEADER_BYTES + payload
+    if read(end, TRAILER_BYTES) != _TRAILER.pack(end + TRAILER_BYTES - offset, END):
+        return None
+    wanted = count if most is None else min(most, count)
+    entries = _last_entries(index, count, end, wanted)
+    return _Frame(
+        entries, LogMark(end + TRAILER_BYTES, checksum, offset), previous, wanted == count
+    )
+
+
+def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[LogEntry]:
+    """Return the last entries of a frame, of whose index and bodies the ends are known."""
     entries = []
-    head_at, body_at = count * _ROW.size, offset + HEADER_BYTES + index_bytes
-    for row in range(count):
-        head_bytes, body_bytes, body_checksum = _ROW.unpack_from(index, row * _ROW.size)
-        head = index[head_at : head_at + head_bytes]
-        entries.append(LogEntry(body_at, body_bytes, body_checksum, head))
-        head_at += head_bytes
-        body_at += body_bytes
-    return _Frame(entries, LogMark(offset + HEADER_BYTES + payload, checksum, offset), previous)
+    head_end, body_end = len(index), end
+    for row in range(count - 1, count - 1 - wanted, -1):
+        head_bytes, body_bytes, checksum = _ROW.unpack_from(index, row * _ROW.size)
+        head = index[head_end - head_bytes : head_end]
+        head_end -= head_bytes
+        body_end -= body_bytes
+        entries.append(LogEntry(body_end, body_bytes, checksum, head))
+    entries.reverse()
+    return entries
 
 
 def _rest(read: Read, offset: int, size: int) -> Rest:

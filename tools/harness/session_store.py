@@ -74,7 +74,7 @@ from .session_reader import (
 if TYPE_CHECKING:
     from ..prune import Outside
     from .session_streams import FileStreams
-    from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
+    from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
 
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
@@ -606,6 +606,11 @@ class SessionStore(SessionReader):
     ) -> StreamPart:
         """Return what a stream holds, in order; see `SessionStreams`."""
         return self._streamed().read(self.session_directory(session_id), stream, since)
+
+    @raising_harness_errors
+    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream; see `SessionStreams`."""
+        return self._streamed().read_last(self.session_directory(session_id), stream, count)
 
     @raising_harness_errors
     def read_bodies(

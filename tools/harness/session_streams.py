@@ -26,7 +26,14 @@ from .errors import SessionNotFound, StreamMoved
 from .session_layout import STREAMS
 from .session_names import require_room, stream_file
 from .session_states import InvalidStateTransition, SessionState
-from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
+from .stream_port import (
+    NewEntry,
+    StreamEntry,
+    StreamMark,
+    StreamPart,
+    StreamTail,
+    require_count,
+)
 
 _REMEMBERED: Final = 128
 _NEW_LOG: Final = APPEND_FLAGS | os.O_CREAT | os.O_EXCL
@@ -105,6 +112,18 @@ class FileStreams:
             self._looks[path] = (look, _of_stream(part.mark))
         entries = [StreamEntry(*entry) for entry in part.entries]
         return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
+
+    def read_last(self, directory: Path, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream; see `SessionStreams.read_last`."""
+        path = directory / STREAMS / stream_file(stream)
+        require_count(count)
+        with self._log(directory, path) as log:
+            if log is None:
+                return StreamTail([], StreamMark(), whole=True)
+            tail = log.read_last(count)
+        self._remember(path, tail.mark)
+        entries = [StreamEntry(*entry) for entry in tail.entries]
+        return StreamTail(entries, _of_stream(tail.mark), tail.whole)
 
     def bodies(
         self, directory: Path, stream: str, entries: Sequence[StreamEntry], mark: StreamMark

@@ -30,7 +30,8 @@ class StreamEntry(NamedTuple):
     """An entry that is kept.
 
     Attributes:
-        position: Its place; that of a later entry of the same stream is greater.
+        position: Its place; that of a later entry of the same stream is greater, or the same if the
+            body of this one is empty.
         size: The bytes of its body.
         check: What the store judges the body by.
         head: Its head.
@@ -63,6 +64,20 @@ class StreamPart(NamedTuple):
     entries: list[StreamEntry]
     mark: StreamMark
     anew: bool
+
+
+class StreamTail(NamedTuple):
+    """The end of a stream.
+
+    Attributes:
+        entries: The last entries, in order, without their bodies.
+        mark: How far the stream was read.
+        whole: Whether these are all there are.
+    """
+
+    entries: list[StreamEntry]
+    mark: StreamMark
+    whole: bool
 
 
 class SessionStreams(Protocol):
@@ -134,6 +149,24 @@ class SessionStreams(Protocol):
         """
         ...
 
+    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream, at a cost that does not grow with its length.
+
+        Nothing where there is no session, or no stream. More than were asked for may come, and an
+        append of which only the end does.
+
+        Args:
+            session_id: The session.
+            stream: The stream's name.
+            count: How many at least, if there are so many; 1 or more.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `stream` can't be a stream's name, or `count` is less than 1.
+            ReadError: What was read is damaged, or the store refused.
+        """
+        ...
+
     def read_bodies(
         self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
     ) -> list[bytes]:
@@ -142,13 +175,24 @@ class SessionStreams(Protocol):
         Args:
             session_id: The session.
             stream: The stream's name.
-            entries: Entries that were read.
+            entries: Entries that were read; or their places as they were noted, of which a store
+                need not notice that other entries stand there now.
             mark: The mark that was read with the last of them, or a later one.
 
         Raises:
             InvalidSessionId: It is no id.
             ValueError: `stream` can't be a stream's name.
             StreamMoved: The stream was replaced or removed since; read it anew.
-            ReadError: What is stored is damaged, or the store refused.
+            ReadError: What is stored there is damaged or another's, or the store refused.
         """
         ...
+
+
+def require_count(count: int) -> None:
+    """Refuse to read less than one entry from the end of a stream.
+
+    Raises:
+        ValueError: It is less.
+    """
+    if count < 1:
+        raise ValueError(f"{count} is no number of entries: use 1 or more")

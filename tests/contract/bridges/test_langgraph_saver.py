@@ -20,9 +20,12 @@ from agentforge_sessions.harness import (
     SessionStore,
     SessionSummary,
 )
+from agentforge_sessions.harness.session_copy import copy_sessions
 from agentforge_sessions.harness.stream_port import NewEntry
 from tests.support.clock import FakeClock
+from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
+from tests.support.memory_sessions import MemorySessions
 
 if TYPE_CHECKING:
     from langgraph import graph as graphs
@@ -111,6 +114,72 @@ def test_what_did_not_change_is_not_written_again(opened: Open) -> None:
     kept = sessions.read_attachments(saver.session_id("t"))["streams/langgraph.log"]
     assert len(kept) < 150_000
     assert values(bridge.AgentForgeSaver(opened()), thread()) == {"large": "x" * 100_000, "n": 11}
+
+
+def test_the_first_look_at_a_long_thread_reads_its_end(base: Path) -> None:
+    saver = bridge.AgentForgeSaver(base)
+    config = put(saver, thread(), 1, {"constant": "c" * 1000, "none": None, "empty": b"", "n": 0})
+    for number in range(2, 300):
+        config = put(saver, config, number, {"n": "n" * 2000})
+    fs = FaultyFileSystem()
+    other = bridge.AgentForgeSaver(SessionStore(base, fs=fs))
+    expected = {"constant": "c" * 1000, "none": None, "empty": b"", "n": "n" * 2000}
+    assert values(other, thread()) == expected
+    put(other, config, 300, {"n": 300})
+    assert fs.bytes_read < 500_000
+    assert values(bridge.AgentForgeSaver(base), thread()) == {**expected, "n": 300}
+    assert values(other, thread(checkpoint="0001")) == {**expected, "n": 0}
+    assert len(ids(other, thread())) == 300
+
+
+def test_the_last_checkpoint_may_stand_before_many_others(opened: Open) -> None:
+    saver = bridge.AgentForgeSaver(opened())
+    put(saver, thread(namespace="sub"), 7, {"s": 7})
+    saver.put_writes(thread(checkpoint="0500"), [("c", "early")], "task")
+    last = put(saver, thread(), 500, {"n": 500})
+    saver.put_writes(last, [("d", "late")], "other")
+    for number in range(1, 90):
+        put(bridge.AgentForgeSaver(opened()), thread(), number, {"n": number})
+    for _ in range(2):
+        found = bridge.AgentForgeSaver(opened()).get_tuple(thread())
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"n": 500}
+        assert sorted(found.pending_writes or []) == [
+            ("other", "d", "late"),
+            ("task", "c", "early"),
+        ]
+        other = bridge.AgentForgeSaver(opened())
+        assert values(other, thread(namespace="sub")) == {"s": 7}
+        assert values(other, thread(namespace="none")) is None
+        put(other, thread(), 500, {"n": 500})  # put again: what was written behind it stays
+
+
+def test_a_copy_of_a_long_thread_is_read_where_its_entries_stand_elsewhere(
+    opened: Open, tmp_path: Path
+) -> None:
+    saver = bridge.AgentForgeSaver(opened())
+    config = put(saver, thread(), 1, {"a": "a" * 100, "b": "b" * 100, "n": 0})
+    for number in range(2, 100):
+        config = put(saver, config, number, {"n": number})
+    expected = {"a": "a" * 100, "b": "b" * 100, "n": 99}
+    for there in (SessionStore(tmp_path / "files"), MemorySessions(tmp_path / "memory")):
+        assert len([*copy_sessions(opened(), there)]) == 1
+        other = bridge.AgentForgeSaver(there)
+        assert values(other, thread()) == expected
+        put(other, config, 100, {"n": 100})
+        assert values(bridge.AgentForgeSaver(there), thread()) == {**expected, "n": 100}
+
+
+def test_a_thread_that_is_copied_behind_another_has_the_greatest_of_both(opened: Open) -> None:
+    saver = bridge.AgentForgeSaver(opened())
+    put(saver, thread("target"), 900, {"n": 900})
+    config: Any = thread("source")
+    for number in range(1, 80):
+        config = put(saver, config, number, {"n": number})
+    bridge.AgentForgeSaver(opened()).copy_thread("source", "target")
+    assert values(bridge.AgentForgeSaver(opened()), thread("target")) == {"n": 900}
+    saver.copy_thread("source", "empty")
+    assert values(bridge.AgentForgeSaver(opened()), thread("empty")) == {"n": 79}
 
 
 def test_forks_whose_channels_have_the_same_version_keep_their_own_values(opened: Open) -> None:

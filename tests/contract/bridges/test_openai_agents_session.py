@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,8 +17,10 @@ from agentforge_sessions.harness import (
     SessionContext,
     SessionManager,
     SessionState,
+    SessionStore,
 )
 from agentforge_sessions.harness.stream_port import NewEntry
+from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
 
 if TYPE_CHECKING:
@@ -72,6 +75,34 @@ def test_items_come_back_in_order_to_any_process(opened: Open) -> None:
     assert now(first.pop_item()) is None
     now(first.add_items(said("d")))
     assert words(now(second.get_items())) == ["d"]
+
+
+def test_the_last_items_of_a_long_conversation_come_to_any_process(opened: Open) -> None:
+    first = bridge.AgentForgeSession("talk", opened())
+    now(first.add_items(said(*(f"a{number}" for number in range(50)))))
+    for number in range(50):
+        now(first.add_items(said(f"b{number}")))
+    expected = [*(f"a{number}" for number in range(50)), *(f"b{number}" for number in range(50))]
+    for _ in range(60):
+        other = bridge.AgentForgeSession("talk", opened())
+        assert words([now(other.pop_item())]) == [expected.pop()]
+    for most in (1, 20, 39, 40, 41):
+        other = bridge.AgentForgeSession("talk", opened())
+        assert words(now(other.get_items(most))) == expected[-most:]
+        assert words(now(other.get_items())) == expected
+    now(first.add_items(said("c")))
+    assert words(now(other.get_items(2))) == [expected[-1], "c"]
+
+
+def test_the_first_look_at_a_long_conversation_reads_its_end(base: Path) -> None:
+    first = bridge.AgentForgeSession("talk", base)
+    for number in range(300):
+        now(first.add_items(said(f"{number} " + "x" * 5000)))
+    fs = FaultyFileSystem()
+    other = bridge.AgentForgeSession("talk", SessionStore(base, fs=fs))
+    assert [one.split()[0] for one in words(now(other.get_items(3)))] == ["297", "298", "299"]
+    assert now(other.pop_item())["content"].startswith("299 ")
+    assert fs.bytes_read < 750_000  # of 1.5 million
 
 
 def test_the_settings_say_how_many_items_are_read(opened: Open) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.durable import ReadError
 from agentforge_sessions.harness import (
     InvalidSessionId,
     InvalidStateTransition,
@@ -21,7 +23,12 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.errors import StreamMoved
 from agentforge_sessions.harness.session_copy import CopyOutcome, copy_sessions
-from agentforge_sessions.harness.stream_port import MAX_ENTRY_BYTES, NewEntry, StreamMark
+from agentforge_sessions.harness.stream_port import (
+    MAX_ENTRY_BYTES,
+    NewEntry,
+    StreamEntry,
+    StreamMark,
+)
 from tests.support.clock import START
 from tests.support.memory_sessions import MemorySessions
 from tests.support.sessions import session_id as an_id
@@ -104,6 +111,56 @@ def test_what_was_read_before_is_not_read_again(sessions: LocalSessions, opened:
     read = sessions.read_bodies(S, "log", both, mark=second.mark)
     assert read == [b"one", b"", THREE.body]
     assert sessions.read_bodies(S, "log", both[:2][::-1], mark=first.mark) == [b"", b"one"]
+
+
+def test_the_last_entries_are_the_end_of_all(sessions: LocalSessions, opened: Open) -> None:
+    assert sessions.read_last(S, "log", 1) == ([], StreamMark(), True)
+    assert sessions.read_last(OTHER, "log", 1) == ([], StreamMark(), True)
+    for entries in ([ONE, TWO], [THREE], [TWO, TWO, THREE], [ONE]):
+        sessions.append_entries(S, "log", entries)
+    for store in (sessions, opened()):
+        every = store.read_entries(S, "log")
+        for count in range(1, 10):
+            tail = store.read_last(S, "log", count)
+            assert tail.entries == every.entries[-len(tail.entries) :]
+            assert len(tail.entries) >= min(count, len(every.entries))
+            assert tail.whole == (len(tail.entries) == len(every.entries))
+            assert tail.mark == every.mark
+        assert not store.read_last(S, "log", 2).whole
+    with pytest.raises(ValueError, match="1 or more"):
+        sessions.read_last(S, "log", 0)
+
+
+def test_who_read_the_last_entries_goes_on_from_there(
+    sessions: LocalSessions, opened: Open
+) -> None:
+    sessions.append_entries(S, "log", [ONE, TWO])
+    sessions.append_entries(S, "log", [THREE])
+    other = opened()
+    tail = other.read_last(S, "log", 1)
+    assert other.read_bodies(S, "log", tail.entries, mark=tail.mark)[-1] == THREE.body
+    sessions.append_entries(S, "log", [ONE])
+    with pytest.raises(StreamMoved):
+        other.append_entries(S, "log", [TWO], expected=tail.mark)
+    after = other.read_entries(S, "log", since=tail.mark)
+    assert not after.anew
+    assert [entry.head for entry in after.entries] == [ONE.head]
+    other.append_entries(S, "log", [TWO], expected=after.mark)
+    sessions.replace_entries(S, "log", [])
+    assert other.read_last(S, "log", 1).entries == []
+    assert other.read_last(S, "log", 1).whole
+
+
+def test_a_body_is_read_by_its_place_as_it_was_noted(sessions: LocalSessions, opened: Open) -> None:
+    sessions.append_entries(S, "log", [ONE, TWO, THREE])
+    sessions.append_entries(S, "log", [ONE])
+    entry = sessions.read_entries(S, "log").entries[2]
+    noted = StreamEntry(entry.position, entry.size, crc32(THREE.body), b"")
+    other = opened()
+    mark = other.read_last(S, "log", 1).mark
+    assert other.read_bodies(S, "log", [noted], mark=mark) == [THREE.body]
+    with pytest.raises((ReadError, StreamMoved)):
+        other.read_bodies(S, "log", [noted._replace(position=10**9)], mark=mark)
 
 
 def test_a_stream_that_was_replaced_is_read_anew(sessions: LocalSessions, opened: Open) -> None:
@@ -287,6 +344,7 @@ def calls(sessions: LocalSessions, session_id: str, stream: str) -> list[Callabl
         lambda: sessions.append_entries(session_id, stream, [ONE]),
         lambda: sessions.replace_entries(session_id, stream, [ONE]),
         lambda: sessions.read_entries(session_id, stream),
+        lambda: sessions.read_last(session_id, stream, 1),
         lambda: sessions.read_bodies(session_id, stream, [], mark=StreamMark()),
     ]
 

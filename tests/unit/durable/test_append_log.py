@@ -72,6 +72,66 @@ def test_a_mark_saves_looking_at_what_stands_before_it(path: Path) -> None:
     assert fs.bytes_read < 70_000
 
 
+def test_the_last_entries_are_read_without_what_stands_before_them(path: Path) -> None:
+    append(path, *[[(b"%d" % n, os.urandom(3000))] * 4 for n in range(100)], THIRD)
+    fs = FaultyFileSystem()
+    with opened(path, fs) as log:
+        tail = log.read_last(6)
+        bodies = log.bodies(tail.entries, tail.mark)
+    assert [entry.head for entry in tail.entries] == [b"98", *[b"99"] * 4, b"d"]
+    assert bodies is not None
+    assert bodies[-1] == b"third"
+    assert not tail.whole
+    assert fs.bytes_read < 250_000
+
+
+def test_the_last_entries_are_those_of_a_reading_of_all(path: Path) -> None:
+    append(path, FIRST, SECOND, THIRD, [(b"", b"")] * 3)
+    with opened(path) as log:
+        entries, mark, _ = log.read()
+        for count in range(1, 12):
+            tail = log.read_last(count)
+            assert tail.entries == entries[-len(tail.entries) :]
+            assert len(tail.entries) == max(3, min(count, len(entries)))
+            assert tail.mark == mark
+            assert tail.whole == (tail.entries == entries)
+
+
+def test_the_last_entries_are_found_behind_which_an_append_was_cut_at_any_byte(path: Path) -> None:
+    append(path, FIRST, SECOND)
+    whole = len(path.read_bytes())
+    append(path, [(b"d", encode_log([*FIRST, *THIRD]))])
+    data = path.read_bytes()
+    for end in range(whole, len(data)):
+        for filled in (b"", b"\0", b"\xff"):
+            path.write_bytes(data[:end] + filled * (len(data) - end))
+            with opened(path) as log:
+                assert [entry.head for entry in log.read_last(1).entries][-1] == b""
+                assert log.read_last(1).mark.end == whole
+
+
+def test_damage_in_the_last_entries_is_an_error_or_an_append_that_never_was(path: Path) -> None:
+    append(path, FIRST, SECOND, THIRD)
+    data = path.read_bytes()
+    expected = [*FIRST, *SECOND, *THIRD]
+    outcomes = set()
+    for place in range(len(data)):
+        spoilt = bytearray(data)
+        spoilt[place] ^= 0x10
+        path.write_bytes(spoilt)
+        with opened(path) as log:
+            try:
+                tail = log.read_last(100)
+                bodies = log.bodies(tail.entries, tail.mark) or []
+            except ReadError:
+                outcomes.add("error")
+                continue
+        heads = (entry.head for entry in tail.entries)
+        assert list(zip(heads, bodies, strict=True)) == expected[:4]
+        outcomes.add("torn")
+    assert outcomes == {"error", "torn"}
+
+
 def test_heads_are_read_without_large_bodies(path: Path) -> None:
     append(path, *[[(b"%d" % n, os.urandom(1_000_000))] for n in range(4)], THIRD)
     fs = FaultyFileSystem()

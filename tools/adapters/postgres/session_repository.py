@@ -39,7 +39,7 @@ from ...harness.session_head import SessionSummary, UnreadableSession
 from ...harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
 from ...harness.session_names import ATTACHMENT, kept_documents, require_saved, resolved
 from ...harness.session_page import SessionCursor, SessionOrder, SessionPage
-from ...harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
+from ...harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
 from ...identifiers import is_session_id, names_no_session
 from ...prune.audit_log import actor
 from ...search_words import SearchWords
@@ -565,6 +565,10 @@ class PostgresSessions:
     ) -> StreamPart:
         """Return what a stream holds, in order; see `SessionStreams`."""
         return session_streams.read_entries(self._database, checked_id(session_id), stream, since)
+
+    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream; see `SessionStreams`."""
+        return session_streams.read_last(self._database, checked_id(session_id), stream, count)
 
     def read_bodies(
         self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark

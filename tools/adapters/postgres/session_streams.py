@@ -12,7 +12,14 @@ from ...harness.errors import SessionNotFound, StreamMoved
 from ...harness.session_layout import STREAMS
 from ...harness.session_names import STREAM_SUFFIX, require_room, stream_file
 from ...harness.session_states import InvalidStateTransition, SessionState
-from ...harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart
+from ...harness.stream_port import (
+    NewEntry,
+    StreamEntry,
+    StreamMark,
+    StreamPart,
+    StreamTail,
+    require_count,
+)
 from .database import Connection, Database
 
 _FOLDER: Final = f"{STREAMS}/"
@@ -47,6 +54,16 @@ select generation, last, position, head, octet_length(body)
 from agentforge.session_streams left join agentforge.session_stream_entries
     on session_stream_entries.session_id = session_streams.session_id and stream = name
     and position > case when generation = %(generation)s then %(last)s else 0 end
+where session_streams.session_id = %(id)s and name = %(stream)s
+order by position
+"""
+_LAST: Final = b"""
+select generation, last, position, head, size
+from agentforge.session_streams left join lateral (
+    select position, head, octet_length(body) as size
+    from agentforge.session_stream_entries entries
+    where entries.session_id = session_streams.session_id and stream = name
+    order by position desc limit %(count)s) as latest on true
 where session_streams.session_id = %(id)s and name = %(stream)s
 order by position
 """
@@ -120,6 +137,20 @@ def read_entries(
     entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
     mark = StreamMark(rows[0][0], rows[0][1])
     return StreamPart(entries, mark, anew=mark.one != generation)
+
+
+def read_last(database: Database, session_id: str, stream: str, count: int) -> StreamTail:
+    """Return the last entries of a stream; see `SessionStreams`."""
+    stream_file(stream)
+    require_count(count)
+    values = {"id": session_id, "stream": stream, "count": count}
+    with database.connection() as connection:
+        rows = connection.execute(_LAST, values).fetchall()
+    if not rows:
+        return StreamTail([], StreamMark(), whole=True)
+    entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
+    mark = StreamMark(rows[0][0], rows[0][1])
+    return StreamTail(entries, mark, whole=len(entries) == mark.two)
 
 
 def read_bodies(
