@@ -1122,13 +1122,16 @@ class SessionManager:
     def announce(self, notice: Notice) -> None:
         """Tell the log and the observers of a step that leaves nothing in the session.
 
+        Within `changes()` they hear of it after the save, behind what was changed.
+
         Args:
             notice: What happened to the current session.
 
         Raises:
             NoActiveSession: There is none.
         """
-        self._events.announce(self._require("announce"), notice)
+        session = self._require("announce")
+        self._changes.after_save(lambda: self._events.announce(session, notice))
 
     def briefing(
         self,
