@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -20,6 +20,7 @@ from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager
+from .project.choices import DEFAULT_PARTS
 from .stores import is_database, open_sessions
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def build_manager(
     channel: QuestionChannel | None = None,
     executor: PhaseExecutor | None = None,
     observers: Iterable[SessionObserver] = (),
+    briefing_shows: Collection[str] = DEFAULT_PARTS,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
@@ -71,6 +73,7 @@ def build_manager(
         channel: How a person is asked; as the configuration says if None.
         executor: What runs phases; what `isolation` says if None.
         observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
+        briefing_shows: As of `SessionManager`.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
@@ -96,6 +99,7 @@ def build_manager(
             open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
         ),
         observers=observers,
+        briefing_shows=briefing_shows,
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
@@ -368,6 +372,7 @@ def build_runner(
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
     observers: Iterable[SessionObserver] = (),
+    briefing_shows: Collection[str] = DEFAULT_PARTS,
 ) -> WorkflowRunner:
     """Build a runner of workflows whose phases run in the sandbox or in a jail.
 
@@ -380,6 +385,7 @@ def build_runner(
         isolation: "sandbox", or "jail" for scripts of any language, run natively.
         jail: What scripts and gates in a jail may use and see; the jail's default if None.
         observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
+        briefing_shows: As of `SessionManager`.
 
     Raises:
         ValueError: There is no such isolation.
@@ -392,6 +398,7 @@ def build_runner(
         isolation=isolation,
         jail=jail,
         observers=observers,
+        briefing_shows=briefing_shows,
     )
     return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
@@ -410,6 +417,7 @@ def build_agent_runner(
     answers_timeout_s: float = 0.0,
     monotonic: Callable[[], float] = time.monotonic,
     observers: Iterable[SessionObserver] = (),
+    briefing_shows: Collection[str] | None = None,
 ) -> WorkflowRunner:
     """Build a runner of agents' work whose gates run in the sandbox.
 
@@ -431,15 +439,20 @@ def build_agent_runner(
         monotonic: The clock that agents are timed with.
         observers: Who observes what happens to the new manager's sessions; see
             `harness.SessionObserver`.
+        briefing_shows: What briefings of the new manager's sessions show, as of `SessionManager`;
+            its default if None.
 
     Raises:
-        ValueError: `channel` or `observers` were given beside a manager, which has its own.
+        ValueError: `channel`, `observers` or `briefing_shows` were given beside a manager, which
+            has its own.
     """
     given = tuple(observers)
     if manager is not None and channel is not None:
         raise ValueError("channel: is the manager's own; give it to SessionManager(channel=...)")
     if manager is not None and given:
         raise ValueError("observers: are the manager's own; give them to SessionManager")
+    if manager is not None and briefing_shows is not None:
+        raise ValueError("briefing_shows: is the manager's own; give it to SessionManager")
     from .adapters.gate_jail import JailGates
     from .adapters.gate_sandbox import SandboxGates
     from .workflows import WorkflowRunner
@@ -448,7 +461,13 @@ def build_agent_runner(
     if manager is None:
         opened = opened_sessions(base_path, store)
         kept = open_snapshots(opened, objects)
-        manager = SessionManager(opened, channel=channel, snapshots=kept, observers=given)
+        manager = SessionManager(
+            opened,
+            channel=channel,
+            snapshots=kept,
+            observers=given,
+            briefing_shows=DEFAULT_PARTS if briefing_shows is None else briefing_shows,
+        )
     sessions = manager.store
     return WorkflowRunner(
         manager,

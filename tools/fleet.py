@@ -72,6 +72,7 @@ class SessionRunners:
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
         self._observers = configured_observers(configuration)
+        self._briefing_shows = configuration.briefing.shows
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -85,7 +86,11 @@ class SessionRunners:
 
     def plain_manager(self) -> SessionManager:
         """Return a manager for what is no run."""
-        return SessionManager(self._sessions, observers=self._observers.observers)
+        return SessionManager(
+            self._sessions,
+            observers=self._observers.observers,
+            briefing_shows=self._briefing_shows,
+        )
 
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
         """Return what runs the sessions of a manager; it waits for no person."""
@@ -106,6 +111,7 @@ class SessionRunners:
                 executor=self._executor,
                 channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
                 observers=self._observers.observers,
+                briefing_shows=self._briefing_shows,
             )
         return self._managers[isolation]
 

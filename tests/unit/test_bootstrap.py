@@ -64,3 +64,16 @@ def test_a_manager_has_its_own_desk(tmp_path: Path) -> None:
     manager = SessionManager(tmp_path)
     with pytest.raises(ValueError, match="channel"):
         build_agent_runner(manager=manager, channel=object())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="briefing_shows"):
+        build_agent_runner(manager=manager, briefing_shows=["title"])
+
+
+def test_a_briefing_shows_what_a_built_manager_was_given(tmp_path: Path) -> None:
+    given = build_manager(tmp_path, briefing_shows=["metadata"])
+    session = given.create("spec", "clarify", title="A title", metadata={"owner": "ops"})
+    plain = build_manager(tmp_path)
+    plain.open(session.session_id)
+    assert "A title" in plain.briefing()
+    assert "owner" not in plain.briefing()
+    assert "A title" not in given.briefing()
+    assert '{"owner": "ops"}' in given.briefing()

@@ -269,10 +269,9 @@ class _Call:
         binding.stop = messages.spent(session) if is_spent else None
         if event.moment is Moment.STARTED:
             binding.notice = None
-            most = self._program.MAX_CONTEXT_CHARS
-            return HookReply(context=messages.briefing(session, max_chars=most))
+            return HookReply(context=self._briefing(session))
         if event.moment is Moment.COMPACTION_FOUND:
-            binding.briefing = messages.briefing(session, max_chars=self._program.MAX_CONTEXT_CHARS)
+            binding.briefing = self._briefing(session)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
@@ -283,6 +282,13 @@ class _Call:
             notice, binding.notice = binding.notice, None
             return HookReply(context=notice)
         return NOTHING
+
+    def _briefing(self, session: SessionContext) -> str:
+        from . import messages
+        from .settings import read_briefing_shows
+
+        most, shows = self._program.MAX_CONTEXT_CHARS, read_briefing_shows(self._data_folder)
+        return messages.briefing(session, max_chars=most, shows=shows)
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from ..agent_programs.hook_event import BRIEFED, SENT_ON
 from ..harness.briefing import brief, most_tokens
 from ..harness.session_domain import SessionContext, SessionState
+from ..project.choices import DEFAULT_PARTS
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
 
 
-def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS) -> str:
+def briefing(
+    session: SessionContext,
+    *,
+    max_chars: int = MAX_BRIEFING_CHARS,
+    shows: Collection[str] = DEFAULT_PARTS,
+) -> str:
     """Return what primes an agent's new context: within 2,000 tokens and `max_chars`.
 
     The first line says which revision it is of, because after a compaction or a restart an earlier
-    one may stand above it.
+    one may stand above it. `shows` is as of `harness.briefing.brief`.
     """
     first = (
         f"{BRIEFED}{session.revision} of {session.session_id}. "
@@ -30,7 +37,8 @@ def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS) ->
         return max(most_tokens(text), -(-len(text) // per_token))
 
     room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
-    return f"{first}\n{brief(session, max_tokens=room, count_tokens=count)}\n{last}"
+    text = brief(session, max_tokens=room, count_tokens=count, shows=shows)
+    return f"{first}\n{text}\n{last}"
 
 
 def _next_step(session: SessionContext) -> str:

@@ -3,9 +3,13 @@
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..harness.token_budget import DEFAULT_TOKEN_BUDGET
+from ..project.choices import DEFAULT_PARTS
+
+if TYPE_CHECKING:
+    from ..project.configuration import Configuration
 
 _FILE = "config.toml"
 
@@ -38,19 +42,9 @@ def read_settings(data_folder: Path) -> AgentSettings:
     Raises:
         InvalidConfiguration: The file can't be used.
     """
-    path = data_folder / _FILE
-    try:
-        text = path.read_bytes()
-    except OSError:
+    found = _configuration(data_folder, b"agents", b"directory", b"store")
+    if found is None:
         return AgentSettings()
-    if not any(word in text for word in (b"agents", b"directory", b"store")):
-        return AgentSettings()
-    from ..project.configuration import configuration_of
-    from ..project.configuration_file import read_configuration_file
-
-    file = read_configuration_file(path)
-    found = configuration_of(file)
-    file.require_no_faults()
     agents, gate = found.agents, found.gate
     sessions = found.sessions
     if sessions is not None and not sessions.is_absolute():
@@ -64,3 +58,36 @@ def read_settings(data_folder: Path) -> AgentSettings:
         gate_rounds=agents.gate_rounds,
         gate_timeout_s=gate.timeout_s or 300.0,
     )
+
+
+def read_briefing_shows(data_folder: Path) -> tuple[str, ...]:
+    """Return what of its user's data a session's briefing shows, as the project says.
+
+    A file that can't be used withholds no briefing: then it shows the default, as the commands do,
+    and `agentforge doctor` names what is wrong.
+    """
+    from ..project.errors import InvalidConfiguration
+
+    try:
+        found = _configuration(data_folder, b"briefing")
+    except InvalidConfiguration:
+        return DEFAULT_PARTS
+    return DEFAULT_PARTS if found is None else found.briefing.shows
+
+
+def _configuration(data_folder: Path, *words: bytes) -> "Configuration | None":
+    """Read a project's configuration; None where it has none of the words, and says no more."""
+    path = data_folder / _FILE
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return None
+    if not any(word in text for word in words):
+        return None
+    from ..project.configuration import configuration_of
+    from ..project.configuration_file import read_configuration_file
+
+    file = read_configuration_file(path)
+    found = configuration_of(file)
+    file.require_no_faults()
+    return found

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Final
 from ..clock import Clock, utc_now
 from ..durable import Patience
 from ..errors import shown
+from ..event_log import get_logger
 from ..harness import (
     LocalSessions,
     SessionConflict,
@@ -30,10 +31,13 @@ from ..harness import (
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
+    SessionObserver,
     SessionSummary,
 )
 from ..harness.errors import StreamMoved
+from ..harness.session_data import title_fault
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET
+from ..harness.session_events import SessionEvents
 from ..harness.stream_port import NewEntry, StreamMark
 from ..stores import STORE_VARIABLE, open_sessions
 from .errors import ForeignIdTaken
@@ -69,15 +73,25 @@ class ForeignSessions:
         kind: The SDK, which is their workflow.
         words: What such a session is called in its goal.
         clock: The time.
+        observers: Who observes the sessions that are begun here.
     """
 
     def __init__(
-        self, sessions: LocalSessions, kind: str, *, words: str, clock: Clock = utc_now
+        self,
+        sessions: LocalSessions,
+        kind: str,
+        *,
+        words: str,
+        clock: Clock = utc_now,
+        observers: Iterable[SessionObserver] = (),
     ) -> None:
         self.sessions = sessions
         self._kind = kind
         self._words = words
         self._clock = clock
+        self._events = SessionEvents(
+            get_logger("agentforge.session"), observers=observers, clock=clock
+        )
         self._known: OrderedDict[str, datetime | None] = OrderedDict()
         self._mutex = Lock()
 
@@ -203,11 +217,13 @@ class ForeignSessions:
             self._kind,
             token_budget=DEFAULT_TOKEN_BUDGET,
             goal=f"{self._words} {shown(foreign_id)}",
+            title=shown(foreign_id) if title_fault(foreign_id) else foreign_id,
             session_id=self.session_id(foreign_id),
             now=self._clock(),
         )
         with suppress(SessionIdTaken):  # another process begins it, too
             self.sessions.save(session, attachments={FOREIGN_ID: self._document(foreign_id)})
+            self._events.added(session, 0)
         found = self.find(foreign_id)
         if found is None:
             raise SessionNotFound(session.session_id, path=self.sessions.where)

@@ -11,7 +11,7 @@ once it has ended, and `agentforge store copy` takes it along.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +20,7 @@ from zlib import crc32
 
 from ..clock import Clock, utc_now
 from ..durable.atomic_file import random_token
-from ..harness import LocalSessions
+from ..harness import LocalSessions, SessionObserver
 from .errors import BridgeExtraMissing
 from .foreign_sessions import ForeignSessions, opened_sessions
 from .graph_threads import GraphThread, GraphThreads
@@ -79,6 +79,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             line by default: what AGENTFORGE_STORE names, or `.agentforge/sessions`.
         serde: How values are written; LangGraph's own by default.
         clock: The time.
+        observers: Who observes the sessions that are begun for it; see `harness.SessionObserver`.
         token: Gives fresh random texts.
 
     Raises:
@@ -92,6 +93,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         *,
         serde: SerializerProtocol | None = None,
         clock: Clock = utc_now,
+        observers: Iterable[SessionObserver] = (),
         token: Callable[[], str] = random_token,
     ) -> None:
         super().__init__(serde=serde)
@@ -99,7 +101,10 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         self._owned = sessions is not store
         self._token = token
         self._threads = GraphThreads(
-            ForeignSessions(sessions, _KIND, words="LangGraph thread", clock=clock), _KIND
+            ForeignSessions(
+                sessions, _KIND, words="LangGraph thread", clock=clock, observers=observers
+            ),
+            _KIND,
         )
 
     def session_id(self, thread_id: str) -> str:

@@ -12,13 +12,13 @@ removes it once it has ended, and `agentforge store copy` takes it along.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from ..clock import Clock, utc_now
-from ..harness import LocalSessions
+from ..harness import LocalSessions, SessionObserver
 from ..harness.stream_port import NewEntry, StreamEntry
 from .errors import BridgeExtraMissing, UnreadableEntry
 from .followed_stream import FollowedStream
@@ -60,6 +60,7 @@ class AgentForgeSession(SessionABC):
             line by default: what AGENTFORGE_STORE names, or `.agentforge/sessions`.
         session_settings: The SDK's settings; their `limit` is how many items are read by default.
         clock: The time.
+        observers: Who observes the sessions that are begun for it; see `harness.SessionObserver`.
 
     Attributes:
         session_id: The conversation's id.
@@ -77,6 +78,7 @@ class AgentForgeSession(SessionABC):
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         clock: Clock = utc_now,
+        observers: Iterable[SessionObserver] = (),
     ) -> None:
         self.session_id = session_id
         self.session_settings = (
@@ -87,7 +89,7 @@ class AgentForgeSession(SessionABC):
         sessions = opened_sessions(store)
         self._owned = sessions is not store
         self._sessions = ForeignSessions(
-            sessions, _KIND, words="OpenAI Agents conversation", clock=clock
+            sessions, _KIND, words="OpenAI Agents conversation", clock=clock, observers=observers
         )
         self._items: list[StreamEntry] = []
         self._entries = 0

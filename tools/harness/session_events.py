@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
+
+from attrs import evolve, frozen
 
 from ..clock import Clock, utc_now
 from ..durable import WriteError
@@ -49,6 +51,32 @@ _STEPS: Final[dict[type[HistoryEvent], tuple[str, SessionState]]] = {
 """The steps of the life cycle: what they are called, and where they lead."""
 
 
+@frozen
+class SessionStep:
+    """What a session was at when one of several changes of one save was made.
+
+    Attributes:
+        entries: How many entries its history had after the change.
+        phase: Its phase.
+        attempt: Which attempt at it.
+        tokens: What was spent with the change.
+    """
+
+    entries: int
+    phase: str | None
+    attempt: int
+    tokens: int
+
+
+@frozen
+class _Place:
+    """Where something happened: a session, and what it was at then."""
+
+    session_id: str
+    phase: str | None
+    attempt: int
+
+
 class SessionEvents:
     """Logs what happens to sessions, and hands it to the observers.
 
@@ -78,31 +106,43 @@ class SessionEvents:
         *,
         came_from: SessionState | None = None,
         tokens: int = 0,
+        steps: Sequence[SessionStep] = (),
     ) -> None:
         """Entries of a session's history are on disk.
+
+        Each is announced with the phase that the session was at then.
 
         Args:
             session: The session, with them.
             since: The first of them, from 0.
             came_from: The state that the session was in before; as it is now if None.
             tokens: What was spent with them.
+            steps: The changes that were made of it, in their order, where several were saved
+                together; what no step has belongs to the session as it is now.
         """
         state = session.state if came_from is None else came_from
-        budget: list[tuple[BudgetCrossed, datetime]] = []
-        for entry in session.history[since:]:
+        budget: list[tuple[_Place, BudgetCrossed, datetime]] = []
+        now, taken = _place(session), 0
+        for number, entry in enumerate(session.history[since:], since + 1):
             event = entry.event
+            while taken < len(steps) and steps[taken].entries < number:
+                taken += 1
+            place, spent = now, tokens
+            if taken < len(steps):
+                step = steps[taken]
+                place, spent = evolve(now, phase=step.phase, attempt=step.attempt), step.tokens
             if isinstance(event, BudgetCrossed):
-                budget.append((event, entry.timestamp))
+                budget.append((place, event, entry.timestamp))
                 continue
-            state = self._added(session, entry, event, state, tokens)
+            state = self._added(place, entry, event, state, spent)
             if isinstance(event, PhaseEnded | PhaseAdvanced | CheckpointTaken):
-                self.announce(session, CheckpointReached(revision=session.revision))
-        for crossed, at in budget:
-            self._tell(session, crossed, at)
+                self._tell(place, CheckpointReached(revision=session.revision))
+        for place, crossed, at in budget:
+            self._tell(place, crossed, at)
 
     def _added(
         self,
-        session: SessionContext,
+        session: _Place,
         entry: SessionHistory,
         event: HistoryEvent | None,
         state: SessionState,
@@ -136,7 +176,7 @@ class SessionEvents:
             session: The session, or its id; None where it is of no one session.
             notice: What happened.
         """
-        self._tell(session, notice)
+        self._tell(_place(session) if isinstance(session, SessionContext) else session, notice)
 
     def loaded(self, session: SessionContext) -> None:
         """A session was made the current one."""
@@ -183,23 +223,21 @@ class SessionEvents:
     # ------------------------------------------------------------------------- log and observers
 
     def _tell(
-        self, session: SessionContext | str | None, what: Occurrence, at: datetime | None = None
+        self, session: _Place | str | None, what: Occurrence, at: datetime | None = None
     ) -> None:
         where: dict[str, Any] = {}
-        if isinstance(session, SessionContext):
+        if isinstance(session, _Place):
             where["session_id"] = session.session_id
             if what.with_phase:
-                where["phase"] = session.current_phase
+                where["phase"] = session.phase
             if what.with_attempt:
-                where["attempt"] = session.attempt_number
+                where["attempt"] = session.attempt
         elif session is not None:
             where["session_id"] = session
         getattr(self.log, what.level)(what.log_name, **where, **logged(what))
         self._observe(session, what, at)
 
-    def _observe(
-        self, session: SessionContext | str | None, what: Occurrence, at: datetime | None
-    ) -> None:
+    def _observe(self, session: _Place | str | None, what: Occurrence, at: datetime | None) -> None:
         if not self._observers:
             return
         at = self._clock() if at is None else at  # the clock is asked for observers alone
@@ -207,11 +245,15 @@ class SessionEvents:
             SessionEvent(
                 session_id=session.session_id,
                 at=at,
-                phase=session.current_phase,
-                attempt=session.attempt_number,
+                phase=session.phase,
+                attempt=session.attempt,
                 what=what,
             )
-            if isinstance(session, SessionContext)
+            if isinstance(session, _Place)
             else SessionEvent(session_id=session, at=at, what=what)
         )
         self._observers.notify(event)
+
+
+def _place(session: SessionContext) -> _Place:
+    return _Place(session.session_id, session.current_phase, session.attempt_number)

@@ -13,8 +13,8 @@ from attrs import frozen
 from .session_domain import InvalidSession, SessionState
 from .session_head import SessionHead
 
-LEAST_GOAL_CHARS: Final = 3
-"""The least characters of a goal that are searched for: no index finds fewer."""
+LEAST_TEXT_CHARS: Final = 3
+"""The least characters of a goal or title that are searched for: no index finds fewer."""
 
 _FURTHEST: Final = 10**15
 _MILLION: Final = 1_000_000
@@ -115,6 +115,7 @@ class AskedFilters(TypedDict, total=False):
     tags: str | Iterable[str] | None
     parent_id: str | None
     goal: str | None
+    title: str | None
     budget_left: BudgetLeft | str | None
 
 
@@ -156,10 +157,11 @@ class SessionFilter:
         tags: Tags that they have, each of them; one, or several.
         parent_id: The session that they were made from.
         goal: A part of their goal, capital or small; at least three characters.
+        title: A part of their title, likewise.
         budget_left: How much of their budgets is left.
 
     Raises:
-        InvalidSession: There is no such state, or a part of a goal is too short.
+        InvalidSession: There is no such state, or a part of a goal or title is too short.
     """
 
     state: frozenset[SessionState] | None = attrs.field(default=None, converter=as_states)
@@ -170,13 +172,17 @@ class SessionFilter:
     tags: frozenset[str] | None = attrs.field(default=None, converter=as_tags)
     parent_id: str | None = None
     goal: str | None = None
+    title: str | None = None
     budget_left: BudgetLeft | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.goal is not None and len(self.goal.strip()) < LEAST_GOAL_CHARS:
-            raise InvalidSession(
-                [f"goal: {self.goal!r} is too short to search for; give {LEAST_GOAL_CHARS} or more"]
-            )
+        faults = [
+            f"{name}: {part!r} is too short to search for; give {LEAST_TEXT_CHARS} or more"
+            for name, part in (("goal", self.goal), ("title", self.title))
+            if part is not None and len(part.strip()) < LEAST_TEXT_CHARS
+        ]
+        if faults:
+            raise InvalidSession(faults)
 
     @classmethod
     def asked(
@@ -191,13 +197,14 @@ class SessionFilter:
         tags: str | Iterable[str] | None = None,
         parent_id: str | None = None,
         goal: str | None = None,
+        title: str | None = None,
         budget_left: BudgetLeft | str | None = None,
     ) -> Self:
         """Return the filter of what a caller asks for at some time; see `SessionManager.find`.
 
         Raises:
-            InvalidSession: There is no such state, a part of a goal is too short, or a budget's
-                range is none.
+            InvalidSession: There is no such state, a part of a goal or title is too short, or a
+                budget's range is none.
         """
         return cls(
             state=state,
@@ -208,6 +215,7 @@ class SessionFilter:
             tags=tags,
             parent_id=parent_id,
             goal=goal,
+            title=title,
             budget_left=(
                 BudgetLeft.parse(budget_left) if isinstance(budget_left, str) else budget_left
             ),
@@ -223,6 +231,7 @@ class SessionFilter:
             and (self.changed_since is None or head.updated_at >= self.changed_since)
             and (self.tags is None or self.tags.issubset(head.tags))
             and (self.parent_id is None or head.parent_id == self.parent_id)
+            and (self.title is None or _is_within(self.title, head.title))
             and (
                 self.budget_left is None
                 or self.budget_left.fits(head.total_budget, head.tokens_used)
@@ -231,9 +240,7 @@ class SessionFilter:
 
     def fits_goal(self, goal: str | None) -> bool:
         """Return whether a goal is one of theirs."""
-        if self.goal is None:
-            return True
-        return goal is not None and self.goal.casefold() in goal.casefold()
+        return self.goal is None or _is_within(self.goal, goal)
 
     @property
     def fingerprint(self) -> str:
@@ -247,10 +254,14 @@ class SessionFilter:
             None if self.state is None else sorted(one.value for one in self.state),
             *(self.workflow_type, self.current_phase),
             *(self.changed_until is not None, self.changed_since is not None),
-            *(self.goal, self.budget_left),
+            *(self.goal, self.title, self.budget_left),
             *(None if self.tags is None else sorted(self.tags), self.parent_id),
         ]
         return f"{crc32(repr(values).encode('utf-8', 'surrogatepass')):08x}"
+
+
+def _is_within(part: str, text: str | None) -> bool:
+    return text is not None and part.casefold() in text.casefold()
 
 
 def _before(now: datetime, age: timedelta) -> datetime:

@@ -1122,13 +1122,16 @@ class SessionManager:
     def announce(self, notice: Notice) -> None:
         """Tell the log and the observers of a step that leaves nothing in the session.
 
+        Within `changes()` they hear of it after the save, behind what was changed.
+
         Args:
             notice: What happened to the current session.
 
         Raises:
             NoActiveSession: There is none.
         """
-        self._events.announce(self._require("announce"), notice)
+        session = self._require("announce")
+        self._changes.after_save(lambda: self._events.announce(session, notice))
 
     def briefing(
         self,
@@ -1165,6 +1168,7 @@ class SessionManager:
         tags: str | Iterable[str] | None = None,
         parent_id: str | None = None,
         goal: str | None = None,
+        title: str | None = None,
         budget_left: BudgetLeft | str | None = None,
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
     ) -> Iterator[SessionSummary]:
@@ -1180,13 +1184,14 @@ class SessionManager:
             tags: Only those with this tag, or with all of these.
             parent_id: Only those that were made from this session.
             goal: Only those with this in their goal, capital or small; three characters or more.
+            title: Only those with this in their title, likewise.
             budget_left: Only those with so much of their budget left: a `BudgetLeft`, or a range
                 in tokens or percent ("..20%", "5000..", "10%..50%").
             on_unreadable: Called with each session that can't be read; they are logged anyway.
 
         Raises:
-            InvalidSession: There is no such state, a part of a goal is too short, or a range of
-                the budget is none.
+            InvalidSession: There is no such state, a part of a goal or title is too short, or a
+                range of the budget is none.
             ReadError: The base is there and can't be read.
         """
         wanted = SessionFilter.asked(
@@ -1199,6 +1204,7 @@ class SessionManager:
             tags=tags,
             parent_id=parent_id,
             goal=goal,
+            title=title,
             budget_left=budget_left,
         )
         for found in self.store.summaries(wanted):

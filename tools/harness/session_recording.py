@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
@@ -14,7 +14,7 @@ from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .session_checks import storable
 from .session_domain import MAX_PATH_CHARS, SessionContext
-from .session_events import SessionEvents
+from .session_events import SessionEvents, SessionStep
 
 if TYPE_CHECKING:
     from .ports import PhaseResult
@@ -104,7 +104,7 @@ class _Snapshot:
 
 
 class _Together:
-    """What belongs to one save: a session, and what follows once it is saved.
+    """What belongs to one save: a session, its changes, and what follows once it is saved.
 
     Args:
         session: The session.
@@ -112,7 +112,18 @@ class _Together:
 
     def __init__(self, session: SessionContext) -> None:
         self.session: Final = session
+        self.steps: Final[list[SessionStep]] = []
         self.following: Final[list[Callable[[], object]]] = []
+
+
+def _step(session: SessionContext, before: _Snapshot) -> SessionStep:
+    """Return what a session is at after a change."""
+    return SessionStep(
+        entries=len(session.history),
+        phase=session.current_phase,
+        attempt=session.attempt_number,
+        tokens=session.token_budget.tokens_used - before.tokens_used,
+    )
 
 
 class SessionChanges:
@@ -153,11 +164,14 @@ class SessionChanges:
         outer = self._together
         snapshot = _Snapshot(session)
         if outer is not None:
-            held = len(outer.following)
+            steps, held = len(outer.steps), len(outer.following)
             try:
                 yield
+                if len(outer.steps) == steps:
+                    outer.steps.append(_step(session, snapshot))
             except BaseException:
                 snapshot.restore(session)
+                del outer.steps[steps:]
                 del outer.following[held:]
                 raise
             return
@@ -176,7 +190,7 @@ class SessionChanges:
         except BaseException:
             snapshot.restore(session)
             raise
-        self._tell(session, snapshot)
+        self._tell(session, snapshot, together.steps)
         for act in together.following:
             act()
 
@@ -223,9 +237,11 @@ class SessionChanges:
         snapshot = _Snapshot(session)
         try:
             yield
-            together = self._together is not None and self._together.session is session
-            if not together:
+            together = self._together if self._is_together(session) else None
+            if together is None:
                 self.save(session)
+            else:
+                together.steps.append(_step(session, snapshot))
         except WriteError as error:
             if not error.visible:
                 snapshot.restore(session)
@@ -233,15 +249,26 @@ class SessionChanges:
         except BaseException:
             snapshot.restore(session)
             raise
-        if not together:
+        if together is None:
             self._tell(session, snapshot)
 
-    def _tell(self, session: SessionContext, before: _Snapshot) -> None:
-        """Tell what was saved of a session since it was as before."""
+    def _is_together(self, session: SessionContext) -> bool:
+        return self._together is not None and self._together.session is session
+
+    def _tell(
+        self, session: SessionContext, before: _Snapshot, steps: Sequence[SessionStep] = ()
+    ) -> None:
+        """Tell what was saved of a session since it was as before, and by which steps."""
         spent = session.token_budget.tokens_used - before.tokens_used
-        self._events.added(session, before.history, came_from=before.state, tokens=spent)
-        if spent:
-            count(Counter.TOKENS, spent, {Attribute.PHASE: session.current_phase})
+        rest = spent - sum(one.tokens for one in steps)
+        self._events.added(
+            session, before.history, came_from=before.state, tokens=rest, steps=steps
+        )
+        # What was spent without a step was added to the budget by hand.
+        counted = [*((one.phase, one.tokens) for one in steps), (session.current_phase, rest)]
+        for phase, tokens in counted:
+            if tokens > 0:
+                count(Counter.TOKENS, tokens, {Attribute.PHASE: phase})
 
     def record(
         self,

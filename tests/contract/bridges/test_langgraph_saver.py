@@ -387,6 +387,7 @@ def test_threads_have_any_name_and_sessions_that_can_be_listed(opened: Open, bas
     session = sessions.load(saver.session_id("ümläut\n☃"))
     assert session is not None
     assert session.goal == "LangGraph thread 'ümläut\\n☃'"
+    assert session.title == "'ümläut\\n☃'"
     assert not [one for one in base.parent.iterdir() if one != base]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from agentforge_sessions.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
 from agentforge_sessions.harness import (
@@ -22,6 +23,7 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.harness.stream_port import NewEntry
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
+from tests.support.observers import Remembering
 
 if TYPE_CHECKING:
     import agents as sdk
@@ -180,6 +182,20 @@ def test_what_was_popped_takes_no_room_for_good(opened: Open) -> None:
     assert len(kept) < 120_000
 
 
+def test_a_conversation_is_announced_once_as_other_sessions_are(opened: Open) -> None:
+    seen = Remembering()
+    session = bridge.AgentForgeSession("talk", opened(), observers=[seen])
+    with capture_logs() as log:
+        now(session.add_items(said("a")))
+        now(session.add_items(said("b")))
+        again = bridge.AgentForgeSession("talk", opened(), observers=[seen])
+        now(again.add_items(said("c")))
+    assert [(one.name, one.session_id) for one in seen.events] == [
+        ("session.created", session.agentforge_session_id)
+    ]
+    assert [one["event"] for one in log] == ["session.created"]
+
+
 def test_a_conversation_whose_session_has_ended_takes_no_item(opened: Open) -> None:
     session = bridge.AgentForgeSession("talk", opened())
     now(session.add_items(said("a")))
@@ -188,6 +204,7 @@ def test_a_conversation_whose_session_has_ended_takes_no_item(opened: Open) -> N
     assert manager.current_session is not None
     assert manager.current_session.workflow_type == "openai-agents"
     assert manager.current_session.goal == "OpenAI Agents conversation 'talk'"
+    assert manager.current_session.title == "talk"
     assert manager.current_session.state is SessionState.ACTIVE
     manager.abort("enough")
     for call in (lambda: session.add_items(said("b")), session.pop_item, session.clear_session):

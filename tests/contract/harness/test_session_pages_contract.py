@@ -47,6 +47,7 @@ def fill(kept: Kept, count: int = 12) -> list[SessionContext]:
             100 * (1 + number % 3),
             session_id=an_id(100 + (number * 7) % count),
             goal=f"Make the Übersicht {number} of 100%_\\\nand its index",
+            title=None if number % 3 == 2 else f"Nächtlicher Import {number} of 50%_\\ STRASSE ß",
             tags=TAGS[: number % 4],
             parent_id=PARENT if number % 5 == 1 else None,
             now=clock(),
@@ -152,6 +153,10 @@ FILTERS: Final = (
     SessionFilter(tags=()),
     SessionFilter(tags="bill"),
     SessionFilter(tags=["billing", "other"]),
+    SessionFilter(title="nÄCHTLICHER import 1"),
+    SessionFilter(title="STRAßE SS", state=["active", "paused"]),
+    SessionFilter(title="0%_\\", goal="übersicht 1", tags="billing"),
+    SessionFilter(title="50__"),
     SessionFilter(parent_id=PARENT),
     SessionFilter(parent_id=PARENT, tags="billing"),
     SessionFilter(parent_id=an_id(998)),
@@ -211,6 +216,7 @@ def test_a_page_has_those_that_fit(kept: Kept) -> None:
             and (wanted.changed_until is None or one.updated_at <= wanted.changed_until)
             and (wanted.changed_since is None or one.updated_at >= wanted.changed_since)
             and (wanted.goal is None or wanted.goal.casefold() in (one.goal or "").casefold())
+            and (wanted.title is None or wanted.title.casefold() in (one.title or "").casefold())
         ]
         found += len(fitting)
         assert all_pages(kept, wanted, limit=2) == fitting, wanted
@@ -230,8 +236,27 @@ def test_a_session_without_a_goal_has_none_to_be_found_by(kept: Kept) -> None:
 
 @pytest.mark.parametrize("goal", ["", "ab", "  a  "])
 def test_a_part_of_a_goal_that_is_too_short_is_refused(goal: str) -> None:
-    with pytest.raises(InvalidSession, match="too short to search for"):
+    with pytest.raises(InvalidSession, match=r"goal: .* is too short to search for"):
         SessionFilter(goal=goal)
+    with pytest.raises(InvalidSession, match=r"title: .* is too short to search for"):
+        SessionFilter(title=goal)
+
+
+def test_a_session_is_found_by_its_title_as_it_is_by_then(kept: Kept) -> None:
+    manager = SessionManager(kept.sessions)
+    session = manager.create(title="Nightly import")
+    manager.release()
+    manager.create()
+    manager.open(session.session_id)
+
+    def found(title: str) -> list[str]:
+        return [one.session_id for one in manager.find(title=title)]
+
+    assert found("NIGHTLY") == [session.session_id]
+    manager.describe(title="Weekly import")
+    assert (found("nightly"), found("weekly")) == ([], [session.session_id])
+    manager.describe(title=None)
+    assert (found("weekly"), found("none"), found("null")) == ([], [], [])
 
 
 def test_a_session_that_is_saved_comes_first_from_then_on(kept: Kept) -> None:

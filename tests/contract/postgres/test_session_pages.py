@@ -98,14 +98,18 @@ def test_an_index_has_the_sessions_of_a_page_in_the_order_of_their_creation(
         assert ("Index Cond" in lines) is bool(more)
 
 
-def test_a_goal_is_found_by_an_index_of_its_trigrams(full: Database) -> None:
-    statement = page_statement(SessionFilter(goal="a1b2c3"), SessionOrder.ID, limit=11, first=True)
+@pytest.mark.parametrize("text", ["goal", "title"])
+def test_a_goal_and_a_title_are_found_by_an_index_of_their_trigrams(
+    full: Database, text: str
+) -> None:
+    wanted = SessionFilter(**{text: "a1b2c3"})  # type: ignore[arg-type]
+    statement = page_statement(wanted, SessionOrder.ID, limit=11, first=True)
     with full.transaction() as connection:
         for other in ("seqscan", "indexscan"):  # of so few, it would look at each
             connection.execute(f"set local enable_{other} = off".encode())
-        rows = connection.execute(b"explain " + statement, {"goal": like_pattern("a1b2c3")})
+        rows = connection.execute(b"explain " + statement, {text: like_pattern("a1b2c3")})
         lines = "\n".join(row[0] for row in rows)
-    assert "session_documents_by_goal" in lines
+    assert f"session_documents_by_{text}" in lines
 
 
 def test_the_saves_of_an_active_session_stay_within_a_page_of_the_table(

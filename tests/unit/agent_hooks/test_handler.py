@@ -57,6 +57,24 @@ def test_a_new_context_is_given_the_briefing_of_the_only_open_session(
     assert project.actions(session_id) == ["session_created", "agent_started"]
 
 
+def test_a_briefing_shows_what_the_configuration_says(project: Project, talk: Conversation) -> None:
+    session_id = project.begin()
+    project.open(session_id).describe(title="A title", metadata={"owner": "ops"})
+    assert "Title: A title" in talk.start()
+    configure(project, '[briefing]\nshows = ["metadata"]\n')
+    briefing = talk.start("resume")
+    assert 'Metadata: {"owner": "ops"}' in briefing
+    assert "A title" not in briefing
+
+
+def test_a_configuration_of_briefings_that_cannot_be_used_withholds_none(
+    project: Project, talk: Conversation
+) -> None:
+    project.begin(goal="Count the words")
+    configure(project, '[briefing]\nshows = ["secrets"]\n')
+    assert "Goal: Count the words" in talk.start()
+
+
 def test_what_was_said_and_the_summary_of_a_compaction_are_in_the_next_briefing(
     project: Project, talk: Conversation, begun: str
 ) -> None:

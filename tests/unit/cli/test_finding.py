@@ -167,3 +167,19 @@ def test_list_and_search_narrow_by_tags_and_parent(agentforge: CommandLine, sear
     agentforge.store.delete(parent)
     assert len(agentforge("list", "--json", "--parent", parent).document["sessions"]) == 2
     assert agentforge("list", "--parent", "nosuch").code == 3
+
+
+def test_a_list_and_a_search_are_narrowed_by_a_part_of_the_title(
+    agentforge: CommandLine, search: Search
+) -> None:
+    nightly = begin(agentforge, "a", title="Nightly import", goal="move rows")
+    begin(agentforge, "b", title="Weekly report", goal="move rows")
+    begin(agentforge, "c", goal="nightly rows")
+    listed = agentforge("list", "--title", "NIGHT", "--json").document["sessions"]
+    assert [one["session_id"] for one in listed] == [nightly]
+    found = search("rows", "--title", "night", "--json").out
+    assert found.count('"session_id"') == 1
+    assert nightly in found
+    refused = agentforge("list", "--title", "ab")
+    assert refused.code != 0
+    assert "too short to search for" in refused.err

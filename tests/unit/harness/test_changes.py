@@ -23,11 +23,15 @@ from agentforge_sessions.harness import (
     WriteError,
 )
 from agentforge_sessions.harness.history_events import PhaseSucceeded
+from agentforge_sessions.harness.session_notices import NoteRecorded, RunStarted
+from agentforge_sessions.tracing import using
 from tests.support.channels import MemoryChannel
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.ids import sid
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
+from tests.support.observers import Remembering
+from tests.support.tracing import Recorded
 
 
 def stored(manager: SessionManager, session: SessionContext) -> SessionContext:
@@ -141,6 +145,97 @@ def test_the_log_has_all_of_it_after_the_save(manager: SessionManager) -> None:
         assert said.count(event) == 1
     assert said.count("session.state_changed") == 2
     assert {one["revision"] for one in log if "revision" in one} == {session.revision}
+
+
+def test_observers_see_nothing_before_the_one_save_and_all_of_it_after_it(
+    store: SessionStore,
+) -> None:
+    seen = Remembering()
+    manager = SessionManager(store, observers=[seen])
+    session = manager.create("tdflow", "red")
+    seen.events.clear()
+    saved: list[int] = []
+    seen.at_each = lambda _: saved.append(stored(manager, session).revision)
+    with manager.changes():
+        much(manager)
+        manager.announce(RunStarted(workflow="w", resumed=False))
+        assert seen.events == []
+    assert set(saved) == {session.revision} == {2}
+    assert seen.names == [
+        "session.described",
+        "budget.extended",
+        "session.recorded",
+        "phase.succeeded",
+        "session.checkpoint",
+        "phase.retried",
+        "phase.advanced",
+        "session.checkpoint",
+        "session.checkpoint",
+        "session.paused",
+        "session.resumed",
+        "session.budget.warning",
+        "run.started",
+    ]
+
+
+def test_observers_see_nothing_of_a_block_that_fails(
+    store: SessionStore, fs: FaultyFileSystem
+) -> None:
+    seen = Remembering()
+    manager = SessionManager(store, observers=[seen])
+    manager.create("tdflow", "red")
+    seen.events.clear()
+    with pytest.raises(ValueError), manager.changes():  # noqa: PT012
+        much(manager)
+        manager.announce(RunStarted(workflow="w", resumed=False))
+        raise ValueError
+    assert seen.events == []
+    with pytest.raises(WriteError), manager.changes():  # noqa: PT012
+        much(manager)
+        fs.plan = every_call_from(0, errno.ENOSPC, ("writev",))
+    assert seen.names == ["session.save_failed"]
+
+
+def test_an_event_has_the_phase_and_the_tokens_of_its_own_change(store: SessionStore) -> None:
+    seen = Remembering()
+    manager = SessionManager(store, observers=[seen])
+    manager.create("tdflow", "red")
+    seen.events.clear()
+    with manager.changes():
+        manager.record("first", tokens=5)
+        manager.retry_phase("again")
+        with manager.changes():
+            manager.record("second", tokens=7)
+        with pytest.raises(ValueError), manager.changes():  # noqa: PT012
+            manager.record("taken back", tokens=100)
+            raise ValueError
+        manager.advance_phase("green")
+        manager.record("third")
+    notes = [one for one in seen.events if isinstance(one.what, NoteRecorded)]
+    told = [(one.to_dict()["data"], one.phase, one.attempt) for one in notes]
+    assert told == [
+        ({"action": "first", "tokens": 5}, "red", 1),
+        ({"action": "second", "tokens": 7}, "red", 2),
+        ({"action": "third", "tokens": 0}, "green", 1),
+    ]
+
+
+def test_tokens_are_counted_once_in_the_phase_that_spent_them(manager: SessionManager) -> None:
+    session = manager.create("tdflow", "red")
+    recorded = Recorded()
+    with using(recorded.tracing), manager.changes():
+        manager.record_tokens(5)
+        with manager.changes():
+            manager.record("noted", tokens=7)
+        with pytest.raises(ValueError), manager.changes():  # noqa: PT012
+            manager.record_tokens(100)
+            raise ValueError
+        manager.advance_phase("green")
+        manager.record_tokens(11)
+        session.token_budget.tokens_used += 1
+    spent = recorded.metric("agentforge.session.tokens")
+    assert spent == {("red",): 12, ("green",): 12}
+    assert session.token_budget.tokens_used == 24
 
 
 def test_a_conflict_at_the_end_takes_all_of_it_back(manager: SessionManager) -> None:

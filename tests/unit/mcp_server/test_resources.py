@@ -19,6 +19,7 @@ from mcp_types import (
 from agentforge_sessions.entrypoints.mcp_server import Offer, ToolSet
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
+from tests.support.mcp_processes import text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +41,25 @@ def services(store: SessionStore, tmp_path: Path) -> Services:
 async def client(services: Services) -> AsyncIterator[Client]:
     async with Client(server_of(services)) as connected:
         yield connected
+
+
+async def test_every_briefing_shows_what_the_configuration_says(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    session_id = SessionManager(store).create(title="A title", metadata={"owner": "ops"}).session_id
+    places = Places(
+        sessions=store.base_path, questions=tmp_path / "q", briefing_shows=("metadata",)
+    )
+    async with Client(server_of(Services.at(places))) as client:
+        told = await client.call_tool("session_brief", {"session_id": session_id})
+        read = (await client.read_resource(f"{ROOT}/{session_id}/briefing")).contents[0]
+        prompt = await client.get_prompt("take_up_session", {"session_id": session_id})
+    assert isinstance(read, TextResourceContents)
+    prompted = prompt.messages[0].content
+    assert isinstance(prompted, TextContent)
+    for text in (text_of(told), read.text, prompted.text):
+        assert 'Metadata: {"owner": "ops"}' in text
+        assert "A title" not in text
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from ...harness.errors import SessionCorrupted
 from ...harness.session_checks import name_fault
@@ -40,6 +40,7 @@ _CONDITIONS: Final = {
     "changed_since": b"updated_at >= %(changed_since)s and "
     b"listed_at > %(changed_since)s - interval '1 hour'",
     "goal": b"goal_words like %(goal)s",
+    "title": b"title_words like %(title)s",
     # In numeric where a product could be larger than any column.
     "least_tokens": b"total_budget - tokens_used >= %(least_tokens)s::bigint",
     "most_tokens": b"total_budget - tokens_used <= %(most_tokens)s::bigint",
@@ -48,6 +49,8 @@ _CONDITIONS: Final = {
     "most_millionths": b"(total_budget - tokens_used)::numeric * 1000000 <= "
     b"%(most_millionths)s::numeric * total_budget",
 }
+_IN_DOCUMENTS: Final = frozenset({"goal", "title"})
+"""Which conditions are of the table beside that of the sessions."""
 _ROWS_AT_ONCE: Final = 500
 _STATES: Final = {state.value: state for state in SessionState}
 _ENDED: Final = {state.value for state in SessionState if state.is_terminal}
@@ -76,6 +79,7 @@ def filter_values(wanted: SessionFilter) -> dict[str, Any]:
         "changed_until": wanted.changed_until,
         "changed_since": wanted.changed_since,
         "goal": None if wanted.goal is None else like_pattern(searched_text(wanted.goal)),
+        "title": None if wanted.title is None else like_pattern(searched_text(wanted.title)),
         "least_tokens": left.least_tokens,
         "most_tokens": left.most_tokens,
         "least_millionths": left.least_millionths,
@@ -137,7 +141,7 @@ def _statement(
     conditions = [_CONDITIONS[name] for name in given]
     conditions += [_has_part(number, folded) for number, folded in enumerate(sifted)]
     source, rows = b" from agentforge.sessions", b" limit %d" % limit
-    if "goal" in given or sifted:
+    if sifted or not _IN_DOCUMENTS.isdisjoint(given):
         source += b" join agentforge.session_documents on session_id = id"
     if order not in _BY_LISTING:
         conditions += [] if states is None else [_any_of(states)]
@@ -224,7 +228,7 @@ def listing_statement(
         limit: The most rows.
     """
     source = b" from agentforge.sessions"
-    if "goal" in given:
+    if not _IN_DOCUMENTS.isdisjoint(given):
         source += b" join agentforge.session_documents on session_id = id"
     conditions = [b"true", *([] if states is None else [_any_of(states)])]
     conditions += [_CONDITIONS[name] for name in given]
@@ -262,6 +266,14 @@ def read_page(
     )
 
 
+def _prepared(wanted: SessionFilter) -> Literal[False] | None:
+    """Return whether to prepare its statement, None where psycopg is to judge.
+
+    A plan for any text could not use the index of its trigrams.
+    """
+    return None if wanted.goal is None and wanted.title is None else False
+
+
 def read_rows(
     database: Database,
     wanted: SessionFilter,
@@ -288,8 +300,7 @@ def read_rows(
     for number, part in enumerate(parts):
         values[f"part_{number}"], values[f"folded_{number}"] = part
     statement = page_statement(wanted, order, limit=limit, first=after is None, parts=parts)
-    # A plan for any text could not use the index of its trigrams.
-    prepare = False if wanted.goal is not None or parts else None
+    prepare = False if parts else _prepared(wanted)
     with database.connection() as connection:
         return connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
 
@@ -300,7 +311,7 @@ def read_all(
     """Go through the sessions that fit, sorted by id; see `SessionRepository.summaries`."""
     values = filter_values(wanted)
     statement = listing_statement(wanted.state, _given(values), _ROWS_AT_ONCE)
-    prepare = False if wanted.goal is not None else None
+    prepare = _prepared(wanted)
     after = ""
     while True:
         with database.connection() as connection:

@@ -75,9 +75,9 @@ with head as (
     returning id),
 document as (
     insert into agentforge.session_documents (
-        session_id, goal, goal_words, schema_minor, newer_fields, newer_budget_fields, metadata,
-        workflow_state)
-    select id, %(goal)s, %(goal_words)s, %(schema_minor)s, %(newer_fields)s,
+        session_id, goal, goal_words, title_words, schema_minor, newer_fields,
+        newer_budget_fields, metadata, workflow_state)
+    select id, %(goal)s, %(goal_words)s, %(title_words)s, %(schema_minor)s, %(newer_fields)s,
         %(newer_budget_fields)s, %(metadata)s, %(workflow_state)s
     from head),
 artifacts as (
@@ -133,7 +133,8 @@ history as (
 _DOCUMENT: Final = b"""
 document as (
     update agentforge.session_documents set
-        goal = %(goal)s, goal_words = %(goal_words)s, schema_minor = %(schema_minor)s,
+        goal = %(goal)s, goal_words = %(goal_words)s, title_words = %(title_words)s,
+        schema_minor = %(schema_minor)s,
         newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s,
         metadata = %(metadata)s, workflow_state = %(workflow_state)s
     from head where session_id = head.id)
@@ -172,7 +173,8 @@ def _save_statement(artifacts: bool, entries: int, document: bool, described: bo
 _LOAD: Final = b"""
 select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
     completed_at, total_budget, tokens_used, title, tags, parent_id,
-    goal, goal_words, schema_minor, newer_fields, newer_budget_fields, metadata, workflow_state,
+    goal, goal_words, title_words, schema_minor, newer_fields, newer_budget_fields, metadata,
+    workflow_state,
     size_bytes,
     (select coalesce(string_agg(entry, '' order by number), '')
         from agentforge.session_artifacts where session_id = id),
@@ -433,10 +435,10 @@ class PostgresSessions:
         row = connection.execute(_LOAD, (session_id,)).fetchone()
         if row is None:
             return None, 0
-        size, artifacts, history = row[20:23]
+        size, artifacts, history = row[21:24]
         session = session_of_rows(
             head_of(session_id, row[:13]),
-            Document(*row[13:20]),
+            Document(*row[13:21]),
             artifacts,
             history,
             where=self.where_is(session_id),

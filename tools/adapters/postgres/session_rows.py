@@ -45,6 +45,7 @@ class Document:
     Attributes:
         goal: As the YAML form says it.
         goal_words: What it is searched by (`searched_text`); None without a goal.
+        title_words: The same of the title.
         schema_minor: The form's minor version, where a newer program wrote it.
         newer_fields: The session's fields that a newer program wrote, as YAML.
         newer_budget_fields: The same of its budget.
@@ -54,6 +55,7 @@ class Document:
 
     goal: str
     goal_words: str | None
+    title_words: str | None
     schema_minor: int
     newer_fields: str
     newer_budget_fields: str
@@ -67,6 +69,7 @@ class Document:
         return cls(
             encode_text(goal, indent=2),
             None if goal is None else searched_text(goal),
+            None if session.title is None else searched_text(session.title),
             session.schema_minor,
             session.newer_fields,
             session.token_budget.newer_fields,
@@ -79,6 +82,7 @@ class Document:
         """Return all that it is made of; where that is equal, so are the documents."""
         return (
             session.goal,
+            session.title,
             session.schema_minor,
             session.newer_fields,
             session.token_budget.newer_fields,
@@ -91,6 +95,7 @@ class Document:
         return {
             "goal": self.goal,
             "goal_words": self.goal_words,
+            "title_words": self.title_words,
             "schema_minor": self.schema_minor,
             "newer_fields": self.newer_fields,
             "newer_budget_fields": self.newer_budget_fields,

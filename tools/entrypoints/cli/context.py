@@ -197,7 +197,7 @@ class Cli:
             channel=channel,
             clock=self.outside.clock,
             observers=self.observers(),
-            briefing_shows=self._briefing_shows,
+            briefing_shows=self.briefing_shows,
         )
 
     def keeping_manager(self, channel: QuestionChannel | None = None) -> SessionManager:
@@ -212,11 +212,11 @@ class Cli:
             snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
             observers=self.observers(),
-            briefing_shows=self._briefing_shows,
+            briefing_shows=self.briefing_shows,
         )
 
     @property
-    def _briefing_shows(self) -> tuple[str, ...]:
+    def briefing_shows(self) -> tuple[str, ...]:
         """What briefings show, as the configuration says; the default where that can't be used."""
         from ...project.choices import DEFAULT_PARTS
 
@@ -240,6 +240,7 @@ class Cli:
                 isolation=isolation,
                 jail=self.jail(),
                 observers=self.observers(),
+                briefing_shows=self.briefing_shows,
             )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
@@ -251,6 +252,7 @@ class Cli:
             snapshots=open_snapshots(store, self.objects_url),
             clock=self.outside.clock,
             observers=self.observers(),
+            briefing_shows=self.briefing_shows,
         )
 
     def jail(self) -> JailPolicy | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, Final
@@ -30,6 +30,7 @@ from ...harness import (
     SessionSummary,
 )
 from ...harness.session_ports import LocalSessions
+from ...project.choices import DEFAULT_PARTS
 from .errors import McpServerError
 from .session_tools import lead
 from .stdio import MAX_MESSAGE_BYTES
@@ -61,12 +62,18 @@ class ArtifactNotFound(McpServerError):
         self.path = path
 
 
-def add_resources(server: MCPServer[Any], store: LocalSessions, clock: Clock) -> None:
+def add_resources(
+    server: MCPServer[Any],
+    store: LocalSessions,
+    clock: Clock,
+    *,
+    briefing_shows: Collection[str] = DEFAULT_PARTS,
+) -> None:
     """Add the resources, the prompt, and the completion of their ids to a server.
 
-    All of them read and change nothing.
+    All of them read and change nothing. `briefing_shows` is as of `SessionManager`.
     """
-    load = partial(lead, store, clock=clock)
+    load = partial(lead, store, clock=clock, briefing_shows=briefing_shows)
 
     @server.resource(f"{ROOT}/session.yaml", mime_type="application/yaml")
     def session_file(session_id: str) -> str:

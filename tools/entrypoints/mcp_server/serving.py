@@ -20,6 +20,7 @@ from ...event_log import get_logger
 from ...harness import SessionObserver
 from ...harness.session_layout import DEFAULT_BASE_PATH
 from ...harness.session_ports import LocalSessions
+from ...project.choices import DEFAULT_PARTS
 from ...project.configuration import RepositoryConfiguration
 from ...questions import (
     DEFAULT_BASE_DIR,
@@ -65,6 +66,7 @@ class Places:
             else the configured one or `.agentforge/questions`.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
+        briefing_shows: What of its user's data a session's briefing shows.
     """
 
     sessions: Path | None = None
@@ -74,6 +76,7 @@ class Places:
     questions: Path | None = None
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
+    briefing_shows: tuple[str, ...] = DEFAULT_PARTS
 
 
 @frozen(kw_only=True)
@@ -87,6 +90,7 @@ class Services:
         project: The project that clients may name folders of.
         objects: The object store of the sessions' workspaces, or None.
         observers: Who observes what happens to the sessions.
+        briefing_shows: What of its user's data a session's briefing shows.
     """
 
     sessions: LocalSessions
@@ -95,6 +99,7 @@ class Services:
     project: ProjectFolder
     objects: str | None = None
     observers: Sequence[SessionObserver] = ()
+    briefing_shows: tuple[str, ...] = DEFAULT_PARTS
 
     @classmethod
     def at(
@@ -126,6 +131,7 @@ class Services:
             sessions=sessions,
             objects=places.objects,
             observers=observers,
+            briefing_shows=places.briefing_shows,
             questions=questions,
             notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
@@ -145,6 +151,7 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
         snapshots=snapshots,
         project=services.project,
         observers=services.observers,
+        briefing_shows=services.briefing_shows,
     )
     workspaces = WorkspaceTools(
         sessions=sessions,
@@ -181,7 +188,7 @@ def server_of(
     """Build the server with what is offered."""
     server = HarnessServer(all_tools(services, offer), under_way=under_way)
     if ToolSet.SESSIONS in offer.sets:
-        add_resources(server, services.sessions, utc_now)
+        add_resources(server, services.sessions, utc_now, briefing_shows=services.briefing_shows)
     return server
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Annotated, Final, Literal, TypeVar
 
 from attrs import frozen
@@ -36,6 +36,7 @@ from ...harness.session_filter import AskedFilters
 from ...harness.session_ports import LocalSessions
 from ...harness.session_recording import despite_conflicts
 from ...harness.snapshot_port import WorkspaceSnapshots
+from ...project.choices import DEFAULT_PARTS
 from ...result import Failure, attempt
 from . import results
 from .arguments import MAX_LISTED, Phase, Reason, SessionId
@@ -76,6 +77,7 @@ def lead(
     executor: PhaseExecutor | None = None,
     snapshots: WorkspaceSnapshots | None = None,
     observers: Sequence[SessionObserver] = (),
+    briefing_shows: Collection[str] = DEFAULT_PARTS,
 ) -> tuple[SessionManager, SessionContext]:
     """Return a manager that leads a session, and the session.
 
@@ -83,7 +85,12 @@ def lead(
         SessionNotFound: There is none of this id.
     """
     manager = SessionManager(
-        store, executor=executor, snapshots=snapshots, clock=clock, observers=observers
+        store,
+        executor=executor,
+        snapshots=snapshots,
+        clock=clock,
+        observers=observers,
+        briefing_shows=briefing_shows,
     )
     session = manager.load(session_id)
     if session is None:
@@ -108,6 +115,7 @@ class SessionTools:
         sleep: Pauses a worker thread for so many seconds.
         chance: Gives numbers from 0 to 1, so that those who met once don't meet again.
         observers: Who observes what happens to the sessions.
+        briefing_shows: As of `SessionManager`.
     """
 
     store: LocalSessions
@@ -118,6 +126,7 @@ class SessionTools:
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
     observers: Sequence[SessionObserver] = ()
+    briefing_shows: Collection[str] = DEFAULT_PARTS
 
     def lead(self, session_id: str) -> tuple[SessionManager, SessionContext]:
         """Return a manager that leads a session, and the session; see `lead`."""
@@ -127,6 +136,7 @@ class SessionTools:
             clock=self.clock,
             snapshots=self.snapshots,
             observers=self.observers,
+            briefing_shows=self.briefing_shows,
         )
 
     async def change(

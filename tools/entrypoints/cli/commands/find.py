@@ -70,6 +70,10 @@ Goal = Annotated[
     str | None,
     option("--goal TEXT", "Only those with this in their goal; at least three characters."),
 ]
+Title = Annotated[
+    str | None,
+    option("--title TEXT", "Only those with this in their title; at least three characters."),
+]
 Left = Annotated[
     str | None,
     option(
@@ -109,6 +113,7 @@ def list_sessions(
     tags: Tags = None,
     parent: Parent = None,
     goal: Goal = None,
+    title: Title = None,
     budget_left: Left = None,
     order: Annotated[
         OrderName | None,
@@ -139,6 +144,7 @@ def list_sessions(
         tags=tags,
         parent_id=parent,
         goal=goal,
+        title=title,
         budget_left=budget_left,
         older_than=older_than,
         younger_than=younger_than,
@@ -221,6 +227,7 @@ def search(
     tags: Tags = None,
     parent: Parent = None,
     goal: Goal = None,
+    title: Title = None,
     budget_left: Left = None,
     limit: Annotated[int, option("--limit N", "The first N, 20 by default.", min=1)] = 20,
     older_than: OlderThan = None,
@@ -250,6 +257,7 @@ def search(
         tags=tags,
         parent_id=parent,
         goal=goal,
+        title=title,
         budget_left=budget_left,
         older_than=older_than,
         younger_than=younger_than,

@@ -123,6 +123,7 @@ def mcp(
         questions=where,
         project=cli.configuration.root,
         repository=cli.configuration.repository,
+        briefing_shows=cli.briefing_shows,
     )
     if not http:
         if sys.stdin is not None and sys.stdin.isatty():
