@@ -1,12 +1,10 @@
 """What happens to sessions, once it is on disk: built once, logged, handed to the observers."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
-
-from attrs import evolve, frozen
+from typing import Any, Final, NamedTuple
 
 from ..clock import Clock, utc_now
 from ..durable import WriteError
@@ -51,8 +49,7 @@ _STEPS: Final[dict[type[HistoryEvent], tuple[str, SessionState]]] = {
 """The steps of the life cycle: what they are called, and where they lead."""
 
 
-@frozen
-class SessionStep:
+class SessionStep(NamedTuple):
     """What a session was at when one of several changes of one save was made.
 
     Attributes:
@@ -68,8 +65,7 @@ class SessionStep:
     tokens: int
 
 
-@frozen
-class _Place:
+class _Place(NamedTuple):
     """Where something happened: a session, and what it was at then."""
 
     session_id: str
@@ -130,7 +126,7 @@ class SessionEvents:
             place, spent = now, tokens
             if taken < len(steps):
                 step = steps[taken]
-                place, spent = evolve(now, phase=step.phase, attempt=step.attempt), step.tokens
+                place, spent = now._replace(phase=step.phase, attempt=step.attempt), step.tokens
             if isinstance(event, BudgetCrossed):
                 budget.append((place, event, entry.timestamp))
                 continue
