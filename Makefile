@@ -39,6 +39,10 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_store tests/e2e/fleet tests/crash/fleet \
 	tests/faults/postgres tests/scenarios/fleet
 
+# The ways in that serve somebody: the terminal, the pages, the MCP server, event loops; most as real processes.
+ENTRY_POINTS := tests/e2e/mcp_server tests/e2e/questions tests/e2e/terminal tests/unit/aio tests/unit/mcp_server \
+	tests/unit/terminal tests/unit/ui tests/crash/test_async_cancellations.py
+
 # A real browser, which not every machine has: where there is none, they say so and are left out.
 BROWSER := tests/e2e/ui
 
@@ -55,7 +59,7 @@ EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-browser ui-bench test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -86,7 +90,7 @@ run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a comp
 
 test: $(VENV)/.dev-ready  ## run the tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES) $(FLEET) $(BROWSER))
+	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES) $(FLEET) $(BROWSER) $(ENTRY_POINTS))
 
 test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel in environments of its own
 	$(BIN)/agentforge setup
@@ -95,6 +99,10 @@ test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel
 test-fleet: $(VENV)/.dev-ready  ## try many machines: PostgreSQL, object stores, workers as real processes; kill and break them
 	$(BIN)/agentforge setup
 	$(RUN_TESTS) $(FLEET)
+
+test-entry-points: $(VENV)/.dev-ready  ## try the terminal, the pages, the MCP server and event loops, most as real processes
+	$(BIN)/agentforge setup
+	$(RUN_TESTS) $(ENTRY_POINTS)
 
 test-browser: $(VENV)/.dev-ready  ## drive the pages of `agentforge ui` in a real Chromium, where there is one
 	$(RUN_TESTS) $(BROWSER)
@@ -161,7 +169,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/unit/adapters/test_travelling_workspaces.py
 	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
-check: lint types imports test test-examples test-fleet test-browser test-own-host  ## everything that must hold before a change lands
+check: lint types imports test test-examples test-fleet test-entry-points test-browser test-own-host  ## everything that must hold before a change lands
 
 docs: $(VENV)/.dev-ready  ## build the documents' site into site/, without a network; a broken link fails
 	$(BIN)/zensical build --strict --config-file mkdocs.yml
