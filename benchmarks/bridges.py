@@ -45,6 +45,7 @@ _TEXT: Final = "What a model or a person says in a turn, of a usual length. " * 
 _STEADY: Final = {f"setting_{number}": _TEXT for number in range(8)}
 _WRITE_TARGET: Final = 2.0
 _READ_TARGET: Final = 1.0
+_LISTED: Final = 10
 
 
 class _WithoutSync(OsFileSystem):
@@ -150,6 +151,35 @@ def measure_checkpoints(place: Path, size: int, *, rounds: int) -> Iterator[Row]
         timed["ours anew"],
         reference=(reference, timed["theirs anew"]),
     )
+
+    def listed_anew() -> object:
+        return list(AgentForgeSaver(base).list(config, limit=_LISTED))
+
+    def theirs_listed_anew() -> object:
+        with SqliteSaver.from_conn_string(str(place / "graph.sqlite")) as saver:
+            return list(saver.list(config, limit=_LISTED))
+
+    if listed_anew() == [] or len(list(ours.list(config, limit=_LISTED))) != _LISTED:
+        raise SystemExit("the listing is not complete")
+    timed = compare(
+        {
+            "ours": Candidate(lambda: list(ours.list(config, limit=_LISTED))),
+            "theirs": Candidate(lambda: list(theirs.list(config, limit=_LISTED))),
+            "ours anew": Candidate(listed_anew),
+            "theirs anew": Candidate(theirs_listed_anew),
+        },
+        rounds=rounds,
+        budget_s=20.0,
+    )
+    for what, kind in ((f"last {_LISTED}", ""), (f"last {_LISTED}, opened anew", " anew")):
+        yield row(
+            what,
+            size,
+            "AgentForgeSaver",
+            timed[f"ours{kind}"],
+            reference=(reference, timed[f"theirs{kind}"]),
+            target=_WRITE_TARGET,
+        )
     on_disk = sum(one.stat().st_size for one in base.rglob("*") if one.is_file())
     connection.execute("pragma wal_checkpoint(truncate)")
     theirs_on_disk = (place / "graph.sqlite").stat().st_size

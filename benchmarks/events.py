@@ -4,7 +4,7 @@
 
 Each candidate adds an entry to the history of a session of 1,000 entries, in the same rounds. The
 reference is `SessionStore`, which knows of no events. The receiver of the webhook takes everything
-at once; it is no network that is measured here, but what is kept before it is sent.
+at once: it is no network that is measured here, but what telling it costs beside the save.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import structlog
 from agentforge_sessions.event_log import get_logger
 from agentforge_sessions.harness import SessionEvent, SessionManager, SessionObserver, SessionStore
 from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.outbox import Outbox
 from agentforge_sessions.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.observers.webhook_sender import WebhookSender
 from agentforge_sessions.project.webhooks import Webhook
@@ -42,7 +41,7 @@ def _webhook(place: Path, *events: str) -> WebhookObserver:
     webhook = Webhook(name="team", url="https://example.com", events=events)
     sender = WebhookSender(
         webhook,
-        Outbox(place, "team"),
+        SessionStore(place),
         log=log,
         environment={},
         send=lambda *_, **__: Answer(status=204),
@@ -73,8 +72,8 @@ def main(arguments: list[str] | None = None) -> int:
             session.add_history("phase_work", details="ran 14 tests, 14 passed; 1.27 s")
             store.save(session)
 
-        unchosen = _webhook(place / "unchosen", "session.completed")
-        chosen = _webhook(place / "chosen", "*")
+        unchosen = _webhook(place / "other", "session.completed")
+        chosen = _webhook(place / "this", "*")
         timed = compare(
             {
                 STORE: Candidate(save),

@@ -27,7 +27,12 @@ from typing import Any
 import structlog
 import yaml
 
-from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
+from agentforge_sessions.harness import (
+    SessionContext,
+    SessionHistory,
+    SessionManager,
+    SessionStore,
+)
 from agentforge_sessions.harness.briefing import brief
 from agentforge_sessions.harness.session_codec import (
     HEAD_BYTES,
@@ -45,14 +50,18 @@ SAVE_TARGET_FROM = 1_000
 LOAD_TARGET = 1.0
 LOAD_TARGET_LARGE = 1 / 3
 LIST_TARGET = 1 / 20
+JSON_TARGET = 3.5
+JSON_TARGET_FROM = 10_000
 
 STORE = "SessionStore"
 MANAGER = "SessionManager"
 PLAIN = "(a) plain PyYAML"
 LIBYAML = "(b) libyaml + fsync"
 RAW = "(c) raw write + fsync"
+JSON = "(d) json.loads of the same"
 
 _BEGAN = datetime(2026, 1, 1, 9, tzinfo=UTC)
+_EVENTS = ("checkpoint", "phase_succeeded", "session_paused")
 _PHASES = ("spec", "red", "green", "refactor", "review")
 _WORDS = (
     "added the failing test for the retry limit",
@@ -85,6 +94,17 @@ def make_session(
             details += '\nstderr:\n  File "src/scheduler/queue.py", line 48, in push'
             session.add_artifact(f"src/scheduler/part_{number}.py", "created", now=now)
         session.add_history("phase_work", details=details, now=now)
+    return session
+
+
+def make_notes(entries: int) -> SessionContext:
+    """Make a session whose entries are notes that are called as events are."""
+    rng = random.Random(entries)
+    session = make_session(entries)
+    session.history[1:] = [
+        SessionHistory.note(rng.choice(_EVENTS), one.timestamp, one.phase, one.details)
+        for one in session.history[1:]
+    ]
     return session
 
 
@@ -255,6 +275,8 @@ def measure_parts(size: int, *, rounds: int, budget_s: float) -> list[Row]:
     """Time what happens in memory alone."""
     session = make_session(size)
     content = encode_session(session)
+    document = json.dumps(session.to_dict())
+    notes = encode_session(make_notes(size))
     encoder = SessionEncoder()
     growing = make_session(size)
     path = Path("session.yaml")
@@ -268,13 +290,22 @@ def measure_parts(size: int, *, rounds: int, budget_s: float) -> list[Row]:
             "encode, nothing known": Candidate(lambda: encode_session(session)),
             "encode, one entry more": Candidate(encode_one_more, lambda: _append(growing)),
             "decode": Candidate(lambda: decode_session(content, path=path)),
+            "decode, notes called as events": Candidate(lambda: decode_session(notes, path=path)),
+            JSON: Candidate(lambda: json.loads(document)),
             "decode the head": Candidate(lambda: decode_head(content[:HEAD_BYTES])),
             "briefing of 2,000 tokens": Candidate(lambda: brief(session)),
         },
         rounds=rounds,
         budget_s=budget_s,
     )
-    return [row("memory", size, name, one) for name, one in timed.items()]
+    target = JSON_TARGET if size >= JSON_TARGET_FROM else None
+    reference = (JSON, timed[JSON])
+    return [
+        row("memory", size, name, one, reference=reference, target=target)
+        if name.startswith("decode") and name != "decode the head"
+        else row("memory", size, name, one)
+        for name, one in timed.items()
+    ]
 
 
 # ------------------------------------------------------------------------------------- the machine

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -27,6 +29,11 @@ gc.set_threshold(100_000, 50, 100)  # what is collected stays; looking through i
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     # Under nohup, what tests start would ignore it too, and tests that send it would wait for ever.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# What a person said on this machine (trust, marks, configuration) is not the tests'.
+_PERSON = tempfile.mkdtemp(prefix="agentforge-person-")
+os.environ["XDG_STATE_HOME"] = f"{_PERSON}/state"
+os.environ["XDG_CONFIG_HOME"] = f"{_PERSON}/config"
 
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "agentforge-hypothesis")
 hypothesis.settings.register_profile(
@@ -87,6 +94,7 @@ def _is_below(path: Path, places: tuple[Path, ...]) -> bool:
 
 def pytest_sessionfinish() -> None:
     """Close the interpreters opened ahead before pytest takes its fault handlers away."""
+    shutil.rmtree(_PERSON, ignore_errors=True)
     pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
     if pool is not None:
         pool.close_pool()

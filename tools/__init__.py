@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from .prune import RetentionPolicy
     from .questions import QuestionSessions
+    from .release import __version__
     from .result import Failure, Success, attempt
     from .sandbox import (
         ExecutionPolicy,
@@ -49,6 +50,7 @@ else:
             "prune": "RetentionPolicy",
             "questions": "QuestionSessions",
             "result": "Failure Success attempt",
+            "release": "__version__",
             "sandbox": "ExecutionPolicy Sandbox SandboxResult create_sandbox "
             "create_session_sandbox prune_sessions",
             "workflows": "AgentWork CommandAgent load_workflow",
@@ -75,6 +77,7 @@ __all__ = [
     "SessionState",
     "SessionStore",
     "Success",
+    "__version__",
     "attempt",
     "build_agent_runner",
     "build_manager",

@@ -8,6 +8,7 @@ The module is long because it is the one place where adapters are made.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .harness.snapshot_port import WorkspaceSnapshots
     from .jail import JailPolicy
     from .project.configuration import Configuration
+    from .project.worker_configuration import WorkerConfiguration
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
@@ -55,11 +57,12 @@ def build_manager(
     executor: PhaseExecutor | None = None,
     observers: Iterable[SessionObserver] = (),
     briefing_shows: Collection[str] = DEFAULT_PARTS,
+    repositories: Collection[Path] | None = None,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
     Args:
-        base_path: The sessions' directory; `.agentforge/sessions` if None.
+        base_path: The sessions' directory; the project's, as the commands have it, if None.
         store: Where the sessions are, if not there: opened, or an address for
             `stores.open_sessions`.
         objects: The object store of their workspaces; see `open_snapshots`.
@@ -74,6 +77,7 @@ def build_manager(
         executor: What runs phases; what `isolation` says if None.
         observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
         briefing_shows: As of `SessionManager`.
+        repositories: As of `open_snapshots`.
 
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
@@ -96,7 +100,9 @@ def build_manager(
         channel=channel
         or cast("QuestionChannel", Late(lambda: _configured_channel(questions_dir, sessions))),
         snapshots=(
-            open_snapshots(sessions, objects, cache_bytes=cache_bytes) if snapshots else None
+            open_snapshots(sessions, objects, cache_bytes=cache_bytes, repositories=repositories)
+            if snapshots
+            else None
         ),
         observers=observers,
         briefing_shows=briefing_shows,
@@ -116,7 +122,11 @@ def opened_sessions(
 
 
 def open_snapshots(
-    store: LocalSessions, objects: str | None = None, *, cache_bytes: int | None = None
+    store: LocalSessions,
+    objects: str | None = None,
+    *,
+    cache_bytes: int | None = None,
+    repositories: Collection[Path] | None = None,
 ) -> WorkspaceSnapshots:
     """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
 
@@ -126,26 +136,32 @@ def open_snapshots(
             the sessions are in a database; see `adapters.object_store.open_objects`.
         cache_bytes: How much this machine keeps of sessions before those go that are stored there
             and worked on elsewhere, or ended, in bytes; 20 GiB if None.
+        repositories: The folders whose repositories sessions may begin from; any if None.
     """
-    return cast("WorkspaceSnapshots", Late(lambda: _snapshots(store, objects, cache_bytes)))
+    return cast(
+        "WorkspaceSnapshots",
+        Late(lambda: _snapshots(store, objects, cache_bytes, repositories)),
+    )
 
 
 def _snapshots(
-    store: LocalSessions, objects: str | None, cache_bytes: int | None = None
+    store: LocalSessions,
+    objects: str | None,
+    cache_bytes: int | None = None,
+    repositories: Collection[Path] | None = None,
 ) -> SessionSnapshots:
     from .adapters.session_snapshots import SessionSnapshots
 
     index = pack_index_of(store)
     if index is None:
-        return SessionSnapshots(store)
+        return SessionSnapshots(store, repositories=repositories)
     from .adapters.object_store import open_objects
     from .adapters.workspace_packs import WorkspacePacks
 
     opened = None if objects is None else open_objects(objects)
     packs = WorkspacePacks(index, opened, store.base_path)
-    if cache_bytes is None:
-        return SessionSnapshots(store, packs=packs)
-    return SessionSnapshots(store, packs=packs, cache_bytes=cache_bytes)
+    bounds: dict[str, Any] = {} if cache_bytes is None else {"cache_bytes": cache_bytes}
+    return SessionSnapshots(store, packs=packs, repositories=repositories, **bounds)
 
 
 def pack_index_of(store: LocalSessions) -> PackIndex | None:
@@ -203,6 +219,28 @@ def configured_jail(
         environment={name: environment[name] for name in said.environment if name in environment},
         network=said.network,
     )
+
+
+def try_gate(configuration: Configuration) -> str:
+    """See that a jail as configured has the program of the gate's command; return its name.
+
+    The command is not run. A program of the workspace, as `./test.sh`, is looked for in no place.
+
+    Raises:
+        GateUnavailable: No jail can be made, or it can't have the program.
+        InvalidJail: The configuration asks for what a jail does not take.
+        ValueError: The command is empty, or its quotes are not closed.
+    """
+    from .adapters.gate_jail import JailGates
+    from .workflows.gate_port import CommandRequest
+
+    gate = configuration.gate
+    words = shlex.split(gate.command or "")
+    if not words:
+        raise ValueError("command in [gate] is empty")
+    request = CommandRequest(command=gate.command or "", report=gate.report)
+    JailGates(configured_jail(configuration), programs=words[:1]).prepare([request])
+    return words[0]
 
 
 def forget_deleted(store: LocalSessions) -> None:
@@ -377,7 +415,7 @@ def build_runner(
     """Build a runner of workflows whose phases run in the sandbox or in a jail.
 
     Args:
-        base_path: The sessions' directory; `.agentforge/sessions` if None.
+        base_path: The sessions' directory; the project's, as the commands have it, if None.
         store: Where the sessions are, if not there; as in `build_manager`.
         objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
@@ -412,6 +450,7 @@ def build_agent_runner(
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
     jail: JailPolicy | None = None,
+    allowed: WorkerConfiguration | None = None,
     channel: QuestionChannel | None = None,
     observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
@@ -422,7 +461,7 @@ def build_agent_runner(
     """Build a runner of agents' work whose gates run in the sandbox.
 
     Args:
-        base_path: The sessions' directory; `.agentforge/sessions` if None.
+        base_path: The sessions' directory; the project's, as the commands have it, if None.
         store: Where the sessions are, if not there; as in `build_manager`.
         objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of gates; the sandbox's default if None.
@@ -431,6 +470,8 @@ def build_agent_runner(
         gates: Where gates run; the sandbox if None.
         jail: What the commands of gates and agents that edit in place may use and see; the jail's
             default if None.
+        allowed: What of the agents that sessions name is allowed and given to them; what the
+            sessions say if None.
         channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
             pauses where a person is needed.
         observer: Observes the runs, or None; what it raises ends a run.
@@ -456,7 +497,6 @@ def build_agent_runner(
     from .adapters.gate_jail import JailGates
     from .adapters.gate_sandbox import SandboxGates
     from .workflows import WorkflowRunner
-    from .workflows.agents.choice import make_agent
 
     if manager is None:
         opened = opened_sessions(base_path, store)
@@ -471,18 +511,64 @@ def build_agent_runner(
     sessions = manager.store
     return WorkflowRunner(
         manager,
-        gates if gates is not None else SandboxGates(policy),
+        gates
+        if gates is not None
+        else SandboxGates(policy, wheels=None if allowed is None else allowed.repositories),
         commands=JailGates(jail),
-        agents=make_agent,
-        editing_agents=lambda choice: build_editing_agent(sessions, choice, jail=jail),
+        agents=lambda choice: build_agent(sessions, choice, jail=jail, allowed=allowed),
+        editing_agents=lambda choice: build_editing_agent(
+            sessions, choice, jail=jail, allowed=allowed
+        ),
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )
 
 
+def build_agent(
+    store: LocalSessions,
+    choice: AgentChoice,
+    *,
+    jail: JailPolicy | None = None,
+    allowed: WorkerConfiguration | None = None,
+) -> PhaseAgent:
+    """Build an agent that answers with text.
+
+    Args:
+        store: Where the sessions are.
+        choice: Who it is.
+        jail: What it may use and see where it is run in a jail; the jail's default if None.
+        allowed: What a worker allows; None: it is run as this process is.
+
+    Raises:
+        AgentNotAllowed: The worker does not run it.
+        ValueError: It is none that is known.
+    """
+    from .workflows.agents.choice import make_agent
+
+    if allowed is None:
+        return make_agent(choice)
+    from .workflows.submitted_work import granted
+
+    choice = granted(choice, allowed)
+    if not allowed.agent_jail:
+        return make_agent(choice)
+    from .adapters.jailed_programs import JailedPrograms
+
+    private = (Path(os.path.abspath(store.base_path)),)
+    return make_agent(
+        choice,
+        runner=JailedPrograms(jail, network=choice.network, private=private),
+        environment={name: os.environ[name] for name in choice.environment if name in os.environ},
+    )
+
+
 def build_editing_agent(
-    store: LocalSessions, choice: AgentChoice, *, jail: JailPolicy | None = None
+    store: LocalSessions,
+    choice: AgentChoice,
+    *,
+    jail: JailPolicy | None = None,
+    allowed: WorkerConfiguration | None = None,
 ) -> PhaseAgent:
     """Build an agent that edits in place, in a jail; recorded answers are taken as they are.
 
@@ -491,15 +577,21 @@ def build_editing_agent(
         choice: Who it is: a command, a program by its name, or recordings.
         jail: What it may use and see besides; the jail's default if None. Whether it has the
             network says `choice` alone.
+        allowed: What a worker allows and gives it, whatever `choice` says; all of that if None.
 
     Raises:
+        AgentNotAllowed: The worker does not run it.
         ValueError: It can't edit, as an endpoint, or its command is none.
     """
     from .adapters.agent_jail import JailedAgent
     from .workflows.agents.choice import make_agent
 
+    if allowed is not None:
+        from .workflows.submitted_work import granted
+
+        choice = granted(choice, allowed)
     if choice.kind in {"command", "program"}:
-        return JailedAgent.of(store, choice, jail)
+        return JailedAgent.of(store, choice, jail, shows_named=allowed is None)
     if choice.kind == "recorded":
         return make_agent(choice)
     raise ValueError(f"agent: {choice.kind} can't edit files in place; name a command")

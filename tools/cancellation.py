@@ -27,6 +27,9 @@ class OperationCancelled(BaseException):
     def __init__(self) -> None:
         super().__init__("the operation was cancelled; what was running is not recorded")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (), vars(self)  # copies, and other processes, call it as all others do
+
 
 class CancelToken:
     """Ends every operation it was given to, from any thread; once cancelled it stays so.

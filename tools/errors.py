@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 _SHOWN_CHARS: Final = 80
 _SHOWN_BITS: Final = 128
+_SYSTEM_FIELDS: Final = ("errno", "strerror", "filename", "filename2")
 
 
 def shown(value: object) -> str:
@@ -28,6 +29,11 @@ def first_of(texts: Sequence[str], *, most: int, what: str = "faults") -> list[s
 def listed(texts: Sequence[str], *, most: int = 8, what: str = "faults") -> str:
     """Return the first of some texts as one, with how many more there are."""
     return "; ".join(first_of(texts, most=most, what=what))
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with what is counted: "1 file", "2,000 files"."""
+    return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 class ErrorKind(Enum):
@@ -77,6 +83,13 @@ class AgentForgeError(Exception):
     kind: ErrorKind = ErrorKind.UNEXPECTED
     retryable: ClassVar[bool] = False
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Have copies, and other processes, get the text and the fields as they are.
+
+        A class builds its text of its arguments, so it can't be called with the text again.
+        """
+        return _as_it_was, (type(self), self.args), {**_of_the_system(self), **vars(self)}
+
     @property
     def user_message(self) -> str:
         """One sentence for the person who uses the program; the whole text by default."""
@@ -92,3 +105,18 @@ class AgentForgeError(Exception):
                 if not (name.startswith("_") or hasattr(AgentForgeError, name))
             }
         )
+
+
+def _as_it_was(kind: type[AgentForgeError], args: tuple[object, ...]) -> AgentForgeError:
+    """Make an error without calling its class; its fields are set next."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error
+
+
+def _of_the_system(error: AgentForgeError) -> Mapping[str, object]:
+    """Return what an `OSError` holds beside its attributes, where an error is one as well."""
+    if not isinstance(error, OSError):
+        return {}
+    found = {name: getattr(error, name) for name in _SYSTEM_FIELDS}
+    return {name: value for name, value in found.items() if value is not None}

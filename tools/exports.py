@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 
 
 def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
     """Return a package's `__getattr__`, which imports a name's module when the name is asked for.
 
-    The name is kept in the package from then on. `from package import *` and `dir` need `__all__`,
-    which the package has beside it.
+    The name is kept in the package from then on. `dir(package)` names what is in `__all__`, which
+    the package has beside it, before it is loaded.
 
     Args:
         package: The package's `__name__`.
@@ -27,4 +27,10 @@ def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], obj
         setattr(sys.modules[package], name, found)
         return found
 
+    own = vars(sys.modules[package])
+    own["__dir__"] = lambda: sorted({*own.get("__all__", modules), *_dunder(own)})
     return find
+
+
+def _dunder(names: Iterable[str]) -> Iterator[str]:
+    return (name for name in names if name.startswith("__") and name.endswith("__"))

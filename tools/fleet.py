@@ -5,11 +5,12 @@ It is over `bootstrap`, whose managers and runners it hands to the workers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from attrs import evolve
+from attrs import asdict, evolve
 
 from .bootstrap import (
     Late,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .harness import PhaseExecutor, QuestionChannel
     from .harness.session_ports import LocalSessions
     from .harness.submission import Submission
+    from .project.worker_configuration import WorkerConfiguration
     from .workflows import RunObserver, WorkflowRunner
     from .workflows.gate_port import GateSandbox
 
@@ -46,7 +48,9 @@ class SessionRunners:
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
+        allowed: What of a submission is done here; the least if None.
         executor: What runs scripts; the sandbox or a jail, as their workflow says, if None.
+        claimed: Called with the id of a session once it is claimed.
 
     Raises:
         StoreExtraMissing: The packages for it are not installed.
@@ -61,17 +65,22 @@ class SessionRunners:
         *,
         direct: str | None = None,
         objects: str | None = None,
+        allowed: WorkerConfiguration | None = None,
         executor: PhaseExecutor | None = None,
+        claimed: Callable[[str], object] = lambda _session_id: None,
     ) -> None:
         from .project.configuration import load_configuration
+        from .project.worker_configuration import WorkerConfiguration
 
         configuration = load_configuration()
         self._sessions = open_shared_sessions(store, base_path, direct=direct)
+        self._sessions.on_claim = claimed
+        self._allowed = WorkerConfiguration() if allowed is None else allowed
         self._objects = objects
         self._executor = executor
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
-        self._observers = configured_observers(configuration)
+        self._observers = configured_observers(configuration, lambda: self._sessions)
         self._briefing_shows = configuration.briefing.shows
         self._managers: dict[str, SessionManager] = {}
 
@@ -94,11 +103,14 @@ class SessionRunners:
 
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
         """Return what runs the sessions of a manager; it waits for no person."""
-        return build_agent_runner(manager=manager, jail=self._jail, observer=observer)
+        return build_agent_runner(
+            manager=manager, jail=self._jail, allowed=self._allowed, observer=observer
+        )
 
     def close(self) -> None:
-        """Wait a moment until what happened is told; see `ConfiguredObservers.close`."""
+        """Wait a moment until what happened is told, then close the store's connections."""
         self._observers.close()
+        self._sessions.close()
 
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in self._managers:
@@ -112,6 +124,7 @@ class SessionRunners:
                 channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
                 observers=self._observers.observers,
                 briefing_shows=self._briefing_shows,
+                repositories=self._allowed.repositories,
             )
         return self._managers[isolation]
 
@@ -239,6 +252,24 @@ def fleet_settings(
     return settings if queues is None else evolve(settings, queues=tuple(queues))
 
 
+def worker_allowed(**options: Any) -> WorkerConfiguration:
+    """Return what a worker does of what submissions ask for.
+
+    Its person's own configuration says it; options, which are this person's words, too, come
+    before. A project's file has no say.
+
+    Args:
+        **options: Attributes of `WorkerConfiguration`; None: as the configuration says.
+
+    Raises:
+        InvalidConfiguration: The person's configuration can't be used.
+    """
+    from .project.worker_configuration import load_worker_configuration
+
+    said = {name: value for name, value in options.items() if value is not None}
+    return evolve(load_worker_configuration(), **said)
+
+
 class FleetView:
     """A fleet as it stands, on its own connection; close it, as by a `with` statement.
 
@@ -285,6 +316,12 @@ class FleetView:
 
         return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
 
+    def failed(self) -> list[tuple[str, Submission]]:
+        """Return the sessions that the fleet has given up, and how they were submitted."""
+        from .adapters.postgres.fleet_view import failed
+
+        return failed(self._database)
+
     def withdraw(self, session_id: str) -> bool:
         """Have the fleet work on a session no more; return whether a worker runs it, which stops.
 
@@ -299,6 +336,7 @@ class FleetView:
 def run_worker(
     store: str,
     settings: FleetSettings,
+    allowed: WorkerConfiguration,
     *,
     base_path: Path | str | None = None,
     direct: str | None = None,
@@ -311,6 +349,8 @@ def run_worker(
     Args:
         store: The PostgreSQL store.
         settings: What it does, and how long it waits.
+        allowed: What of a submission it does, besides beginning sessions from the repository that
+            it is started in.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
@@ -323,15 +363,21 @@ def run_worker(
     """
     sessions = open_shared_sessions(store, base_path, direct=direct)
     from .adapters.fleet.running import run_until_stopped
+    from .data_folder import is_repository
+    from .workflows.submitted_work import served_by
 
+    here = Path.cwd()
+    if is_repository(here):
+        allowed = evolve(allowed, repositories=(here, *allowed.repositories))
     run_until_stopped(
         sessions.database,
-        settings,
+        evolve(settings, allowed=served_by(allowed)),
         greeting={
             "store": store,
             "direct": direct,
             "base": None if base_path is None else str(base_path),
             "objects": objects,
+            "allowed": asdict(allowed),
             "level": 10 if verbose else 30,
         },
         prune=lambda: prune_fleet(store, base_path, direct=direct, objects=objects),

@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from .data_folder import NAME
 from .event_log import get_logger
 
 if TYPE_CHECKING:
     from .harness import SessionObserver
-    from .observers.outbox import Outbox
+    from .harness.feed_port import SessionFeeds
     from .observers.webhook_sender import WebhookSender
     from .project.configuration import Configuration
-    from .project.webhooks import Webhook
     from .questions import Config
 
-OUTBOX: Final = "outbox"
-"""The folder in a project's data folder in which deliveries wait."""
 _DRAIN_S: Final = 5.0
 _log = get_logger("agentforge.observers")
 
@@ -38,7 +34,7 @@ class ConfiguredObservers:
     observers: tuple[SessionObserver, ...] = ()
 
     def close(self) -> None:
-        """Wait, for 5 seconds in all, until what happened is told; the rest waits in the outbox.
+        """Wait, for 5 seconds in all, until what happened is told; the rest is told later.
 
         A person's own command that is under way has 30 seconds, as it has for questions.
         """
@@ -56,6 +52,7 @@ class ConfiguredObservers:
 
 def configured_observers(
     configuration: Configuration,
+    sessions: Callable[[], SessionFeeds],
     *,
     environment: Mapping[str, str] = os.environ,
     questions: Callable[[], Config] | None = None,
@@ -66,6 +63,7 @@ def configured_observers(
 
     Args:
         configuration: The configuration.
+        sessions: Opens the sessions of which they are told.
         environment: Where the variables are that it names.
         questions: Reads the part of it that is of questions, and of notifying a person.
 
@@ -79,7 +77,8 @@ def configured_observers(
 
         check_patterns(configuration)
         found += [
-            WebhookObserver(sender, log=_log) for sender in senders(configuration, environment)
+            WebhookObserver(sender, log=_log)
+            for sender in senders(configuration, sessions(), environment)
         ]
     if "notify" in configuration.given:
         found += _person(configuration, environment, questions)
@@ -87,22 +86,15 @@ def configured_observers(
 
 
 def senders(
-    configuration: Configuration, environment: Mapping[str, str] = os.environ
+    configuration: Configuration,
+    sessions: SessionFeeds,
+    environment: Mapping[str, str] = os.environ,
 ) -> Iterator[WebhookSender]:
-    """Return what delivers to each receiver of a configuration."""
+    """Return what delivers to each receiver of a configuration what happens to some sessions."""
     from .observers.webhook_sender import WebhookSender
 
     for webhook in configuration.webhooks:
-        outbox = outbox_of(configuration, webhook)
-        yield WebhookSender(webhook, outbox, log=_log, environment=environment)
-
-
-def outbox_of(configuration: Configuration, webhook: Webhook) -> Outbox:
-    """Return where the deliveries to a receiver wait."""
-    from .observers.outbox import Outbox
-
-    root = Path(os.path.abspath(configuration.root))  # a process may change its directory
-    return Outbox(root / NAME / OUTBOX / webhook.name, webhook.name)
+        yield WebhookSender(webhook, sessions, log=_log, environment=environment)
 
 
 def check_patterns(configuration: Configuration) -> None:

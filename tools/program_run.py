@@ -38,6 +38,8 @@ class Run:
             where this process dies first.
         umask: The bits that no new file of it has; this process's own if -1.
         directory: Where it runs; this process's own working directory if None.
+        until: Returns whether its standard output so far is all that is wanted; its standard input
+            is kept open until then. None: it is closed after its last byte.
     """
 
     words: Sequence[str | bytes]
@@ -49,6 +51,7 @@ class Run:
     held: Sequence[int] = ()
     umask: int = -1
     directory: str | os.PathLike[str] | None = "/"
+    until: Callable[[bytes], bool] | None = None
 
 
 @frozen
@@ -83,9 +86,10 @@ class ProgramRunner(Protocol):
 def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) -> Ended:
     """Run a program in a process group of its own; nothing of the group is left afterwards.
 
-    Standard input is a pipe that is closed after its last byte. At a limit, or when the caller is
-    interrupted or cancelled, the group gets SIGTERM, on which a program can clean up (git removes
-    its lock files), after 2 seconds SIGKILL; after a normal end, what it left behind is killed.
+    Standard input is a pipe that is closed after its last byte, where `until` is given once that
+    holds, too. At a limit, or when the caller is interrupted or cancelled, the group gets SIGTERM,
+    on which a program can clean up (git removes its lock files), after 2 seconds SIGKILL; after a
+    normal end, what it left behind is killed.
 
     Raises:
         OSError: It can't be started.
@@ -124,7 +128,7 @@ def _talk(
 ) -> str | None:
     """Feed and read the program until it has ended; return which limit it reached, if any."""
     rest = memoryview(run.stdin)
-    ended = False
+    ended = fed = False
     exited = os.pidfd_open(process.pid)
     with (
         os.fdopen(exited, "rb", buffering=0),
@@ -153,8 +157,11 @@ def _talk(
                     ended = True
                 elif key.data is None:
                     rest = _feed(process, selector, rest)
+                    fed = not rest
                 else:
                     _drain(key, selector)
+            if fed and not process.stdin.closed and _has_all(run, stdout):
+                process.stdin.close()
             if len(stdout) > run.max_output:
                 return "output"
             if len(stderr) > 2 * KEPT_STDERR:
@@ -197,8 +204,11 @@ def _feed(
         rest = rest[:0]
     if not rest:
         selector.unregister(stream)
-        stream.close()
     return rest
+
+
+def _has_all(run: Run, stdout: bytearray) -> bool:
+    return run.until is None or run.until(bytes(stdout))
 
 
 def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from .data_folder import sessions_directory
+
 if TYPE_CHECKING:
     from .adapters.postgres.database import Database
     from .adapters.postgres.schema import Migration
@@ -49,7 +51,8 @@ def open_sessions(
     """Open the sessions of a store, and their places on this machine; nothing is read or made yet.
 
     Args:
-        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        base_path: The sessions' directory on this machine; if None, where the commands have those
+            of the working directory's project (`data_folder.sessions_directory`).
         store: Where the sessions are: `postgresql://…`, a folder's path or `file://…`; the
             directory of `base_path` if None.
         direct: The server itself, where `store` is a pooler; see `open_database`.
@@ -58,14 +61,15 @@ def open_sessions(
         StoreExtraMissing: It is a database, and the packages for it are not installed.
         InvalidStoreAddress: It names no store.
     """
+    base = sessions_directory(Path.cwd()) if base_path is None else base_path
     if store is not None and is_database(store):
         database = open_database(store, direct=direct)
         from .adapters.postgres.store import PostgresStore
 
-        return PostgresStore(database, base_path)
+        return PostgresStore(database, base)
     from .harness.session_store import SessionStore
 
-    return SessionStore(base_path if store is None else folder_of(store))
+    return SessionStore(base if store is None else folder_of(store))
 
 
 def folder_of(store: str) -> Path:
@@ -117,8 +121,15 @@ def open_database(store: str, *, direct: str | None = None, migrated: bool = Tru
     )
 
 
-def migrate_store(store: str, *, dry_run: bool = False) -> tuple[Migration, ...]:
+def migrate_store(
+    store: str, *, role: str | None = None, dry_run: bool = False
+) -> tuple[Migration, ...]:
     """Bring a store's tables to where this program is; return what was, or would be, run.
+
+    Args:
+        store: Its address.
+        role: A role that is given the rights that programs need, or None.
+        dry_run: Whether nothing is changed.
 
     Raises:
         StoreError: It can't be; nothing was changed.
@@ -126,7 +137,7 @@ def migrate_store(store: str, *, dry_run: bool = False) -> tuple[Migration, ...]
     with _unmigrated(store) as database:
         from .adapters.postgres.schema import migrate, pending
 
-        return pending(database) if dry_run else migrate(database)
+        return pending(database) if dry_run else migrate(database, role=role)
 
 
 def store_status(store: str) -> StoreStatus:

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -127,14 +127,14 @@ def main() -> None:
         folder = Path(place)
         session = develop(folder)
         asked = make_up(folder)
-        with serving(folder) as url, sync_playwright() as driver:
+        with serving(folder) as address, sync_playwright() as driver:
             browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            take(browser, url, "/", "ui-sessions.png")
-            take(browser, url, "/", "ui-sessions-dark.png", scheme="dark")
-            take(browser, url, "/", "ui-phone.png", scheme="dark", size=NARROW)
-            take(browser, url, f"/sessions/{session}", "ui-session.png", size=(1280, 1010))
-            take(browser, url, f"/sessions/{asked}", "ui-question.png")
-            take(browser, url, "/prune?keep_last=4", "ui-prune.png")
+            take(browser, address(), "/", "ui-sessions.png")
+            take(browser, address(), "/", "ui-sessions-dark.png", scheme="dark")
+            take(browser, address(), "/", "ui-phone.png", scheme="dark", size=NARROW)
+            take(browser, address(), f"/sessions/{session}", "ui-session.png", size=(1280, 1010))
+            take(browser, address(), f"/sessions/{asked}", "ui-question.png")
+            take(browser, address(), "/prune?keep_last=4", "ui-prune.png")
             browser.close()
 
 
@@ -171,15 +171,29 @@ def make_up(folder: Path) -> str:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Serve the pages of a folder."""
+def serving(folder: Path) -> Iterator[Callable[[], str]]:
+    """Serve the pages of a folder; yield what gives an address that was not used."""
     command = Path(sys.executable).with_name("agentforge")
     process = subprocess.Popen(
-        [command, "ui", "--port", "0", "--json"], cwd=folder, stdout=subprocess.PIPE, text=True
+        [command, "ui", "--port", "0", "--json"],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+
+    def address() -> str:
+        """Press Enter, for an address that was not used yet."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return str(json.loads(process.stdout.readline())["url"])
+
     try:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())["url"]
+        process.stdout.readline()
+        yield address
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
@@ -195,13 +209,13 @@ def take(
     size: tuple[int, int] = WIDE,
 ) -> None:
     """Take one picture."""
-    origin, key = url.split("/#")
+    origin, code = url.split("/#")
     width, height = size
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
     )
     page: Page = context.new_page()
-    page.goto(f"{origin}{path}#{key}")
+    page.goto(f"{origin}{path}#{code}")
     page.wait_for_selector("#link[data-state=live]")
     page.screenshot(path=IMAGES / name)
     context.close()

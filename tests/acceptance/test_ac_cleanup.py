@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import InvalidSession, SessionManager, SessionStore
 from tests.support.clock import FakeClock
 
 DAY = 86_400
@@ -59,12 +61,24 @@ def test_ac_025_the_day_is_counted_from_the_end(manager: SessionManager, clock: 
     assert manager.cleanup_old_sessions(days=7) == [session.session_id]
 
 
-@pytest.mark.parametrize("days", [-1, float("nan"), True])
+@pytest.mark.parametrize(
+    "days", [-1, float("nan"), float("inf"), True, "30", None, b"3", [30], timedelta(days=30), 1j]
+)
 def test_ac_025_what_is_no_number_of_days_deletes_nothing(
-    manager: SessionManager, kinds: dict[str, str], days: float
+    manager: SessionManager, kinds: dict[str, str], days: Any
 ) -> None:
-    with pytest.raises(ValueError, match="days"):
+    with pytest.raises(InvalidSession, match="days"):
         manager.cleanup_old_sessions(days=days)
+
+    assert len(manager.store.list_sessions()) == 8
+
+
+@pytest.mark.parametrize("dry_run", [None, 0, 1, "no"])
+def test_ac_025_what_does_not_say_whether_it_is_a_dry_run_deletes_nothing(
+    manager: SessionManager, kinds: dict[str, str], dry_run: Any
+) -> None:
+    with pytest.raises(InvalidSession, match="dry_run: expected True or False"):
+        manager.cleanup_old_sessions(days=0, dry_run=dry_run)
 
     assert len(manager.store.list_sessions()) == 8
 

@@ -182,7 +182,8 @@ def test_what_has_no_regular_file_is_not_deleted(name: str, tmp_path: Path) -> N
     path, _ = put(case, base)
     before = fingerprint(path)
 
-    assert SessionStore(base).delete(SESSION_ID) is False
+    with pytest.raises(SessionUnreadable):
+        SessionStore(base).delete(SESSION_ID)
 
     assert fingerprint(path) == before
 

@@ -34,7 +34,7 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
 from agentforge_sessions.sandbox.workspace_lock import claim
-from tests.crash import _guest_tasks, _question_tasks, _story
+from tests.crash import _guest_tasks, _question_tasks, _story, _told_tasks
 
 Tell = Callable[..., None]
 
@@ -93,6 +93,15 @@ def one_operation(
         store.save(session)
     else:
         assert store.delete(_story.VICTIM)
+    tell(calls=fs.calls)
+
+
+def change_and_tell(
+    tell: Tell, *, base: str, operation: str, last: int | None, moment: str = "before"
+) -> None:
+    """Change a session and tell three receivers of it, and die at one of the system calls."""
+    fs = DyingFileSystem(last, moment)
+    _told_tasks.change_and_tell(Path(base), fs, operation)  # type: ignore[arg-type]
     tell(calls=fs.calls)
 
 
@@ -404,6 +413,7 @@ TASKS: dict[str, Callable[..., None]] = (
             work_in_workspaces,
             manage_sessions,
             clean_up_until_stopped,
+            change_and_tell,
         )
     }
 )

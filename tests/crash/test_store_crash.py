@@ -173,6 +173,7 @@ def killed_everywhere(
     Yields, in the order of the calls, where it was killed and the base that it left.
     """
     rehearsal = tmp_path / "rehearsal"
+    (tmp_path / "more").touch()  # so that each base is made in a folder that has something in it
     prepare(rehearsal)
     (told,) = nursery.finish(
         nursery.start("one_operation", base=str(rehearsal), operation=operation, last=None)

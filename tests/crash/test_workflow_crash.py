@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -55,6 +55,7 @@ class LoggingExecutor:
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         with self._log.open("a") as log:
             log.write(f"{code}\n")

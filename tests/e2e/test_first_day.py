@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import prepare
+from tests.support.person import persons_folders
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "first-day.md"
 BLOCKS = re.findall(
-    r"^```(sh|python) ?([a-z0-9-]*)\n(.*?)^```$",
+    r"^(?:<!-- ([a-z0-9-]+) -->\n)?```(sh|python)\n(.*?)^```$",
     DOCUMENT.read_text(encoding="utf-8"),
     re.MULTILINE | re.DOTALL,
 )
@@ -31,7 +32,7 @@ def shell(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env={"PATH": path, "HOME": os.environ["HOME"], "LANG": "C.UTF-8"},
+        env={"PATH": path, "HOME": os.environ["HOME"], "LANG": "C.UTF-8", **persons_folders()},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -54,7 +55,7 @@ def python(text: str, folder: Path, names: str = "") -> str:
 def test_the_first_day_goes_as_it_is_told(tmp_path: Path) -> None:
     prepare()
     told: list[str] = []
-    for language, mark, text in BLOCKS:
+    for mark, language, text in BLOCKS:
         if mark == "no-test":
             continue
         if language == "python":
@@ -69,10 +70,10 @@ def test_the_first_day_goes_as_it_is_told(tmp_path: Path) -> None:
     everything = "\n".join(told)
     assert "[2/2] count: succeeded" in everything
     assert "resume begins the next attempt" in everything
-    assert "Goal: An interval scheduler" in everything
+    assert "Goal: “An interval scheduler" in everything
     assert (tmp_path / "story.html").read_text(encoding="utf-8").startswith("<!")
 
 
 def test_every_block_of_the_day_is_run_but_the_installation() -> None:
-    assert [mark for _, mark, _ in BLOCKS].count("no-test") == 1
+    assert [mark for mark, _, _ in BLOCKS].count("no-test") == 1
     assert len(BLOCKS) > 10

@@ -65,7 +65,7 @@ def test_an_answer_is_one_line_of_json(project: Project) -> None:
     payload = json.dumps(talk.payload("SessionStart", source="startup")).encode()
     code, out, err = run_hook(payload, "claude-code")
     assert (code, err, out.count(b"\n")) == (0, b"", 1)
-    assert "Goal: Count" in json.loads(out)["hookSpecificOutput"]["additionalContext"]
+    assert "Goal: “Count" in json.loads(out)["hookSpecificOutput"]["additionalContext"]
 
 
 def test_what_fails_is_a_line_on_standard_error_and_the_turn_goes_on(project: Project) -> None:

@@ -17,13 +17,15 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import prepare
+from tests.support.person import persons_folders
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = re.compile(r"_?agentforge.*", re.IGNORECASE)
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **variables}
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"]}
+    environment |= {**persons_folders(), **variables}
     return subprocess.run(
         [str(part) for part in command],
         cwd=cwd,

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.stream_port import NewEntry
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
 
@@ -126,6 +127,7 @@ class NamingFileSystem(FaultyFileSystem):
 
 
 def test_the_port_sees_every_sync_in_order(tmp_path: Path) -> None:
+    (tmp_path / "more").touch()  # or the folder may have been made just now, by a killed process
     fs = NamingFileSystem(tmp_path)
     manager = SessionManager(
         SessionStore(tmp_path / "new" / "base", fs=fs, token=FakeTokens()),
@@ -159,6 +161,90 @@ def test_attachments_are_synced_before_the_session_appears(tmp_path: Path) -> No
         "fsync new/base/HIDDEN/plan.yaml",
         *FIRST_SAVE[1:],
     ]
+
+
+# ---------------------------------------------------- what a killed process made and did not sync
+
+
+@pytest.mark.parametrize("left", ["new", "new/base"])
+def test_a_base_that_a_killed_process_made_is_synced_before_it_is_used(
+    tmp_path: Path, left: str
+) -> None:
+    (tmp_path / "more").touch()
+    (tmp_path / left).mkdir(parents=True)
+    fs = NamingFileSystem(tmp_path)
+
+    SessionStore(tmp_path / "new" / "base", fs=fs).ensure_directory()
+
+    above = os.path.dirname(left) or "."
+    rest = NEW_BASE[2:] if left == "new" else NEW_BASE[4:]
+    assert fs.told() == [f"fsync {above}", *rest]
+
+
+FRAME = ["write new/base/SESSION/streams/turns.log", "fsync new/base/SESSION/streams/turns.log"]
+BEGUN = ["fsync new/base/SESSION", "fsync new/base/SESSION/streams"]
+
+
+def streaming(top: Path) -> tuple[NamingFileSystem, SessionStore, Path]:
+    fs = NamingFileSystem(top)
+    store = SessionStore(top / "new" / "base", fs=fs)
+    session = SessionManager(store).create()
+    fs.told()
+    return fs, store, store.session_directory(session.session_id) / "streams"
+
+
+def test_a_streams_names_are_synced_before_its_first_entry(tmp_path: Path) -> None:
+    fs, store, folder = streaming(tmp_path)
+    entry = [NewEntry(b"head", b"body")]
+
+    store.append_entries(folder.parent.name, "turns", entry)
+    assert fs.told() == [
+        "mkdir new/base/SESSION/streams",
+        "create new/base/SESSION/streams/turns.log",
+        *BEGUN,
+        *FRAME,
+    ]
+    store.append_entries(folder.parent.name, "turns", entry)
+    assert fs.told() == FRAME
+
+
+@pytest.mark.parametrize("left", ["folder", "log"])
+def test_what_a_killed_process_made_of_a_stream_is_synced_by_the_next_append(
+    tmp_path: Path, left: str
+) -> None:
+    fs, store, folder = streaming(tmp_path)
+    folder.mkdir()
+    if left == "log":
+        (folder / "turns.log").touch()
+
+    store.append_entries(folder.parent.name, "turns", [NewEntry(b"head", b"body")])
+
+    made = [] if left == "log" else ["create new/base/SESSION/streams/turns.log"]
+    assert fs.told() == [*made, *BEGUN, *FRAME]
+
+
+def test_a_stream_is_replaced_in_a_folder_that_is_synced(tmp_path: Path) -> None:
+    fs, store, folder = streaming(tmp_path)
+    folder.mkdir()
+
+    store.replace_entries(folder.parent.name, "turns", [NewEntry(b"head", b"body")])
+
+    told = fs.told()
+    renamed = next(one for one in told if one.startswith("rename"))
+    assert told.index("fsync new/base/SESSION") < told.index(renamed)
+
+
+def test_steps_that_a_killed_process_began_are_synced(tmp_path: Path) -> None:
+    fs, store, folder = streaming(tmp_path)
+    folder.with_name("steps").mkdir()
+
+    store.keep_step(folder.parent.name, "one.json", b"{}")
+
+    told = fs.told()
+    renamed = next(one for one in told if one.startswith("rename"))
+    assert told.index("fsync new/base/SESSION") < told.index(renamed)
+    store.keep_step(folder.parent.name, "two.json", b"{}")
+    assert "fsync new/base/SESSION" not in fs.told()
 
 
 WORK = """

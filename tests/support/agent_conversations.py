@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from agentforge_sessions import stores
+from agentforge_sessions.agent_hooks.binding import conversations_folder
 from agentforge_sessions.agent_hooks.handler import handle
 from agentforge_sessions.harness import SessionStore
 from tests.support.clock import FakeClock
+from tests.support.person import persons_folders
 from tests.support.sessions import SessionsInUse
 
 
@@ -21,12 +23,17 @@ class Project(SessionsInUse):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data_folder = folder / ".agentforge"
-        self.data_folder.mkdir(parents=True)
+        self.data_folder.mkdir(parents=True, exist_ok=True)
         super().__init__(SessionStore(self.data_folder / "sessions"), FakeClock())
 
     def begin(self, *, budget: int = 10_000, goal: str | None = "Build it") -> str:
         self.clock.advance()
         return super().begin(budget=budget, goal=goal)
+
+    @property
+    def conversations(self) -> Path:
+        """Where the hook keeps what it knows of the project's conversations."""
+        return conversations_folder(self.data_folder, persons_folders())
 
     def actions(self, session_id: str) -> list[str]:
         return [entry.action for entry in self.session(session_id).history]
@@ -49,7 +56,11 @@ class Conversation:
         self.project.clock.advance()
         payload = self.payload(event, **fields)
         found = handle(
-            self.program, payload, self.environment, stores=stores, clock=self.project.clock
+            self.program,
+            payload,
+            {**persons_folders(), **self.environment},
+            stores=stores,
+            clock=self.project.clock,
         )
         return json.loads(json.dumps(found)) if found is not None else {}
 

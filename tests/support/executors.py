@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from attrs import define, field, frozen
@@ -22,6 +22,7 @@ class Execution:
     session_id: str
     deadline_s: float | None
     fuel: int | None
+    files: Mapping[str, bytes | str] | None = None
 
 
 @define
@@ -39,8 +40,9 @@ class FakeExecutor:
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
-        self.executions.append(Execution(code, session_id, deadline_s, fuel))
+        self.executions.append(Execution(code, session_id, deadline_s, fuel, files))
         if self.during is not None:
             self.during()
         return self.results.pop(0) if len(self.results) > 1 else self.results[0]

@@ -1,7 +1,9 @@
 """A session's process that runs nothing: it looks as long, and ends as, files in a folder say.
 
 It is a program of its own: `python fake_child.py FOLDER`. For a session it makes `begun-ID`, waits
-for `end-ID`, and answers what stands there; where that is `die`, it ends.
+for `end-ID`, claims the session and answers what stands there; where that is `die`, it claims it
+and ends, where it is `die-unclaimed`, it ends before. While there is a file `sick`, it does not
+begin.
 """
 
 from __future__ import annotations
@@ -15,6 +17,10 @@ from pathlib import Path
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    with (folder / "started").open("a") as started:
+        started.write(f"{os.getpid()}\n")
+    if (folder / "sick").exists():
+        os._exit(4)
     for line in sys.stdin:
         message = json.loads(line)
         if "run" in message:
@@ -34,7 +40,9 @@ def look(folder: Path, session_id: str) -> dict[str, object]:
     while not end.exists():
         time.sleep(0.005)
     text = end.read_text()
-    if text == "die":
+    if text != "die-unclaimed":
+        print(json.dumps({"claimed": session_id}), flush=True)
+    if text in {"die", "die-unclaimed"}:
         end.unlink()
         os._exit(3)
     given = {"reason": None, "cause": None, "tokens": 0, "phases": [], "retry": None}

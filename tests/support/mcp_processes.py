@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -150,6 +151,54 @@ class Place:
             env={"PYTHONPATH": str(ROOT)},
             cwd=self.directory,
         )
+
+
+class Wire:
+    """A server over pipes that a test holds the ends of, with the handshake of 2025 made."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.say(INITIALIZE)
+        assert self.hear()["id"] == 0
+        self.say({"method": "notifications/initialized"})
+
+    def say(self, message: dict[str, Any] | bytes) -> None:
+        assert self.process.stdin is not None
+        if isinstance(message, dict):
+            message = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.process.stdin.write(message + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = json.loads(line)
+        assert isinstance(found, dict)
+        return found
+
+    def call(self, request_id: int, tool: str, arguments: dict[str, Any]) -> None:
+        params = {"name": tool, "arguments": arguments}
+        self.say({"id": request_id, "method": "tools/call", "params": params})
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for the end; the exit code and what is on standard error."""
+        assert self.process.stderr is not None
+        errors = self.process.stderr.read().decode()
+        return self.process.wait(DEADLINE_S), errors
+
+
+@contextlib.contextmanager
+def ended_anyhow(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave no process and no open pipe behind."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait(DEADLINE_S)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
 
 
 @define

@@ -39,10 +39,15 @@ from agentforge_sessions.harness import (
     SessionSummary,
     SessionTooLarge,
     UnreadableSession,
+    session_feed,
 )
+from agentforge_sessions.harness.entry_events import EntryEvent
 from agentforge_sessions.harness.errors import StreamMoved
+from agentforge_sessions.harness.feed_port import LeftEvent
+from agentforge_sessions.harness.receiver_files import untold_events
 from agentforge_sessions.harness.session_codec import SessionEncoder, decode_session
 from agentforge_sessions.harness.session_domain import validate_session_id
+from agentforge_sessions.harness.session_feed import PositionFeed
 from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import (
     RUN_LOCKS,
@@ -104,6 +109,9 @@ class Shelf:
     streams: dict[str, dict[str, MemoryStream]] = field(factory=dict)
     held: set[tuple[str, str]] = field(factory=set)
     lock: threading.RLock = field(factory=threading.RLock)
+    receivers: dict[str, bytes] = field(factory=dict)
+    telling: set[str] = field(factory=set)
+    left: dict[tuple[str, str], list[LeftEvent]] = field(factory=dict)
     generations: Iterator[int] = field(factory=lambda: count(1))
 
 
@@ -127,6 +135,40 @@ class MemoryLock:
     def release(self) -> None:
         with self._shelf.lock:
             self._shelf.held.discard((self._session_id, self._name))
+
+
+class MemoryReceiver:
+    """How far a receiver was told. A `harness.feed_port.Receiver`."""
+
+    def __init__(self, shelf: Shelf, name: str) -> None:
+        self._shelf = shelf
+        self._name = name
+        self.where = f"{WHERE}/{name}"
+
+    @contextmanager
+    def held(self, *, timeout_s: float = 0.0) -> Iterator[bool]:
+        with self._shelf.lock:
+            free = self._name not in self._shelf.telling
+            self._shelf.telling.add(self._name)
+        try:
+            yield free
+        finally:
+            if free:
+                self._shelf.telling.discard(self._name)
+
+    def read(self) -> bytes | None:
+        return self._shelf.receivers.get(self._name)
+
+    def keep(self, data: bytes) -> None:
+        if self._name not in self._shelf.telling:
+            raise WriteError(path=Path(self._name), operation="write without holding it")
+        self._shelf.receivers[self._name] = data
+
+    def left(self) -> dict[str, list[LeftEvent]]:
+        return {one: kept for (name, one), kept in self._shelf.left.items() if name == self._name}
+
+    def forget_left(self, session_id: str) -> None:
+        self._shelf.left.pop((self._name, session_id), None)
 
 
 class MemorySessions:
@@ -266,6 +308,11 @@ class MemorySessions:
                         expected=expected_revision,
                         actual=actual,
                     )
+            for name, data in self.shelf.receivers.items():
+                stored = self.load(session_id)
+                untold = [] if stored is None else untold_events(data, stored)
+                if untold:
+                    self.shelf.left[name, session_id] = untold
             del self.shelf.documents[session_id]
             del self.shelf.attachments[session_id]
             del self.shelf.streams[session_id]
@@ -287,6 +334,18 @@ class MemorySessions:
 
     def close(self) -> None:
         return
+
+    def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> PositionFeed:
+        return session_feed.open_feed(self, after, session_id)
+
+    def end_of_feed(self) -> str:
+        return session_feed.end_of_feed(self)
+
+    def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        return session_feed.entry_events(self, session_id, after)
+
+    def receiver(self, name: str) -> MemoryReceiver:
+        return MemoryReceiver(self.shelf, name)
 
     def change_mark(self, session_id: str) -> Hashable | None:
         return self.read_document(session_id)
@@ -465,6 +524,13 @@ class MemorySessions:
         return [session_id for _, session_id in old]
 
     # ------------------------------------------------------------------------------ the places
+
+    def is_own(self, session_id: str) -> bool:
+        validate_session_id(session_id)
+        return True
+
+    def make_own(self, session_id: str) -> None:
+        validate_session_id(session_id)
 
     def ensure_directory(self) -> None:
         self.base_path.mkdir(parents=True, exist_ok=True)

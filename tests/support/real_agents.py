@@ -25,10 +25,12 @@ import pytest
 from agentforge_sessions.agent_setup.pieces import PIECES, Commands
 from agentforge_sessions.agent_setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.harness.own_sessions import OwnSessions
 from tests.support.loopback import loopback
 from tests.support.promptness import wait_until
 from tests.support.scripted_model import ScriptedModel
 from tests.support.sessions import SessionsInUse
+from tests.support.trusting import trusted
 
 ROOT: Final = Path(__file__).parents[2]
 PREFIX: Final = Path(os.environ.get("AGENTFORGE_TEST_AGENTS") or ROOT / ".benchmarks" / "agents")
@@ -93,7 +95,9 @@ class Workplace(SessionsInUse):
         self.project = folder / "project"
         for one in (self.home / ".claude", self.home / ".codex", self.project / ".agentforge"):
             one.mkdir(parents=True)
-        super().__init__(SessionStore(self.project / ".agentforge" / "sessions"))
+        base = self.project / ".agentforge" / "sessions"
+        own = OwnSessions(base, environment={"HOME": str(self.home)})
+        super().__init__(SessionStore(base, own=own))
         (self.home / ".codex" / "config.toml").write_text(
             'model = "scripted"\nmodel_provider = "scripted"\ncheck_for_update_on_startup = false\n'
             "[analytics]\nenabled = false\n"
@@ -218,10 +222,11 @@ class Workplace(SessionsInUse):
 
     def configure_gate(self) -> None:
         """Have the end of each turn judged by whether the file `fixed` is in the project."""
-        (self.project / ".agentforge" / "config.toml").write_text(
+        text = (
             "[agents]\ngate = true\n[gate]\n"
             "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
         )
+        trusted(self.project, text, environment=self.environment())
 
     def claude(self, prompt: str, *options: str, **more: str) -> dict[str, Any]:
         """Run one prompt of Claude Code, and return what it reports."""

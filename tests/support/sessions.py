@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime
 from typing import Any
 
 from agentforge_sessions.clock import Clock, utc_now
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
+
+
+def without_digest(data: bytes) -> bytes:
+    """Return a session's file less the line of its digest."""
+    return re.sub(rb"\ndigest: [^\n]*\n\.\.\.\n\Z", b"\n...\n", data)
 
 
 def session_id(number: int) -> str:

@@ -11,6 +11,8 @@ from agentforge_sessions.sandbox.host.clock import TurnClock
 from agentforge_sessions.sandbox.host.engine import MOST_FUEL, Program, the_engine
 from agentforge_sessions.sandbox.host.files import Descriptor, Descriptors, Directory
 from agentforge_sessions.sandbox.host.guest import Guest, errno_of
+from agentforge_sessions.sandbox.host.host_files import HostTree
+from agentforge_sessions.sandbox.host.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.preview1 import FUNCTIONS
 from agentforge_sessions.sandbox.host.streams import InputFile, OutputStream
 
@@ -22,10 +24,12 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "clock_res_get": "ii",
     "clock_time_get": "iIi",
     "fd_advise": "iIIi",
+    "fd_allocate": "iII",
     "fd_close": "i",
     "fd_datasync": "i",
     "fd_fdstat_get": "ii",
     "fd_fdstat_set_flags": "ii",
+    "fd_fdstat_set_rights": "iII",
     "fd_filestat_get": "ii",
     "fd_filestat_set_size": "iI",
     "fd_filestat_set_times": "iIIi",
@@ -35,6 +39,7 @@ SIGNATURES: Final[Mapping[str, str]] = {
     "fd_pwrite": "iiiIi",
     "fd_read": "iiii",
     "fd_readdir": "iiiIi",
+    "fd_renumber": "ii",
     "fd_seek": "iIii",
     "fd_sync": "i",
     "fd_tell": "ii",
@@ -62,6 +67,19 @@ SIGNATURES: Final[Mapping[str, str]] = {
 PAGE: Final = 1 << 16
 
 
+def _loop(name: str, shape: str) -> str:
+    """A function that calls another without end, with another name at an address each time."""
+    kinds = " ".join({"i": "i32", "I": "i64"}[each] for each in shape)
+    passed = " ".join(f"(local.get {i + 1})" for i in range(len(shape)))
+    return f"""(func (export "loop_{name}") (param i32 {kinds}) (result i32) (local $n i64)
+      (loop
+        (call $stamp (local.get 0) (local.get $n))
+        (local.set $n (i64.add (local.get $n) (i64.const 1)))
+        (drop (call ${name} {passed}))
+        (br 0))
+      (i32.const 0))"""
+
+
 def _text() -> str:
     kinds = {"i": "i32", "I": "i64"}
     imports, exports = [], []
@@ -72,6 +90,8 @@ def _text() -> str:
         )
         passed = " ".join(f"(local.get {i})" for i in range(len(shape)))
         exports.append(f'(func (export "{name}") {params} (result i32) (call ${name} {passed}))')
+        exports.append(_loop(name, shape))
+    exports.append(_loop("call", "iiii"))
     return f"""(module {" ".join(imports)}
       (import "wasi_snapshot_preview1" "proc_exit" (func $proc_exit (param i32)))
       (import "host" "call" (func $call (param i32 i32 i32 i32) (result i32)))
@@ -87,6 +107,15 @@ def _text() -> str:
       (func $deep (export "deep") (param i32) (result i32)
         (if (result i32) (i32.eqz (local.get 0)) (then (i32.const 0))
           (else (i32.add (i32.const 1) (call $deep (i32.sub (local.get 0) (i32.const 1)))))))
+      (func $stamp (param i32 i64) (local $end i32)
+        (if (i32.eqz (local.get 0)) (then (return)))
+        (local.set $end (i32.add (local.get 0) (i32.const 8)))
+        (loop
+          (i32.store8 (local.get 0)
+            (i32.add (i32.const 65) (i32.wrap_i64 (i64.and (local.get 1) (i64.const 31)))))
+          (local.set 1 (i64.shr_u (local.get 1) (i64.const 5)))
+          (local.set 0 (i32.add (local.get 0) (i32.const 1)))
+          (br_if 0 (i32.lt_u (local.get 0) (local.get $end)))))
       (func (export "grow") (param i32) (result i32) (memory.grow (local.get 0)))
       (func (export "spin") (param i32) (result i32) (loop (br 0)) (i32.const 0))
       {" ".join(exports)})"""
@@ -147,6 +176,14 @@ class Probe:
         """Call one of its functions, in a turn of its own."""
         with self.instance.turn(TurnClock(seconds), fuel):
             return self.instance.call(name, *numbers)
+
+    def serve(self, *trees: HostTree | MemoryTree) -> None:
+        """Have it pay for trees, as an interpreter's guest pays for its own."""
+        for tree in trees:
+            if isinstance(tree, HostTree):
+                tree.serve_for(self.guest.upkeep)
+            else:
+                tree.upkeep = self.guest.upkeep
 
     def put(self, data: bytes, at: int = 4096) -> tuple[int, int]:
         """Put bytes into its memory; their address and length."""

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from agentforge_sessions.data_folder import data_folder_above, find_data_folder
+from agentforge_sessions.data_folder import (
+    configuration_folder,
+    data_folder_above,
+    find_data_folder,
+    is_repository,
+    sessions_directory,
+    state_folder,
+)
 from agentforge_sessions.questions import load_config
+from tests.support.trusting import PERSON, trusted
+
+
+def begin_repository(root: Path) -> None:
+    (root / ".git").mkdir(parents=True, exist_ok=True)
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=Ada", "-c", "user.email=ada@localhost")
+    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
 
 
 def project(tmp_path: Path) -> tuple[Path, Path]:
@@ -59,25 +80,27 @@ def test_questions_and_their_configuration_are_the_projects_too(
     root, deep = project(tmp_path)
     monkeypatch.chdir(deep)
     assert load_config(environment={}).directory == root / ".agentforge" / "questions"
-    config = root / ".agentforge" / "config.toml"
-    config.write_text('[questions]\ndirectory = "asked"\nmax_questions = 3\n')
-    found = load_config(environment={})
+    trusted(root, '[questions]\ndirectory = "asked"\nmax_questions = 3\n')
+    found = load_config(environment=PERSON)
     assert (found.directory, found.questions.max_questions) == (root / "asked", 3)
-    named = load_config(environment={"AGENTFORGE_QUESTIONS": "here"})
+    named = load_config(environment={**PERSON, "AGENTFORGE_QUESTIONS": "here"})
     assert named.directory == Path("here")
     monkeypatch.chdir(root)
-    assert load_config(environment={}).directory == Path("asked")
+    assert load_config(environment=PERSON).directory == Path("asked")
 
 
 @pytest.mark.parametrize("kind", ["directory", "file"])
 def test_the_search_ends_with_the_root_of_the_repository(tmp_path: Path, kind: str) -> None:
     root, deep = project(tmp_path)
     mark = deep.parent / ".git"
-    mark.mkdir() if kind == "directory" else mark.write_text("gitdir: elsewhere\n")
+    if kind == "directory":
+        begin_repository(deep.parent)
+    else:
+        mark.write_text("gitdir: elsewhere\n")
     assert find_data_folder(deep) is None
     (deep.parent / ".agentforge").mkdir()
     assert find_data_folder(deep) == deep.parent / ".agentforge"
-    (root / ".git").mkdir()
+    begin_repository(root)
     assert find_data_folder(root) == root / ".agentforge"
 
 
@@ -85,3 +108,119 @@ def test_the_search_ends_with_the_users_home(tmp_path: Path) -> None:
     root, deep = project(tmp_path)
     assert find_data_folder(deep, home=deep.parent) is None
     assert find_data_folder(deep, home=root) == root / ".agentforge"
+
+
+def test_an_empty_folder_of_gits_name_is_no_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    assert not is_repository(tmp_path)
+    assert not is_repository(tmp_path / "nowhere")
+    begin_repository(tmp_path)
+    assert is_repository(tmp_path)
+
+
+STATE: Final = {"XDG_STATE_HOME": "/state", "HOME": "/home/ada"}
+
+
+def test_sessions_of_a_repository_are_outside_of_it(tmp_path: Path) -> None:
+    root = tmp_path / "my project"
+    begin_repository(root)
+    (root / "src").mkdir()
+    found = sessions_directory(root, STATE)
+    assert found is not None
+    assert found.parent.parent == Path("/state/agentforge/projects")
+    assert found.parent.name.startswith("my_project-")
+    assert sessions_directory(root / "src", STATE) == found
+    (root / ".agentforge").mkdir()  # with a configuration alone
+    assert sessions_directory(root, STATE) == found
+
+
+def test_sessions_that_are_in_a_project_stay_there(tmp_path: Path) -> None:
+    root, deep = project(tmp_path)
+    begin_repository(root)
+    (root / ".agentforge" / "sessions").mkdir()
+    assert sessions_directory(root, STATE) is None
+    assert sessions_directory(deep, STATE) == root / ".agentforge" / "sessions"
+
+
+def test_a_link_in_the_place_of_the_sessions_directory_is_not_followed(tmp_path: Path) -> None:
+    root, _ = project(tmp_path)
+    begin_repository(root)
+    (tmp_path / "elsewhere").mkdir()
+    (root / ".agentforge" / "sessions").symlink_to(tmp_path / "elsewhere")
+    found = sessions_directory(root, STATE)
+    assert found is not None
+    assert found.is_relative_to("/state/agentforge")
+
+
+def test_without_a_repository_sessions_are_in_the_project(tmp_path: Path) -> None:
+    root, deep = project(tmp_path)
+    assert sessions_directory(root, STATE) is None
+    assert sessions_directory(deep, STATE) == root / ".agentforge" / "sessions"
+    assert sessions_directory(tmp_path / "nowhere", STATE) is None
+
+
+def test_linked_work_trees_share_the_sessions_of_their_repository(tmp_path: Path) -> None:
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    git(tmp_path, "init", "-q", "main")
+    git(main, "commit", "-q", "--allow-empty", "-m", "first")
+    git(main, "worktree", "add", "-q", str(linked))
+    (other := tmp_path / "other").mkdir()
+    begin_repository(other)
+    assert sessions_directory(linked, STATE) == sessions_directory(main, STATE)
+    assert sessions_directory(other, STATE) != sessions_directory(main, STATE)
+
+
+def test_a_git_file_can_not_claim_the_sessions_of_another_repository(tmp_path: Path) -> None:
+    main, linked, claims = tmp_path / "main", tmp_path / "linked", tmp_path / "claims"
+    git(tmp_path, "init", "-q", "main")
+    git(main, "commit", "-q", "--allow-empty", "-m", "first")
+    git(main, "worktree", "add", "-q", str(linked))
+    claims.mkdir()
+    for said in ((linked / ".git").read_text(), f"gitdir: {main}/.git\n", "gitdir: /\n", "\0"):
+        (claims / ".git").write_text(said)
+        assert sessions_directory(claims, STATE) not in (sessions_directory(main, STATE), None)
+
+
+def test_a_folder_that_looks_like_a_git_directory_can_not_claim_another_repository(
+    tmp_path: Path,
+) -> None:
+    git(tmp_path, "init", "-q", "main")
+    unpacked = tmp_path / "unpacked"
+    (unpacked / "fake").mkdir(parents=True)
+    (unpacked / ".git").write_text("gitdir: fake\n")
+    (unpacked / "fake" / "gitdir").write_text("../.git\n")
+    (unpacked / "fake" / "commondir").write_text(f"{tmp_path}/main/.git\n")
+    assert sessions_directory(unpacked, STATE) != sessions_directory(tmp_path / "main", STATE)
+    (unpacked / "fake" / "gitdir").unlink()
+    os.mkfifo(unpacked / "fake" / "gitdir")
+    assert sessions_directory(unpacked, STATE) is not None
+
+
+def test_a_data_folder_that_is_a_link_is_none(tmp_path: Path) -> None:
+    root, _ = project(tmp_path)
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    (clone / ".agentforge").symlink_to(root / ".agentforge")
+    assert find_data_folder(clone) is None
+    begin_repository(clone)
+    found = sessions_directory(clone, STATE)
+    assert found is not None
+    assert found.is_relative_to("/state/agentforge")
+
+
+@pytest.mark.parametrize(
+    ("folder", "variable", "default"),
+    [
+        (state_folder, "XDG_STATE_HOME", ".local/state"),
+        (configuration_folder, "XDG_CONFIG_HOME", ".config"),
+    ],
+)
+def test_a_persons_own_folder_follows_the_base_directory_specification(
+    folder: Callable[[Mapping[str, str]], Path], variable: str, default: str
+) -> None:
+    assert folder({variable: "/there", "HOME": "/home/ada"}) == Path("/there/agentforge")
+    assert folder({"HOME": "/home/ada"}) == Path("/home/ada", default, "agentforge")
+    assert folder({variable: "", "HOME": "/home/ada"}) == Path("/home/ada", default, "agentforge")
+    relative = {variable: "somewhere", "HOME": "/home/ada"}
+    assert folder(relative) == Path("/home/ada", default, "agentforge")
+    assert folder({}).is_absolute()

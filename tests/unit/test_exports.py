@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from importlib import import_module
+from importlib import import_module, metadata
 
 import pytest
 
@@ -55,3 +55,22 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         AttributeError, match=r"module 'agentforge_sessions\.prune' has no attribute 'plan'"
     ):
         find("plan")
+
+
+@pytest.mark.parametrize("package", ["", ".harness", ".prune", ".sandbox"])
+def test_dir_names_what_is_public_before_any_of_it_is_loaded(package: str) -> None:
+    name = f"agentforge_sessions{package}"
+    program = f"import {name} as one; print(set(one.__all__) - set(dir(one)), dir(one)[-1])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    missing, last = done.stdout.split()
+    assert missing == "set()"
+    assert last == import_module(name).__all__[-1]
+
+
+def test_the_package_says_its_release() -> None:
+    import agentforge_sessions
+
+    assert agentforge_sessions.__version__ == metadata.version("agentforge-sessions")
+    assert "__version__" in dir(agentforge_sessions)

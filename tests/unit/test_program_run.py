@@ -60,3 +60,34 @@ def test_program_of_an_operation_that_goes_on_ends_as_it_does() -> None:
     with cancellable(CancelToken()):
         ended = run_program(Run(["cat"], ENVIRONMENT, stdin=b"x" * 300_000))
     assert (ended.exit_code, len(ended.stdout), ended.cut_short) == (0, 300_000, None)
+
+
+ANSWERS = "read one; read two; printf 'a'; printf 'nswer of %s\\n' \"$two\"; read more; echo end"
+"""Answers the second line, and says when its input has ended."""
+
+
+def test_input_stays_open_until_the_output_has_what_is_wanted() -> None:
+    def is_answered(output: bytes) -> bool:
+        asked.append(output)
+        return b"answer of 2\n" in output
+
+    asked: list[bytes] = []
+    ended = run_program(Run(["sh", "-c", ANSWERS], ENVIRONMENT, b"1\n2\n", until=is_answered))
+    assert (ended.exit_code, ended.stdout) == (0, b"answer of 2\nend\n")
+    assert b"end" not in asked[-1]
+
+
+def test_program_that_never_prints_what_is_wanted_ends_at_its_own_end_or_the_limit() -> None:
+    def never(output: bytes) -> bool:
+        return False
+
+    ended = run_program(Run(["sh", "-c", "read one; exit 3"], ENVIRONMENT, b"1\n", until=never))
+    assert (ended.exit_code, ended.cut_short) == (3, None)
+    ended = run_program(Run(["cat"], ENVIRONMENT, b"1\n", timeout_s=0.5, until=never))
+    assert ended.cut_short == "time"
+
+
+def test_program_that_reads_nothing_is_answered_all_the_same() -> None:
+    words = ["sh", "-c", "exec <&-; echo answer"]
+    ended = run_program(Run(words, ENVIRONMENT, b"x" * 300_000, until=bool))
+    assert (ended.exit_code, ended.stdout, ended.cut_short) == (0, b"answer\n", None)

@@ -91,6 +91,7 @@ class JailedAgent:
         network: bool = False,
         environment: tuple[str, ...] = (),
         timeout_s: float = DEFAULT_TIMEOUT_S,
+        shows_named: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """Name the command; nothing runs yet.
@@ -104,6 +105,7 @@ class JailedAgent:
             network: Whether it has the host's network; then it is not sealed.
             environment: The names of variables that it is given.
             timeout_s: How long one answer may take, in seconds, above 0.
+            shows_named: Whether it sees the files that its words name by absolute path.
             variables: Where these are taken from; this process's environment if None.
 
         Raises:
@@ -121,12 +123,18 @@ class JailedAgent:
         self._network = network
         self._names = environment
         self._timeout_s = timeout_s
+        self._shows_named = shows_named
         self._variables = variables
         self._made: Jail | None = None
 
     @classmethod
     def of(
-        cls, store: SessionPlaces, choice: AgentChoice, policy: JailPolicy | None = None
+        cls,
+        store: SessionPlaces,
+        choice: AgentChoice,
+        policy: JailPolicy | None = None,
+        *,
+        shows_named: bool = True,
     ) -> JailedAgent:
         """Return the agent that was named.
 
@@ -141,6 +149,7 @@ class JailedAgent:
             network=choice.network,
             environment=choice.environment,
             timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S,
+            shows_named=shows_named,
         )
 
     @property
@@ -313,7 +322,10 @@ class JailedAgent:
             named = [
                 Path(word)
                 for word in self._words
-                if os.path.isabs(word) and word != self._program and os.path.isfile(word)
+                if self._shows_named
+                and os.path.isabs(word)
+                and word != self._program
+                and os.path.isfile(word)
             ]
             self._made = Jail(
                 evolve(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from ..workflows.submitted_work import require_repository
 from .gate_directory import gate_directory, remove_abandoned
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
 from .gate_packages import PACKAGES, prepare_packages
@@ -27,7 +28,11 @@ class SandboxGates:
     """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`."""
 
     def __init__(
-        self, policy: ExecutionPolicy | None = None, *, kit_directory: Path | None = None
+        self,
+        policy: ExecutionPolicy | None = None,
+        *,
+        kit_directory: Path | None = None,
+        wheels: Collection[Path] | None = None,
     ) -> None:
         """Run nothing yet.
 
@@ -35,9 +40,11 @@ class SandboxGates:
             policy: Limits and environment; the sandbox's default if None.
             kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
                 `~/.cache/agentforge`) if None.
+            wheels: The folders whose wheels gates may have; any if None.
         """
         self._policy = policy
         self._kit_directory = kit_directory
+        self._wheels = wheels
         self._kit: Path | None = None
         self._swept = False
         self._packages: Path | None = None
@@ -53,8 +60,13 @@ class SandboxGates:
 
         Raises:
             PackageUnusable: One is not there, or is not pure Python.
+            RepositoryNotAllowed: One is a wheel in another folder than those of this runner.
         """
         wanted = tuple(packages)
+        if self._wheels is not None:
+            for name in wanted:
+                if name.endswith(".whl"):
+                    require_repository(name, self._wheels)
         found = self._packaged.get(wanted)
         if found is None or found._packages is None or not found._packages.is_dir():
             found = SandboxGates(self._policy, kit_directory=self._kit_directory)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 from ..cancellation import check_cancelled, is_cancelled
+from ..durable import OsFileSystem
 from ..harness import PhaseResult
 from ..harness.session_ports import LocalSessions
 from .jail_results import changes_between, jail_phase_result
@@ -73,6 +74,7 @@ class JailPhaseExecutor:
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         """Run a script in the session's workspace, which is made (mode 0700) if it is missing.
 
@@ -83,11 +85,13 @@ class JailPhaseExecutor:
             CommandMissing: The program that the script's first line names is not there.
             WorkspaceError: The workspace can't be used.
             WorkspaceBusy: Others ran in the workspace for too long.
+            WriteError: A file could not be put into the workspace.
             JailUnavailable: This machine can't make a jail.
         """
         from ..jail import InvalidJail
         from ..sandbox.workspace_lock import claim
         from ..sandbox.workspace_tree import take_snapshot
+        from ..workflows.workspace_files import WorkspaceFiles
 
         if fuel is not None:
             raise InvalidJail(["fuel is counted in the sandbox only; give the phase a deadline_s"])
@@ -97,6 +101,9 @@ class JailPhaseExecutor:
         with claim(workspace, timeout_s=_BUSY_S, given_up=is_cancelled) as root:
             check_cancelled()
             assert root is not None  # noqa: S101 (else the wait was given up)
+            WorkspaceFiles(fs=OsFileSystem(), fd=root, root=workspace).apply(
+                {path: _as_bytes(content) for path, content in (files or {}).items()}, (), there={}
+            )
             before = take_snapshot(root)
             result = jail.run(
                 command,
@@ -146,3 +153,7 @@ def _started(program: str, code: str) -> tuple[str, ...]:
     from ..jail import is_shell, started_by_text
 
     return started_by_text(code) if is_shell(program) else ()
+
+
+def _as_bytes(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -94,6 +94,16 @@ class SandboxPhaseExecutor:
             self._closed = True
             self._trim()
 
+    def check(self) -> None:
+        """See that the interpreter's files are here; nothing is loaded or compiled.
+
+        Raises:
+            SandboxUnavailable: They are not; the error says what to do.
+        """
+        from ..sandbox.interpreter_files import InterpreterFiles
+
+        InterpreterFiles.found()
+
     def execute(
         self,
         code: str,
@@ -101,6 +111,7 @@ class SandboxPhaseExecutor:
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         """Run code in the session's workspace, which is made (mode 0700) if it is missing.
 
@@ -110,7 +121,7 @@ class SandboxPhaseExecutor:
         Raises:
             InvalidSessionId: It is no id. As with every other error, nothing ran.
             SessionNotFound: The session does not exist.
-            InvalidExecution: A limit or the code is none that the sandbox takes.
+            InvalidExecution: A limit, a file or the code is none that the sandbox takes.
             WorkspaceError: The workspace can't be used.
             WorkspaceBusy: Others ran in the workspace for too long.
             SandboxUnavailable: This machine or process can't run guests.
@@ -118,7 +129,9 @@ class SandboxPhaseExecutor:
         workspace = session_workspace(self._store, session_id)
         with self._sandbox(workspace) as sandbox:
             return phase_result(
-                sandbox.execute(code, timeout=deadline_s, fuel=fuel, cancel=self._cancel)
+                sandbox.execute(
+                    code, files=files, timeout=deadline_s, fuel=fuel, cancel=self._cancel
+                )
             )
 
     @contextmanager

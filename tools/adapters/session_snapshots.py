@@ -44,6 +44,7 @@ from ..repository.base import Base, base_files, check_out, drop_ref, keep_ref
 from ..repository.snapshot_repository import SnapshotRepository
 from ..repository.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
 from ..repository.workspace_scan import ScanLimits, SnapshotRefused
+from ..workflows.submitted_work import RepositoryNotAllowed, require_repository
 from .place_cache import DEFAULT_BYTES, trim
 from .workspace_packs import WorkspaceElsewhere, WorkspacePacks
 
@@ -79,6 +80,7 @@ class SessionSnapshots:
         lock_timeout_s: float = 60.0,
         packs: WorkspacePacks | None = None,
         cache_bytes: int = DEFAULT_BYTES,
+        repositories: Collection[Path] | None = None,
     ) -> None:
         """Name what is kept; nothing happens yet.
 
@@ -93,6 +95,7 @@ class SessionSnapshots:
                 one.
             cache_bytes: How much this machine keeps of sessions, their results among them, before
                 those go that are in the object store and worked on elsewhere, or ended; in bytes.
+            repositories: The folders whose repositories sessions may begin from; any if None.
         """
         self._store = store
         self._git = git if git is not None else Git()
@@ -102,6 +105,7 @@ class SessionSnapshots:
         self._lock_timeout_s = lock_timeout_s
         self._packs = packs
         self._cache_bytes = cache_bytes
+        self._repositories = repositories
         self._moved = 0
         self._bases: dict[str, Base | None] = {}
 
@@ -254,6 +258,10 @@ class SessionSnapshots:
         """Check out the base of a session that has one; see `repository.base.check_out`.
 
         On a machine that has its first snapshot from another one, that is what is checked out.
+
+        Raises:
+            RepositoryNotAllowed: It is none of those that sessions may begin from here.
+            WorkspaceElsewhere: It is not on this machine.
         """
         base = self.base_of(session_id)
         if base is None:
@@ -262,7 +270,7 @@ class SessionSnapshots:
         first = self._first_from_elsewhere(snapshots)
         if first is None:
             try:
-                user = base.user_repository(self._git)
+                user = self._user_repository(base)
             except NotARepository as error:
                 if self._packs is None:
                     raise
@@ -274,6 +282,17 @@ class SessionSnapshots:
             first = check_out(snapshots, base, user, session_id)
             self._push(session_id, snapshots)
         return PreparedWorkspace(base.commit, base.revision, first.id, base.with_uncommitted)
+
+    def _user_repository(self, base: Base) -> UserRepository:
+        """Return the person's repository of a session's base.
+
+        Raises:
+            RepositoryNotAllowed: It is none of those that sessions may begin from here.
+            NotARepository: It is not there, or another one is.
+        """
+        if self._repositories is not None:
+            require_repository(base.work_tree, self._repositories)
+        return base.user_repository(self._git)
 
     def _first_from_elsewhere(self, snapshots: Snapshots) -> Snapshot | None:
         if self._packs is None or not snapshots.packs_here() or snapshots.repository.has_alternates:
@@ -339,9 +358,11 @@ class SessionSnapshots:
             RepositoryError: It is not there, and this is the only machine.
         """
         try:
-            user = base.user_repository(self._git)
+            user = self._user_repository(base)
             self._note_ref(session_id, base)
             keep_ref(user, session_id, base.commit)
+        except RepositoryNotAllowed:
+            return False
         except RepositoryError:
             if self._packs is None:
                 raise

@@ -189,7 +189,7 @@ class WorkspacePacks:
                 return
             digest = sha256_of(file)
             pack = Pack(
-                f"{self.index.space}/{session_id}/{digest}.pack",
+                self._key(session_id, digest),
                 digest,
                 file.tell(),
                 kind,
@@ -274,15 +274,23 @@ class WorkspacePacks:
                 raise self.refusal(session_id, self.index.place(session_id))
             make_durable_directory(self._fs, snapshots.repository.directory.parent)
             snapshots.repository.make(object_format=object_format)
-            packs = [NewPack(row.sha256, row.snapshots, self._fetched(row)) for row in missing]
+            packs = [
+                NewPack(row.sha256, row.snapshots, self._fetched(session_id, row))
+                for row in missing
+            ]
             snapshots.take_in(packs, base=rows[-1].base, boundary=boundary)
             size = sum(row.size for row in missing)
             _log.info("workspace.fetched", session_id=session_id, kind=kind, bytes=size)
         return rows[-1].snapshots[-1]
 
-    def _fetched(self, row: Pack) -> Callable[..., object]:
+    def _fetched(self, session_id: str, row: Pack) -> Callable[..., object]:
+        """Return what fetches a pack; whatever its row says, an object of the session itself."""
         assert self._objects is not None  # noqa: S101 (the caller has looked)
-        return partial(fetch_checked, self._objects, row.key, row.sha256)
+        key = self._key(session_id, row.sha256)
+        return partial(fetch_checked, self._objects, key, row.sha256)
+
+    def _key(self, session_id: str, digest: str) -> str:
+        return f"{self.index.space}/{session_id}/{digest}.pack"
 
     def refusal(self, session_id: str, place: Place | None) -> WorkspaceElsewhere:
         """Return why a session's files can't be had here."""

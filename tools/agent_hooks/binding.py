@@ -1,8 +1,10 @@
 """Which session a conversation of an agent program belongs to, and how far its usage is read.
 
-    .agentforge/agents/
-        .gitignore
+    $XDG_STATE_HOME/agentforge/conversations/{path of the project's data folder}/
         {program}/{the program's id of the conversation}/binding.json
+
+It stands outside of the project: what a clone brings says nothing of where sessions are, why an
+agent stops, or what it is told.
 
 The directory of a conversation is its lock: hooks run in parallel. The file is a cache but for the
 session's id: what is charged stands in the session itself, and what was spent in the program's own
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +23,7 @@ from ..agent_programs.hook_event import HookEvent, Moment
 from ..agent_programs.meter import Meter
 from ..agent_programs.spent import Spent
 from ..agent_programs.transcript import has_read_all, read_files
+from ..data_folder import state_of
 from ..durable import (
     DirectoryLock,
     FileSystem,
@@ -30,11 +34,10 @@ from ..durable import (
     replace_file,
 )
 from ..durable.atomic_file import random_token
-from ..durable.regular_file import create_file
 from ..identifiers import is_session_id, is_workspace_name
 from .session_place import Place
 
-FOLDER: Final = "agents"
+FOLDER: Final = "conversations"
 FILE: Final = "binding.json"
 LOCK_TIMEOUT_S: Final = 20.0
 _MAX_BYTES: Final = 1024 * 1024
@@ -183,7 +186,7 @@ class BindingFile:
     """The binding of one conversation on disk.
 
     Args:
-        data_folder: The project's `.agentforge`.
+        conversations: What `conversations_folder` says of the project.
         program: The agent program.
         agent_session: The program's id of the conversation; a plain name.
         fs: The file system.
@@ -192,7 +195,7 @@ class BindingFile:
 
     def __init__(
         self,
-        data_folder: Path,
+        conversations: Path,
         program: str,
         agent_session: str,
         *,
@@ -203,8 +206,7 @@ class BindingFile:
             raise ValueError(f"{agent_session[:60]!r} can't name a conversation")
         self._fs = fs if fs is not None else OsFileSystem()
         self._timeout_s = timeout_s
-        self._agents = data_folder / FOLDER
-        self.directory = self._agents / program / agent_session
+        self.directory = conversations / program / agent_session
         self.path = self.directory / FILE
         self._lock: DirectoryLock | None = None
 
@@ -231,20 +233,9 @@ class BindingFile:
         try:
             lock.acquire()
         except FileNotFoundError:
-            self._make()
+            make_durable_directory(self._fs, self.directory)
             lock.acquire()
         self._lock = lock
-
-    def _make(self) -> None:
-        make_durable_directory(self._fs, self._agents)
-        ignored = self._agents / ".gitignore"
-        if not ignored.exists():
-            fd = self._fs.open(str(self._agents), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                create_file(self._fs, fd, ignored.name, [b"*\n"])
-            finally:
-                self._fs.close(fd)
-        make_durable_directory(self._fs, self.directory)
 
     def write(self, binding: Binding) -> None:
         """Keep the binding; the lock must be held.
@@ -262,15 +253,19 @@ class BindingFile:
             self._lock.release()
 
 
-def conversations_of(data_folder: Path, session_id: str) -> list[tuple[str, str]]:
+def conversations_folder(data_folder: Path, environment: Mapping[str, str]) -> Path:
+    """Return where the conversations of a project are kept, by its `.agentforge`."""
+    return state_of(data_folder, FOLDER, environment)
+
+
+def conversations_of(conversations: Path, session_id: str) -> list[tuple[str, str]]:
     """Return the program and the id of each conversation that is bound to a session."""
     found = []
-    agents = data_folder / FOLDER
-    for program in _names(agents):
-        for name in _names(agents / program):
+    for program in _names(conversations):
+        for name in _names(conversations / program):
             if is_workspace_name(program) and is_workspace_name(name):
                 try:
-                    binding = BindingFile(data_folder, program, name).read()
+                    binding = BindingFile(conversations, program, name).read()
                 except ReadError:
                     continue
                 if binding.session_id == session_id:

@@ -24,12 +24,13 @@ from ..agent_programs.registry import AgentProgram, find_program
 from ..clock import Clock, utc_now
 from ..data_folder import find_data_folder
 from ..durable import WriteError
-from .binding import Binding, BindingFile, digest_of
+from .binding import Binding, BindingFile, conversations_folder, digest_of
 from .session_place import Place, Stores
 
 if TYPE_CHECKING:
     from ..harness.session_domain import SessionContext
     from .recording import EditedFile, Recorded
+    from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
 """Set for an agent that one of our own runners asks: the runner records and charges it."""
@@ -50,6 +51,7 @@ def handle(
     *,
     stores: Stores,
     clock: Clock = utc_now,
+    start: Start | None = None,
 ) -> dict[str, Any] | None:
     """Handle one call of the hook.
 
@@ -59,6 +61,7 @@ def handle(
         environment: The environment variables.
         stores: Opens the sessions, in files or a database.
         clock: The time.
+        start: Begins the program that tells receivers of events; a detached one if None.
 
     Returns:
         What the program is answered, or None for nothing.
@@ -79,9 +82,31 @@ def handle(
     call = _Call(program, event, data_folder, environment, stores, clock)
     try:
         reply = call.reply()
+        call.tell(start)
     finally:
         call.close()
-    return None if reply == NOTHING else program.answer_of(event, reply)
+    answer = None if reply == NOTHING else program.answer_of(event, reply)
+    said = _said_of_trust(event, data_folder, environment)
+    return answer if said is None else {**(answer or {}), "systemMessage": said}
+
+
+def _said_of_trust(
+    event: HookEvent, data_folder: Path, environment: Mapping[str, str]
+) -> str | None:
+    """Return what the person is told where a conversation begins; None where all of it holds.
+
+    `systemMessage` is shown to the person, and no text for the model.
+    """
+    if event.moment is not Moment.STARTED or event.source == "compact" or event.by_subagent:
+        return None
+    from .settings import read_left_out
+
+    left_out = read_left_out(data_folder, environment)
+    if not left_out:
+        return None
+    from ..project.trust_table import ignored
+
+    return f"AgentForge: {ignored(left_out, data_folder / 'config.toml')}"
 
 
 def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
@@ -120,8 +145,10 @@ class _Call:
         self._environment = environment
         self._stores = stores
         self._place: Place | None = None
+        self._recorded = self._stopped = False
         self._now = clock()
-        self._file = BindingFile(data_folder, event.program, event.agent_session)
+        self._conversations = conversations_folder(data_folder, environment)
+        self._file = BindingFile(self._conversations, event.program, event.agent_session)
         self._takes_context = program.takes_context(event)
 
     def reply(self) -> HookReply:
@@ -168,6 +195,22 @@ class _Call:
             self.close()
             self._place = place
 
+    def tell(self, start: Start | None) -> None:
+        """Have receivers told, where something was recorded that a person may wait for."""
+        event, place = self._event, self._place
+        if place is None or not self._recorded:
+            return
+        if event.moment is not Moment.TURN_ENDED and event.question is None and not self._stopped:
+            return
+        from .telling import start_detached, tell_receivers  # few calls come so far
+
+        base = place.base if place.is_files else None
+        # Where it can't be begun, what was saved is told by whoever comes next.
+        with suppress(OSError, NotImplementedError):
+            tell_receivers(
+                self._data_folder, base, self._environment, start=start or start_detached
+            )
+
     def close(self) -> None:
         """Let go of what was opened."""
         if self._place is not None:
@@ -175,6 +218,7 @@ class _Call:
 
     def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
         """Record the event under the conversation's lock."""
+        from ..harness.session_states import SessionState
         from .session_lookup import find_session
 
         event, binding = self._event, self._file.read()
@@ -199,9 +243,10 @@ class _Call:
             from .settling import settle_conversations
 
             settle_conversations(
-                self._data_folder,
+                self._conversations,
                 place,
                 found.session_id,
+                project=self._data_folder.parent,
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
@@ -212,6 +257,8 @@ class _Call:
             return NOTHING, None, binding
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
+            self._recorded = recorded.changed
+            self._stopped = session.state is not SessionState.ACTIVE
             binding.charged = recorded.charged
             binding.remember(place, session.revision)
             with suppress(WriteError):  # what it keeps is found out anew without it
@@ -284,11 +331,14 @@ class _Call:
         return NOTHING
 
     def _briefing(self, session: SessionContext) -> str:
+        from ..project.privacy import read_privacy
         from . import messages
         from .settings import read_briefing_shows
 
-        most, shows = self._program.MAX_CONTEXT_CHARS, read_briefing_shows(self._data_folder)
-        return messages.briefing(session, max_chars=most, shows=shows)
+        may_show = read_privacy(self._event.program, self._environment)
+        shows = read_briefing_shows(self._data_folder, self._environment)
+        most = self._program.MAX_CONTEXT_CHARS
+        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:

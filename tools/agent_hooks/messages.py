@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final
 
 from ..agent_programs.hook_event import BRIEFED, SENT_ON
@@ -19,11 +19,13 @@ def briefing(
     *,
     max_chars: int = MAX_BRIEFING_CHARS,
     shows: Collection[str] = DEFAULT_PARTS,
+    may_show: Callable[[str], bool] = lambda _: True,
 ) -> str:
     """Return what primes an agent's new context: within 2,000 tokens and `max_chars`.
 
     The first line says which revision it is of, because after a compaction or a restart an earlier
-    one may stand above it. `shows` is as of `harness.briefing.brief`.
+    one may stand above it. `shows` and `may_show` are as of
+    `harness.briefing.brief`.
     """
     first = (
         f"{BRIEFED}{session.revision} of {session.session_id}. "
@@ -37,7 +39,7 @@ def briefing(
         return max(most_tokens(text), -(-len(text) // per_token))
 
     room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
-    text = brief(session, max_tokens=room, count_tokens=count, shows=shows)
+    text = brief(session, max_tokens=room, count_tokens=count, shows=shows, may_show=may_show)
     return f"{first}\n{text}\n{last}"
 
 
@@ -49,7 +51,7 @@ def _next_step(session: SessionContext) -> str:
                 f"{extend_command(session)}"
             )
         return "The session is paused. A person decides when it goes on."
-    phase = f" phase {session.current_phase}" if session.current_phase else " the goal"
+    phase = " its phase" if session.current_phase else " its goal"
     return (
         f"Go on with{phase} from where the record stands. What is done is done: check it rather "
         "than begin anew."

@@ -2,6 +2,7 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..agent_programs.hook_event import HookEvent, Moment
+from ..data_folder import NAME, SESSIONS, sessions_directory
 from ..harness.session_checks import MAX_GOAL_CHARS
 from ..harness.session_domain import SessionContext, SessionState
 from ..harness.session_head import SessionSummary
@@ -41,6 +43,20 @@ class Found(NamedTuple):
         )
 
 
+class Candidates(NamedTuple):
+    """What a conversation that works on no session yet may work on.
+
+    Attributes:
+        place: Where its session is, or will be.
+        settings: What the project's configuration says.
+        open_sessions: The open sessions there: two, if there are more.
+    """
+
+    place: Place
+    settings: AgentSettings
+    open_sessions: list[str]
+
+
 def bound_place(
     binding: Binding, data_folder: Path, environment: Mapping[str, str], stores: Stores
 ) -> Place | None:
@@ -50,7 +66,7 @@ def bound_place(
     """
     if not binding.store:
         return Place(Path(binding.base), None, stores)
-    store = environment.get(STORE_VARIABLE) or read_settings(data_folder).store
+    store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
     place = Place(Path(binding.base), store, stores)
     return place if place.name == binding.store else None
 
@@ -70,28 +86,58 @@ def find_session(
     That is the one that AGENTFORGE_SESSION names, else the one that the conversation was bound to
     (at `bound`), else, where a context or a prompt begins, the only open one of the project's
     files. Where there is none at all and the configuration says so, the first prompt creates one,
-    of which it is the goal.
+    of which it is the goal. Each must be this person's own: one that came with a clone is left
+    alone, as if it were not there.
+
+    Raises:
+        SessionNotAdopted: AGENTFORGE_SESSION names one that is not.
     """
-    named = environment.get(SESSION_VARIABLE)
-    if named:
-        store = environment.get(STORE_VARIABLE) or read_settings(data_folder).store
-        place = Place(_base(data_folder, environment, None), store, stores)
-        return Found(place, place.sessions.resolve(named))
+    named = named_session(data_folder, environment, stores)
+    if named is not None:
+        return named
     if binding.session_id is not None and bound is not None:
         found = Found(bound, binding.session_id)
-        if _is_open(found):
+        if bound.sessions.is_own(binding.session_id) and _is_open(found):
             return found
     if event.moment not in _BINDING:
         return None
-    settings = read_settings(data_folder)
-    store = environment.get(STORE_VARIABLE) or settings.store
-    place = Place(_base(data_folder, environment, settings.sessions), store, stores)
-    open_sessions = _open_sessions(place)
+    place, settings, open_sessions = candidates(data_folder, environment, stores)
     if len(open_sessions) == 1:
         return Found(place, open_sessions[0])
     if open_sessions or not _may_create(event, settings):
         return None
     return Found(place, _create(place.sessions, event, settings, now))
+
+
+def named_session(
+    data_folder: Path, environment: Mapping[str, str], stores: Stores
+) -> Found | None:
+    """Return the session that AGENTFORGE_SESSION names; None where that is not set.
+
+    Raises:
+        HarnessError: It names none that is there, or several, or one that came with a clone.
+    """
+    named = environment.get(SESSION_VARIABLE)
+    if not named:
+        return None
+    store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
+    place = Place(_base(data_folder, environment, None), store, stores)
+    session_id = place.sessions.resolve(named)
+    from ..harness.session_ports import require_own  # few are named
+
+    require_own(place.sessions, session_id)
+    return Found(place, session_id)
+
+
+def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores) -> Candidates:
+    """Return what a conversation that works on no session yet may work on."""
+    settings = read_settings(data_folder, environment)
+    store = environment.get(STORE_VARIABLE) or settings.store
+    place = Place(_base(data_folder, environment, settings.sessions), store, stores)
+    by_default = settings.sessions is None and not environment.get(BASE_VARIABLE)
+    if by_default and _leads_elsewhere(place.base, data_folder):
+        return Candidates(place, settings._replace(create=False), [])
+    return Candidates(place, settings, _open_sessions(place))
 
 
 def _is_open(found: Found) -> bool:
@@ -107,11 +153,25 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
     named = environment.get(BASE_VARIABLE)
     if named:
         return Path(named).absolute()
-    return (configured or data_folder / "sessions").absolute()
+    if configured is not None:
+        return configured.absolute()
+    project = data_folder.parent.absolute()
+    return sessions_directory(project, environment) or project / NAME / SESSIONS
+
+
+def _leads_elsewhere(base: Path, data_folder: Path) -> bool:
+    """Return whether a link stands where the project's own sessions would be.
+
+    It could lead to the sessions of another project of this person, which are their own.
+    """
+    if base.parent != data_folder.absolute():
+        return False
+    project = os.path.realpath(data_folder.parent)
+    return os.path.realpath(base) != os.path.join(project, data_folder.name, base.name)
 
 
 def _open_sessions(place: Place) -> list[str]:
-    """Return sessions that have not ended and that no runner leads now: two, if there are more.
+    """Return own sessions that have not ended and that no runner leads now: two, if there are more.
 
     None of a database: it has those of all projects, and does not know whose each is.
     """
@@ -124,6 +184,7 @@ def _open_sessions(place: Place) -> list[str]:
         if isinstance(one, SessionSummary)
         and not one.head.state.is_terminal
         and not (one.head.state is SessionState.ACTIVE and sessions.is_led(one.session_id))
+        and sessions.is_own(one.session_id)
     )
     return list(islice(found, 2))
 

@@ -2,9 +2,12 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..data_folder import configuration_folder, read_plain
 from ..harness.token_budget import DEFAULT_TOKEN_BUDGET
 from ..project.choices import DEFAULT_PARTS
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from ..project.configuration import Configuration
 
 _FILE = "config.toml"
+_MOST_BYTES = 1024 * 1024
 
 
 class AgentSettings(NamedTuple):
@@ -36,13 +40,13 @@ class AgentSettings(NamedTuple):
     gate_timeout_s: float = 300.0
 
 
-def read_settings(data_folder: Path) -> AgentSettings:
-    """Read the settings of a project.
+def read_settings(data_folder: Path, environment: Mapping[str, str] = os.environ) -> AgentSettings:
+    """Read the settings that hold in a project: the person's own, and what they trust of its file.
 
     Raises:
         InvalidConfiguration: The file can't be used.
     """
-    found = _configuration(data_folder, b"agents", b"directory", b"store")
+    found = _configuration(data_folder, environment, b"agents", b"directory", b"store")
     if found is None:
         return AgentSettings()
     agents, gate = found.agents, found.gate
@@ -60,7 +64,42 @@ def read_settings(data_folder: Path) -> AgentSettings:
     )
 
 
-def read_briefing_shows(data_folder: Path) -> tuple[str, ...]:
+def read_left_out(
+    data_folder: Path, environment: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
+    """Return the keys of a project's file that do not hold, since the person has not trusted it.
+
+    A file that can't be used has none: what is wrong with it is said elsewhere.
+    """
+    from ..project.errors import InvalidConfiguration
+
+    if not os.path.lexists(data_folder / _FILE):
+        return ()
+    from ..project.configuration_file import read_configuration_file
+
+    try:
+        return read_configuration_file(folder=data_folder.parent, environment=environment).left_out
+    except InvalidConfiguration:
+        return ()
+
+
+def names_receivers(data_folder: Path, environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether what holds in a project names receivers of events."""
+    if not _has(data_folder, environment, b"webhooks"):
+        return False
+    from ..project.configuration_file import read_configuration_file
+    from ..project.errors import InvalidConfiguration
+
+    try:
+        file = read_configuration_file(folder=data_folder.parent, environment=environment)
+    except InvalidConfiguration:
+        return False
+    return bool(file.values.get("webhooks"))
+
+
+def read_briefing_shows(
+    data_folder: Path, environment: Mapping[str, str] = os.environ
+) -> tuple[str, ...]:
     """Return what of its user's data a session's briefing shows, as the project says.
 
     A file that can't be used withholds no briefing: then it shows the default, as the commands do,
@@ -69,25 +108,36 @@ def read_briefing_shows(data_folder: Path) -> tuple[str, ...]:
     from ..project.errors import InvalidConfiguration
 
     try:
-        found = _configuration(data_folder, b"briefing")
+        found = _configuration(data_folder, environment, b"briefing")
     except InvalidConfiguration:
         return DEFAULT_PARTS
     return DEFAULT_PARTS if found is None else found.briefing.shows
 
 
-def _configuration(data_folder: Path, *words: bytes) -> "Configuration | None":
-    """Read a project's configuration; None where it has none of the words, and says no more."""
-    path = data_folder / _FILE
-    try:
-        text = path.read_bytes()
-    except OSError:
+def _configuration(
+    data_folder: Path, environment: Mapping[str, str], *words: bytes
+) -> "Configuration | None":
+    """Read what holds in a project; None where no file has any of the words, and says no more."""
+    if not _has(data_folder, environment, *words):
         return None
-    if not any(word in text for word in words):
-        return None
-    from ..project.configuration import configuration_of
+    from ..project.configuration import checked_configuration
     from ..project.configuration_file import read_configuration_file
+    from ..project.errors import InvalidConfiguration
 
-    file = read_configuration_file(path)
-    found = configuration_of(file)
-    file.require_no_faults()
-    return found
+    try:
+        file = read_configuration_file(folder=data_folder.parent, environment=environment)
+    except InvalidConfiguration:  # a project's file takes nothing away from what is the person's
+        file = read_configuration_file(folder=Path(os.devnull), environment=environment)
+    return checked_configuration(file)
+
+
+def _has(data_folder: Path, environment: Mapping[str, str], *words: bytes) -> bool:
+    files = (data_folder / _FILE, configuration_folder(environment) / _FILE)
+    return any(word in text for text in map(_text_of, files) for word in words)
+
+
+def _text_of(path: Path) -> bytes:
+    try:
+        return read_plain(os.fspath(path), most=_MOST_BYTES)
+    except OSError:
+        return b""

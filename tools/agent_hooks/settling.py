@@ -19,30 +19,37 @@ from .session_place import Place
 
 
 def settle_conversations(
-    data_folder: Path, place: Place, session_id: str, *, but: tuple[str, str], now: datetime
+    conversations: Path,
+    place: Place,
+    session_id: str,
+    *,
+    project: Path,
+    but: tuple[str, str],
+    now: datetime,
 ) -> None:
     """Charge what is not charged yet of each other conversation that works on a session.
 
     One that a hook holds at the moment is left to that hook.
 
     Args:
-        data_folder: The project's `.agentforge`.
+        conversations: Where the project's conversations are kept.
         place: Where the session is.
         session_id: The session.
+        project: The project's folder.
         but: The conversation that asks: its program and its id.
         now: The time.
     """
-    for program, agent_session in conversations_of(data_folder, session_id):
+    for program, agent_session in conversations_of(conversations, session_id):
         if (program, agent_session) == but:
             continue
-        file = BindingFile(data_folder, program, agent_session, timeout_s=0.0)
+        file = BindingFile(conversations, program, agent_session, timeout_s=0.0)
         try:
             file.lock()
         except DurableError:
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, place, session_id, data_folder.parent, now)
+            _settle(file, event, place, session_id, project, now)
         except DurableError:
             continue
         finally:

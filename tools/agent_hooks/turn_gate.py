@@ -33,7 +33,7 @@ def judge_turn(
     A prompt's work is sent on as often as the configuration says, then no more. A command that
     can't be run sends no agent on.
     """
-    settings = read_settings(data_folder)
+    settings = read_settings(data_folder, environment)
     if settings.gate is None:
         return NOTHING
     number = gates_since_prompt(session) + 1

@@ -12,6 +12,9 @@ from typing import Any, Final
 from .hook_event import HookEvent, HookReply, Moment, begun_event, text_of
 
 NAME: Final = "claude-code"
+COMMAND: Final = "claude"
+TRIED: Final = "2.1.330"
+"""The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """Of a longer text the program shows the model a file's name and the beginning (from 10,000 on)."""
 

@@ -13,6 +13,9 @@ from . import claude_code
 from .hook_event import HookEvent, HookReply, Moment, text_of
 
 NAME: Final = "codex"
+COMMAND: Final = "codex"
+TRIED: Final = "0.169.0"
+"""The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 7_000
 """Of a longer text, from 2,500 tokens on, the program cuts the middle out."""
 EVENTS: Final = (

@@ -14,6 +14,9 @@ from typing import Any, Final
 from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
 
 NAME: Final = "gemini"
+COMMAND: Final = "gemini"
+TRIED: Final = "0.61.0"
+"""The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """The program sets no limit."""
 

@@ -12,6 +12,9 @@ from typing import Any, Final
 from .hook_event import HookEvent, HookReply, Moment, ReportedUsage, begun_event, text_of
 
 NAME: Final = "opencode"
+COMMAND: Final = "opencode"
+TRIED: Final = "1.18.33"
+"""The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """The program sets no limit."""
 

@@ -13,6 +13,8 @@ class AgentProgram(Protocol):
     """What the module of a program has."""
 
     NAME: str
+    COMMAND: str
+    TRIED: str
     MAX_CONTEXT_CHARS: int
 
     def event_of(self, payload: Mapping[str, Any]) -> HookEvent | None:

@@ -20,11 +20,13 @@ class Installed(NamedTuple):
         program: The agent program.
         scope: Whose conversations it is for.
         problems: What is wrong with it; empty if nothing is.
+        commands: What the program runs of ours, by absolute paths.
     """
 
     program: str
     scope: Scope
     problems: tuple[str, ...]
+    commands: tuple[str, ...]
 
 
 def installed_programs(places: Places) -> list[Installed]:
@@ -38,7 +40,8 @@ def installed_programs(places: Places) -> list[Installed]:
         for scope in Scope:
             manifest = read_manifest(manifest_path(places, program, scope))
             if manifest is not None:
-                found.append(Installed(program, scope, tuple(_problems(manifest))))
+                problems, commands = tuple(_problems(manifest)), tuple(manifest.commands)
+                found.append(Installed(program, scope, problems, commands))
     return found
 
 

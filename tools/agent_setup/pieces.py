@@ -211,6 +211,8 @@ def _codex_block(commands: Commands) -> str:
     lines += ["[mcp_servers.agentforge]"]
     lines += [f"command = {json.dumps(str(commands.agentforge), ensure_ascii=False)}"]
     lines += ['args = ["mcp", "--tools", "sessions,questions"]']
+    # Codex hands few variables on; by these the server finds what the person said on this machine.
+    lines += ['env_vars = ["XDG_STATE_HOME", "XDG_CONFIG_HOME"]']
     lines += [
         f"startup_timeout_sec = {_START_TIMEOUT_S}",
         f"tool_timeout_sec = {_ANSWER_TIMEOUT_S}",

@@ -17,6 +17,7 @@ from ..exports import on_first_use
 
 if TYPE_CHECKING:
     from .errors import AsyncExtraMissing
+    from .event_feed import AsyncEventFeed
     from .manager import AsyncSessionManager
     from .runner import AsyncWorkflowRunner
     from .sandbox import AsyncSandbox
@@ -25,10 +26,17 @@ else:
         __name__,
         {
             "errors": "AsyncExtraMissing",
+            "event_feed": "AsyncEventFeed",
             "manager": "AsyncSessionManager",
             "runner": "AsyncWorkflowRunner",
             "sandbox": "AsyncSandbox",
         },
     )
 
-__all__ = ["AsyncExtraMissing", "AsyncSandbox", "AsyncSessionManager", "AsyncWorkflowRunner"]
+__all__ = [
+    "AsyncEventFeed",
+    "AsyncExtraMissing",
+    "AsyncSandbox",
+    "AsyncSessionManager",
+    "AsyncWorkflowRunner",
+]

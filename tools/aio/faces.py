@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from itertools import islice
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
+from ..harness.event_feed import EventFeed
+from .event_feed import AsyncEventFeed
 from .turns import ManagerTurns, Turns
 
 PREFETCHED: Final = 64
@@ -103,6 +105,21 @@ def iterated(
         return Prefetching(start, face._turns, name=method.__name__)
 
     return iterate
+
+
+def fed(
+    method: Callable[Concatenate[_S, _P], EventFeed],
+) -> Callable[Concatenate[Any, _P], AsyncEventFeed]:
+    """Return a method that gives a feed as one that gives an asynchronous feed.
+
+    It takes no turn of the manager: other calls go on while the next event is awaited.
+    """
+
+    @functools.wraps(method)
+    def follow(face: HasTurns, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncEventFeed:
+        return AsyncEventFeed(method(face._wrapped, *args, **kwargs))
+
+    return follow
 
 
 class Prefetching(Generic[_R]):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from ..bootstrap import build_manager
 from ..harness import SessionManager
 from .event_loop import require_anyio
-from .faces import in_thread, in_turn, iterated
+from .faces import fed, in_thread, in_turn, iterated
 from .turns import ManagerTurns
 
 if TYPE_CHECKING:
@@ -49,6 +49,12 @@ class AsyncSessionManager:
         self._wrapped = manager
         self._turns = ManagerTurns(manager)
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     @property
     def synchronous(self) -> SessionManager:
         """The manager that does the work; call its methods only in callables that it calls."""
@@ -76,6 +82,7 @@ class AsyncSessionManager:
     delete = in_thread(SessionManager.delete)
     reload = in_thread(SessionManager.reload)
     release = in_thread(SessionManager.release)
+    close = in_thread(SessionManager.close)
     save = in_thread(SessionManager.save)
     changes = in_turn(SessionManager.changes)
 
@@ -86,8 +93,10 @@ class AsyncSessionManager:
 
     advance_phase = in_thread(SessionManager.advance_phase)
     retry_phase = in_thread(SessionManager.retry_phase)
+    check_executor = in_thread(SessionManager.check_executor)
     run_phase = in_thread(SessionManager.run_phase, waits=True)
     checkpoint_session = in_thread(SessionManager.checkpoint_session)
+    workspace_path = in_thread(SessionManager.workspace_path)
     prepare_workspace = in_thread(SessionManager.prepare_workspace)
     checkpoints = in_thread(SessionManager.checkpoints)
     diff = in_thread(SessionManager.diff)
@@ -120,3 +129,6 @@ class AsyncSessionManager:
     page = in_thread(SessionManager.page)
     list = in_thread(SessionManager.list)
     cleanup_old_sessions = in_thread(SessionManager.cleanup_old_sessions)
+
+    end_of_events = in_thread(SessionManager.end_of_events)
+    events = fed(SessionManager.events)

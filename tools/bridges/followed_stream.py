@@ -20,7 +20,9 @@ from .foreign_sessions import ForeignSessions
 TRIES: Final = 20
 """How often what another process prevents is tried again."""
 _FIRST: Final = 32
-"""How many entries the first look reads; each further step back reads so many times more."""
+"""How many entries the first look reads."""
+_FURTHER: Final = 8
+"""How many times more each further step back reads."""
 _KEPT_BYTES: Final = 1 << 19
 """How much of the bodies that were read last is kept."""
 
@@ -99,7 +101,7 @@ class FollowedStream:
 
         All is taken on anew, and as of now.
         """
-        self._begin(self._depth * _FIRST if self._depth else _FIRST)
+        self._begin(self._depth * _FURTHER if self._depth else _FIRST)
 
     def all(self) -> None:
         """Take on all entries, if only the last ones were; within a look."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
 from ..durable import ReadError
@@ -16,6 +16,8 @@ from .errors import UnreadableEntry
 from .followed_stream import TRIES, FollowedStream
 from .foreign_sessions import ForeignSessions
 from .thread_entries import (
+    CheckpointBody,
+    IndexedCheckpoint,
     Key,
     ThreadIndex,
     ValuePlace,
@@ -28,13 +30,27 @@ _FOLLOWED: Final = 64
 """How many threads are followed at a time."""
 _REMEMBERED: Final = 16
 """Of how many of its checkpoints a thread remembers where the values are."""
+_READ: Final = 32
+"""Of how many of its checkpoints a thread keeps what their bodies say."""
 
 _T = TypeVar("_T")
 MakeEntries = Callable[
-    [Mapping[str, ValuePlace], bool], tuple[list[NewEntry], dict[str, ValuePlace]]
+    [Mapping[str, ValuePlace], "Standing"], tuple[list[NewEntry], dict[str, ValuePlace]]
 ]
-"""Given where the values of a parent are, and whether nothing before it in its namespace is of its
-id or a greater one: the entries of a checkpoint, and where its own values are."""
+"""Given where the values of a parent are, and where a checkpoint stands among the others: the
+entries of the checkpoint, and where its own values are."""
+
+
+class Standing(NamedTuple):
+    """What is known of a checkpoint that is about to be put.
+
+    Attributes:
+        first: Whether nothing before it in its namespace is of its id or a greater one.
+        newest: Whether nothing before it in any namespace is.
+    """
+
+    first: bool = False
+    newest: bool = False
 
 
 class GraphThreads:
@@ -81,6 +97,7 @@ class GraphThread:
         self.name = name
         self.index = ThreadIndex()
         self._places: OrderedDict[Key, Mapping[str, ValuePlace]] = OrderedDict()
+        self._read: OrderedDict[str, CheckpointBody] = OrderedDict()
         self._stream = FollowedStream(
             sessions,
             name,
@@ -105,18 +122,66 @@ class GraphThread:
         """Have the index know all checkpoints; within a look."""
         self._stream.all()
 
+    def last_keys(
+        self,
+        fits: Callable[[Key], bool],
+        *,
+        namespace: str | None,
+        below: tuple[str, str] | None,
+        least: str,
+        count: int,
+    ) -> list[Key]:
+        """Return the last checkpoints of all that fit, the last one first; within a look.
+
+        No more of the stream is read than they take.
+
+        Args:
+            fits: Returns whether one does.
+            namespace: The namespace of all that fit; None where they may be of any.
+            below: The place, an id and a namespace, that they are before; None for the end.
+            least: No id that fits is less.
+            count: How many, if there are so many.
+        """
+        while True:
+            known_from = self.index.known_from(namespace)
+            found: list[Key] = []
+            for key in self.index.before(below) if known_from is not None else ():
+                if key[1] < max(known_from or "", least) or len(found) == count:
+                    break
+                if fits(key):
+                    found.append(key)
+            if len(found) == count or (known_from is not None and known_from <= least):
+                return found
+            self._stream.further()
+
     def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
         """Return the bodies of entries of the index; see `FollowedStream.bodies`.
 
         Raises:
             UnreadableEntry: One is not what was noted of it.
         """
-        bodies = self._stream.bodies(entries)
+        places = [entry[:2] for entry in entries]
+        once = dict(zip(places, entries, strict=True))  # many checkpoints have one value
+        found = dict(zip(once, self._stream.bodies(list(once.values())), strict=True))
         if not self.index.whole:
-            for entry, body in zip(entries, bodies, strict=True):
-                noted = len(body) == entry.size and entry.check in {0, crc32(body)}
-                if not noted:
+            for entry in once.values():
+                body = found[entry[:2]]
+                if len(body) != entry.size or (entry.check and entry.check != crc32(body)):
                     raise UnreadableEntry(entry.position, "it is not what was noted of it")
+        return [found[place] for place in places]
+
+    def checkpoints(self, found: Sequence[IndexedCheckpoint]) -> list[CheckpointBody]:
+        """Return what the bodies of checkpoints of the index say; the last are kept read.
+
+        Raises: as `bodies`, and `ValueError` where one is no checkpoint's.
+        """
+        missing = [one for one in found if one.put_id not in self._read]
+        if missing:
+            for one, data in zip(missing, self.bodies([one.entry for one in missing]), strict=True):
+                self._read[one.put_id] = checkpoint_body(one.put_id, data)
+        bodies = [self._read[one.put_id] for one in found]
+        while len(self._read) > _READ:
+            self._read.popitem(last=False)
         return bodies
 
     def everything(self) -> list[NewEntry]:
@@ -146,11 +211,11 @@ class GraphThread:
             for left in reversed(range(TRIES)):
                 # What it refers to must not be removed meanwhile, nor what it says become untrue.
                 # Where others write all the time, it refers to nothing, and says nothing.
-                known, first = self._known(key, parent_id) if left else ({}, False)
-                entries, places = make(known, first)
+                known, standing = self._known(key, parent_id) if left else ({}, Standing())
+                entries, places = make(known, standing)
                 referring = any(place in known.values() for place in places.values())
                 try:
-                    self.append(entries, expecting=first or referring)
+                    self.append(entries, expecting=standing.first or referring)
                 except StreamMoved:
                     continue
                 self.remember(key, places)
@@ -195,14 +260,14 @@ class GraphThread:
 
         self._stream.reading(replace)
 
-    def _known(self, key: Key, parent_id: str | None) -> tuple[Mapping[str, ValuePlace], bool]:
-        """Return where the values of a checkpoint's parent are, and whether it is the first."""
+    def _known(self, key: Key, parent_id: str | None) -> tuple[Mapping[str, ValuePlace], Standing]:
+        """Return where the values of a checkpoint's parent are, and how it stands itself."""
 
-        def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], bool]:
+        def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], Standing]:
             places: Mapping[str, ValuePlace] = {}
             if parent_id is not None:
                 places = self._parent((key[0], parent_id))
-            return places, self.index.is_first(key)
+            return places, Standing(self.index.is_first(key), self.index.is_newest(key))
 
         return self.reading(look)
 
@@ -236,3 +301,4 @@ class GraphThread:
     def _forget(self) -> None:
         self.index = ThreadIndex()
         self._places.clear()
+        self._read.clear()

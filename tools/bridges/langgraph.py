@@ -11,8 +11,11 @@ once it has ended, and `agentforge store copy` takes it along.
 
 from __future__ import annotations
 
+import heapq
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -23,7 +26,7 @@ from ..durable.atomic_file import random_token
 from ..harness import LocalSessions, SessionObserver
 from .errors import BridgeExtraMissing
 from .foreign_sessions import ForeignSessions, opened_sessions
-from .graph_threads import GraphThread, GraphThreads
+from .graph_threads import GraphThread, GraphThreads, Standing
 from .thread_entries import (
     CheckpointBody,
     IndexedCheckpoint,
@@ -60,6 +63,8 @@ _Pending = list[PendingWrite]
 _KIND: Final = "langgraph"
 _PAGE: Final = 16
 """How many checkpoints a listing reads at a time."""
+_MOST_KEYS: Final = 4096
+"""How many a listing looks up at a time."""
 _ROOT: Final = ""
 
 
@@ -196,19 +201,13 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
     ) -> Iterator[Sequence[CheckpointTuple]]:
         names = [_named(config)[0]] if config else sorted(self._threads.sessions.names())
         threads = {name: self._threads.get(name) for name in names}
-        found = sorted(
-            (
-                (key[1], name, key[0])
-                for name, thread in threads.items()
-                for key in thread.reading(_all_keys)
-                if _fits(key, config, before)
-            ),
+        left = sys.maxsize if limit is None else limit
+        size = _PAGE if wanted else max(min(_PAGE, left), 1)
+        found = heapq.merge(
+            *(_places(one, config, before, size) for one in threads.values() if left > 0),
             reverse=True,
         )
-        left = len(found) if limit is None else limit
-        while found and left > 0:
-            size = _PAGE if wanted else min(_PAGE, left)
-            page, found = found[:size], found[size:]
+        while left > 0 and (page := list(islice(found, size if wanted else min(size, left)))):
             tuples: list[CheckpointTuple] = []
             for name in dict.fromkeys(name for _, name, _ in page):
                 keys = [(space, one) for one, of, space in page if of == name]
@@ -225,10 +224,8 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             thread.know(*key)
         index = thread.index
         found = [one for key in keys if (one := index.get(key)) is not None]
-        read = thread.bodies([one.entry for one in found])
         chosen: list[tuple[IndexedCheckpoint, CheckpointBody, CheckpointMetadata]] = []
-        for one, data in zip(found, read, strict=True):
-            body = checkpoint_body(one.put_id, data)
+        for one, body in zip(found, thread.checkpoints(found), strict=True):
             thread.remember(one.key, body.places)
             metadata = self.serde.loads_typed(body.metadata)
             if all(metadata.get(name) == value for name, value in (wanted or {}).items()):
@@ -310,7 +307,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             return written[channel]
 
         def entries(
-            known: Mapping[str, ValuePlace], first: bool
+            known: Mapping[str, ValuePlace], standing: Standing
         ) -> tuple[list[Any], dict[str, ValuePlace]]:
             put_id = self._token()
             places = {
@@ -330,7 +327,8 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
                 put_id,
                 parent_id=parent_id,
                 run_id=None if run_id is None else str(run_id),
-                first=first,
+                first=standing.first,
+                newest=standing.newest,
                 checkpoint=self.serde.dumps_typed(bare),
                 metadata=self.serde.dumps_typed(about),
                 own=own,
@@ -537,20 +535,51 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
     }
 
 
-def _all_keys(thread: GraphThread) -> set[Key]:
-    thread.know_all()
-    return thread.index.keys
+def _places(
+    thread: GraphThread, config: RunnableConfig | None, before: RunnableConfig | None, size: int
+) -> Iterator[tuple[str, str, str]]:
+    """Go through the checkpoints of a thread that fit, the last ones first, some at a time.
+
+    Yields:
+        The id, the thread and the namespace of each.
+    """
+    named = (get_checkpoint_id(config) if config else None) or ""
+    end = get_checkpoint_id(before) if before else None
+    below = (end, "") if end else None
+    if named:
+        below = min(below or (f"{named}\0", ""), (f"{named}\0", ""))  # the next id there may be
+    namespace = config["configurable"].get("checkpoint_ns") if config else None
+    count = size
+    while True:
+        found = thread.reading(
+            partial(
+                GraphThread.last_keys,
+                fits=_fitting(config, before),
+                namespace=namespace,
+                below=below,
+                least=named,
+                count=count,
+            )
+        )
+        for space, one in found:
+            yield one, thread.name, space
+        if len(found) < count:
+            return
+        below = (found[-1][1], found[-1][0])
+        count = min(4 * count, _MOST_KEYS)
 
 
-def _fits(key: Key, config: RunnableConfig | None, before: RunnableConfig | None) -> bool:
-    """Return whether a listing goes through a checkpoint, its metadata aside."""
-    namespace, checkpoint_id = key
-    configurable = config["configurable"] if config else {}
-    wanted = configurable.get("checkpoint_ns")
+def _fitting(config: RunnableConfig | None, before: RunnableConfig | None) -> Callable[[Key], bool]:
+    """Return what says whether a listing goes through a checkpoint, its metadata aside."""
+    wanted = config["configurable"].get("checkpoint_ns") if config else None
     named = get_checkpoint_id(config) if config else None
     end = get_checkpoint_id(before) if before else None
-    return (
-        (wanted is None or namespace == wanted)
-        and (not named or checkpoint_id == named)
-        and (not end or checkpoint_id < end)
-    )
+
+    def fits(key: Key) -> bool:
+        return (
+            (wanted is None or key[0] == wanted)
+            and (not named or key[1] == named)
+            and (not end or key[1] < end)
+        )
+
+    return fits

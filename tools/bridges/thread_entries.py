@@ -13,13 +13,15 @@ The last checkpoint is found without the index of all. LangGraph has it that the
 with the greatest id, wherever it stands. So a checkpoint's head says whether, when it came, nothing
 before it in its namespace, checkpoint or writes, was of its id or a greater one: what is of that id
 or a greater one then stands behind it. Each reference notes where the value stood, its size and its
-checksum, by which a reader sees whether it still does.
+checksum, by which a reader sees whether it still does. A head says the same of all namespaces, too
+(`newest`), by which the last checkpoints of a thread are listed without the index of all.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from zlib import crc32
 
@@ -84,6 +86,7 @@ class IndexedCheckpoint:
         parent_id: Its parent in the same namespace, or None.
         run_id: The run that made it, or None.
         first: Whether nothing before it in its namespace is of its id or a greater one.
+        newest: Whether nothing before it in any namespace is.
         entry: Its entry.
     """
 
@@ -92,6 +95,7 @@ class IndexedCheckpoint:
     parent_id: str | None
     run_id: str | None
     first: bool
+    newest: bool
     entry: StreamEntry
 
 
@@ -124,6 +128,9 @@ class ThreadIndex:
         latest: The greatest id of a checkpoint of each namespace.
         begins: From which id on all of a namespace is known, where that is not all there is.
         greatest: The greatest id that anything of a namespace is of.
+        ordered: The checkpoints of all namespaces, by id and namespace.
+        begin: From which id on all of the thread is known, where that is not all there is.
+        end: The greatest id that anything is of.
     """
 
     whole: bool = True
@@ -133,6 +140,9 @@ class ThreadIndex:
     latest: dict[str, str] = field(factory=dict)
     begins: dict[str, str] = field(factory=dict)
     greatest: dict[str, str] = field(factory=dict)
+    ordered: list[tuple[str, str]] = field(factory=list)
+    begin: str | None = None
+    end: str = ""
 
     def add(self, entries: Sequence[StreamEntry]) -> None:
         """Take on entries that were read; those of one append come together.
@@ -156,19 +166,31 @@ class ThreadIndex:
         """Take on an entry; return how many values follow it."""
         head, _ = _READ_JSON(entry.head.decode())  # quicker than `loads`, and there are many
         kind, key = head["kind"], (head["ns"], head["id"])
+        self.end = max(key[1], self.end)
         if kind == _CHECKPOINT:
             count = head["values"]
             values = list(entries[place + 1 : place + 1 + count])
             if len(values) != count or any(value.head for value in values):
                 raise ValueError("its values are not behind it")
             found = IndexedCheckpoint(
-                key, head["put"], head["parent"], head["run"], head["first"], entry
+                key,
+                head["put"],
+                head["parent"],
+                head["run"],
+                head["first"],
+                head["newest"],
+                entry,
             )
             self.greatest[key[0]] = max(key[1], self.greatest.get(key[0], ""))
             if found.first:
                 self.begins.setdefault(key[0], key[1])
+            if found.newest and self.begin is None:
+                self.begin = key[1]
             self.values[found.put_id] = values
-            self.checkpoints.setdefault(key[0], {})[key[1]] = found
+            space = self.checkpoints.setdefault(key[0], {})
+            if key[1] not in space:
+                insort(self.ordered, (key[1], key[0]))  # which is its end, mostly
+            space[key[1]] = found
             self.latest[key[0]] = max(key[1], self.latest.get(key[0], ""))
             return int(count)
         if kind != _WRITES:
@@ -189,7 +211,29 @@ class ThreadIndex:
     def is_first(self, key: Key) -> bool:
         """Return whether it is known that nothing of a namespace is of this id or a greater one."""
         greatest = self.greatest.get(key[0])
-        return self.knows(key[0]) and (greatest is None or greatest < key[1])
+        known = self.knows(key[0]) and (greatest is None or greatest < key[1])
+        return known or self.is_newest(key)
+
+    def is_newest(self, key: Key) -> bool:
+        """Return whether it is known that nothing of any namespace is of this id or greater."""
+        return (self.whole or self.begin is not None) and self.end < key[1]
+
+    def known_from(self, namespace: str | None) -> str | None:
+        """Return the id from which on all checkpoints are known; None where none is.
+
+        Args:
+            namespace: Those of a namespace; those of all namespaces if None.
+        """
+        if self.whole:
+            return ""
+        ids = (self.begin, None if namespace is None else self.begins.get(namespace))
+        return min((one for one in ids if one is not None), default=None)
+
+    def before(self, place: tuple[str, str] | None) -> Iterator[Key]:
+        """Go through the checkpoints before a place, an id and a namespace, the last ones first."""
+        end = len(self.ordered) if place is None else bisect_left(self.ordered, place)
+        for at in range(end - 1, -1, -1):
+            yield self.ordered[at][1], self.ordered[at][0]
 
     def get(self, key: Key) -> IndexedCheckpoint | None:
         """Return a checkpoint, or None if there is none of this key."""
@@ -230,6 +274,7 @@ def checkpoint_entries(
     parent_id: str | None,
     run_id: str | None,
     first: bool,
+    newest: bool,
     checkpoint: Typed,
     metadata: Typed,
     own: Mapping[str, tuple[Typed, Any]],
@@ -243,6 +288,7 @@ def checkpoint_entries(
         parent_id: Its parent, or None.
         run_id: The run that makes it, or None.
         first: Whether nothing before it in its namespace is of its id or a greater one.
+        newest: Whether nothing before it in any namespace is.
         checkpoint: The checkpoint without its values.
         metadata: Its metadata.
         own: The values that it brings, each with its version, by channel.
@@ -265,6 +311,7 @@ def checkpoint_entries(
         "parent": parent_id,
         "run": run_id,
         "first": first,
+        "newest": newest,
         "values": len(own),
     }
     return [
@@ -357,6 +404,7 @@ def entries_of(
             parent_id=found.parent_id,
             run_id=found.run_id,
             first=found.first,
+            newest=found.newest,
             checkpoint=body.checkpoint,
             metadata=body.metadata,
             own=own,
@@ -374,7 +422,7 @@ def entries_of(
 def behind_others(entries: Sequence[NewEntry]) -> list[NewEntry]:
     """Return the entries of a thread as they may be added to one that has some."""
     return [
-        NewEntry(_json({**head, "first": False}), entry.body)
+        NewEntry(_json({**head, "first": False, "newest": False}), entry.body)
         if entry.head and (head := json.loads(entry.head))["kind"] == _CHECKPOINT
         else entry
         for entry in entries

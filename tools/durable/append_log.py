@@ -74,6 +74,11 @@ class AppendLog:
         if not stat.S_ISREG(self._status.st_mode):
             raise ReadError(path=path, reason="it is not a regular file")
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written to it, as of when it was opened."""
+        return self._status.st_size == 0
+
     def read(self, since: LogMark | None = None) -> LogPart:
         """Return the entries from a mark on; all of them where it stands no more, or is None.
 

@@ -54,6 +54,11 @@ def _start(name: str) -> str:
     return f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}{_MARK}"
 
 
+def temporary_name(name: str, token: str) -> str:
+    """Return the name of an entry in which a content of the file `name` is built."""
+    return f"{_start(name)}{token}{_SUFFIX}"
+
+
 def is_temporary(entry: str, name: str) -> bool:
     """Return whether a directory's entry is one in which a content of the file `name` is built."""
     start = _start(name)
@@ -324,7 +329,7 @@ def _create(
 ) -> tuple[int, str]:
     """Make a temporary file under a name that nothing has; return it, open, and the name."""
     for left in reversed(range(_TRIES)):
-        temporary = f"{_start(name)}{token()}{_SUFFIX}"
+        temporary = temporary_name(name, token())
         try:
             return fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=directory_fd), temporary
         except FileExistsError:

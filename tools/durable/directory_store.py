@@ -11,6 +11,7 @@ from typing import Self
 from .errors import WriteError
 from .file_lock import unlock, wait_lock
 from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
+from .safe_path import is_bare
 from .tree_removal import remove_directory
 
 _FOLLOWING = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
@@ -145,6 +146,8 @@ def sync_directory(fs: FileSystem, path: Path) -> None:
 def make_durable_directory(fs: FileSystem, path: Path) -> bool:
     """Make a directory and its missing parents, each synced into its own parent.
 
+    One that is there and empty is synced as well: a killed process may have made it just now.
+
     Args:
         fs: The file system.
         path: The directory; new ones get mode 0700 less the umask.
@@ -158,13 +161,14 @@ def make_durable_directory(fs: FileSystem, path: Path) -> bool:
     operation = "stat"
     made: list[Path] = []
     try:
-        if path.is_dir():
-            return False
-        missing = [path]
-        while not (parent := missing[-1].parent).is_dir():
-            if parent == missing[-1]:
-                break
-            missing.append(parent)
+        missing: list[Path] = []
+        there = path
+        while not there.is_dir() and there != there.parent:
+            missing.append(there)
+            there = there.parent
+        operation = "fsync of the parent directory"
+        if is_bare(str(there)) and os.access(there.parent, os.R_OK):  # or it was not made here
+            sync_directory(fs, there.parent)
         for directory in reversed(missing):
             operation = "mkdir"
             try:
@@ -181,4 +185,4 @@ def make_durable_directory(fs: FileSystem, path: Path) -> bool:
             with suppress(OSError):
                 fs.rmdir(str(directory))
         raise WriteError(path=path, operation=operation, cause=error) from error
-    return True
+    return bool(missing)

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum, auto
 
 from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
@@ -53,12 +53,15 @@ def directory_beneath(
     fd = root_fd
     try:
         for name in names:
-            if missing is not Missing.REFUSED:
-                _make(fs, fd, name, missing)
+            made = missing is not Missing.REFUSED and _make(fs, fd, name)
             below = open_directory(fs, name, dir_fd=fd)
-            if fd != root_fd:
-                close_reader(fs, fd)
-            fd = below
+            above, fd = fd, below
+            try:
+                if missing is Missing.MADE_DURABLY and (made or is_bare(below)):
+                    fs.fsync(above)
+            finally:
+                if above != root_fd:
+                    close_reader(fs, above)
         yield fd
     finally:
         if fd != root_fd:
@@ -76,12 +79,26 @@ def open_directory(fs: FileSystem, name: str, *, dir_fd: int) -> int:
         raise
 
 
-def _make(fs: FileSystem, parent_fd: int, name: str, missing: Missing) -> None:
+def is_bare(directory: int | str) -> bool:
+    """Return whether a directory, open or by its path, may have been made just now: it is empty.
+
+    Its maker may have been killed before the sync of the one above; nothing is put into it before.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            return next(entries, None) is None
+    except PermissionError:
+        return False
+
+
+def _make(fs: FileSystem, parent_fd: int, name: str) -> bool:
+    """Make a directory; return whether it was missing."""
     _require_plain(name)
-    with suppress(FileExistsError):
+    try:
         fs.mkdir(name, 0o700, dir_fd=parent_fd)
-        if missing is Missing.MADE_DURABLY:
-            fs.fsync(parent_fd)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _require_plain(name: str) -> None:

@@ -5,9 +5,10 @@ shows. So a request is answered only if it calls the server by a name of this ma
 name that resolves to it is refused), and nothing of any session is shown or changed without a key
 that only the person who started the server has seen.
 
-The key is never in a request line and never in a cookie. Browsers send a cookie to every port of a
-host, so a page of another port of this machine could use it; what is in the fragment of an address
-and in `sessionStorage` belongs to one origin, port included.
+The key is never in an address, a cookie or a file. Browsers write the addresses that they open to
+their history, fragments included, and `sessionStorage` to a file; a cookie is sent to every port of
+a host, so a page of another port of this machine could use it. So an address holds a code, in its
+fragment, which the page exchanges for the key by a POST; the code ends with that.
 """
 
 from __future__ import annotations
@@ -16,14 +17,28 @@ import hmac
 import re
 import secrets
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import Final
 
 from ..errors import AgentForgeError, ErrorKind
 
 HOST: Final = "127.0.0.1"
+KEY_HEADER: Final = "x-agentforge-key"
+"""The header in which a page shows the key."""
+CODE_LIFETIME_S: Final = 600.0
+"""How long a code can be exchanged for the key, in seconds."""
+CODE_REFUSED: Final = (
+    "This address can't be used again: it was used, or it is older than ten minutes. Press Enter "
+    "in the terminal of the server: it prints another one."
+)
 _KEY_BYTES: Final = 24
+_MOST_CODES: Final = 256
+_CODE: Final = re.compile(r"[A-Za-z0-9_-]{32}", re.ASCII)
 _OWN_NAME: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
 
 
@@ -59,19 +74,65 @@ def origin_of(host: str) -> str:
     return f"http://{host}"
 
 
-def new_key() -> str:
-    """Return a key that can't be guessed; its characters may stand in an address."""
-    return secrets.token_urlsafe(_KEY_BYTES)
+class PageKey:
+    """The key of one start of a server, and the codes that can be exchanged for it.
+
+    A code can be exchanged once, and only for `CODE_LIFETIME_S` seconds. Beside those of addresses
+    there are those that a page makes for its own reload.
+
+    Args:
+        key: What a request must show, hard to guess; a new one if None.
+        monotonic: The clock that lifetimes are read from.
+    """
+
+    def __init__(
+        self, key: str | None = None, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._key = secrets.token_urlsafe(_KEY_BYTES) if key is None else key
+        self._monotonic = monotonic
+        self._ends: dict[bytes, float] = {}  # by a digest: a look takes as long for any code
+
+    def is_shown(self, given: str) -> bool:
+        """Compare with the key, in a time that says nothing of where they differ."""
+        return hmac.compare_digest(given.encode(errors="backslashreplace"), self._key.encode())
+
+    def address(self, port: int) -> str:
+        """Return an address to open, with a new code in its fragment."""
+        code = secrets.token_urlsafe(_KEY_BYTES)
+        self.add_code(code)
+        return f"http://{HOST}:{port}/#code={code}"
+
+    def add_code(self, code: str) -> bool:
+        """Let a code be exchanged from now on; return whether it has the form of one."""
+        if _CODE.fullmatch(code) is None:
+            return False
+        self._ends.pop(digest := _digest(code), None)
+        self._ends[digest] = self._monotonic() + CODE_LIFETIME_S
+        while len(self._ends) > _MOST_CODES:
+            del self._ends[next(iter(self._ends))]
+        return True
+
+    def exchanged(self, code: str, *, following: str = "") -> str | None:
+        """Return the key for a code, which ends; None if it is none, was used or is too old.
+
+        Args:
+            code: The code.
+            following: The code that the page may have the key by next, at its reload.
+        """
+        if self._ends.pop(_digest(code), 0.0) <= self._monotonic():
+            return None
+        self.add_code(following)
+        return self._key
 
 
-def same_key(given: str, key: str) -> bool:
-    """Compare a key with the right one, in a time that says nothing of where they differ."""
-    return hmac.compare_digest(given.encode(errors="backslashreplace"), key.encode())
+def _digest(code: str) -> bytes:
+    return sha256(code.encode(errors="backslashreplace")).digest()
 
 
-def address_of(port: int, key: str) -> str:
-    """Return the address to open; the key is in its fragment, which browsers send to no server."""
-    return f"http://{HOST}:{port}/#key={key}"
+@cache
+def key_script() -> str:
+    """Return the script by which a page has the key."""
+    return (files(__package__) / "key.js").read_text(encoding="utf-8")
 
 
 def page_headers(policy: str) -> dict[str, str]:

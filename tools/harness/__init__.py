@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         SessionUnreadable,
         WriteError,
     )
+    from .entry_events import EntryEvent
     from .errors import (
         AmbiguousSessionId,
         BudgetExceeded,
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
         SessionFenced,
         SessionIdTaken,
         SessionInUse,
+        SessionNotAdopted,
         SessionNotFound,
         SessionTooLarge,
         UnsupportedSchema,
     )
+    from .event_feed import EventFeed
     from .history_events import (
         PersonAnswer,
         QuestionAbandoned,
@@ -95,7 +98,7 @@ else:
             "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
             "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
-            "SessionNotFound SessionTooLarge UnsupportedSchema",
+            "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
             "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
             "QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
@@ -110,6 +113,8 @@ else:
             "session_json": "session_from_dict",
             "session_manager": "SessionManager",
             "session_observer": "SessionEvent SessionObserver",
+            "entry_events": "EntryEvent",
+            "event_feed": "EventFeed",
             "session_page": "InvalidCursor SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionPlaces SessionRepository",
             "session_schema": "session_schema",
@@ -125,6 +130,8 @@ __all__ = [
     "BudgetState",
     "ChangesUnsaved",
     "Clock",
+    "EntryEvent",
+    "EventFeed",
     "HarnessError",
     "ImmutableSessionId",
     "InvalidCursor",
@@ -165,6 +172,7 @@ __all__ = [
     "SessionInUse",
     "SessionLabels",
     "SessionManager",
+    "SessionNotAdopted",
     "SessionNotFound",
     "SessionObserver",
     "SessionOrder",

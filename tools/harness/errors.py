@@ -366,6 +366,26 @@ class SessionTooLarge(HarnessError):
         self.max_bytes = max_bytes
 
 
+class SessionNotAdopted(HarnessError):
+    """A session is not this person's: it came with a clone, a copy or an archive. It was not used.
+
+    Attributes:
+        where: Where it is.
+    """
+
+    kind = ErrorKind.PERSON_NEEDED
+
+    def __init__(self, session_id: str, *, where: str) -> None:
+        super().__init__(
+            f"session {session_id} in {where} was not made by you on this machine, or its folder "
+            "was moved. Nothing of it was run or shown to an agent, and nothing was changed. Look "
+            f"at it with `agentforge show {session_id}`; a person makes it theirs with `agentforge "
+            f"adopt {session_id}`.",
+            session_id=session_id,
+        )
+        self.where = where
+
+
 class SessionInUse(HarnessError):
     """A session was to be deleted while it is in use; nothing was touched.
 

@@ -103,6 +103,7 @@ class PersonQuestions:
     ) -> QuestionEnded | QuestionWaits:
         asked = tuple(questions)
         chosen = question_key(session, asked) if key is None else check_key(key)
+        before = find_asked(session, chosen, self._id_of(session, chosen))
         question_id = self._asked(session, chosen, asked, pause=pause)
         span.set(Attribute.QUESTION_ID, question_id)
         known = find_reply(session, question_id)
@@ -111,9 +112,12 @@ class PersonQuestions:
         if not is_paused_for(session, question_id):
             session.require(SessionState.ACTIVE, operation="ask")
         self._put(session, question_id, chosen, asked)
-        on_waiting(question_id)
-        try:
-            reply = self._channel.wait(question_id, timeout_s)
+        try:  # what an earlier worker asked may be answered already: then nobody waits
+            reply = None if before is None else self._channel.wait(question_id, 0.0)
+            if reply is None:
+                on_waiting(question_id)
+            if reply is None and (before is None or timeout_s != 0):
+                reply = self._channel.wait(question_id, timeout_s)
         except LookupError as error:  # it was put, so it was removed since
             reply = QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
         if reply is None:
@@ -137,6 +141,10 @@ class PersonQuestions:
             except (AgentForgeError, OSError) as error:
                 self._events.question_not_withdrawn(session, question_id, error)
 
+    def _id_of(self, session: SessionContext, key: str) -> str:
+        """Return the id of what a session asks under a key."""
+        return self._channel.id_for(f"{session.session_id}/{key}")
+
     def _asked(
         self,
         session: SessionContext,
@@ -146,7 +154,7 @@ class PersonQuestions:
         pause: bool,
     ) -> str:
         """Return the id of what is asked under a key; record it first, unless it is recorded."""
-        own_id = self._channel.id_for(f"{session.session_id}/{key}")
+        own_id = self._id_of(session, key)
 
         def change() -> None:
             session.require(SessionState.ACTIVE, operation="ask")

@@ -112,6 +112,7 @@ class PhaseExecutor(Protocol):
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         """Run `code` in the workspace of `session_id` and return its result.
 
@@ -120,6 +121,7 @@ class PhaseExecutor(Protocol):
             session_id: Whose workspace the code sees.
             deadline_s: Wall-clock limit in seconds; None takes the executor's default.
             fuel: Limit in units of fuel; None takes the executor's default.
+            files: Files to put into the workspace before, by their path from its top, over no link.
         """
         ...
 

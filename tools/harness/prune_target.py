@@ -30,7 +30,9 @@ from ..prune import (
 )
 from ..prune.ports import Record, undatable
 from .errors import SessionCorrupted
+from .receiver_files import keep_untold
 from .session_codec import SessionHead, decode_session
+from .session_domain import SessionContext
 from .session_layout import DEFAULT_BASE_PATH, GUARDS, KIND, MAX_FILE_BYTES, SESSION_FILE
 from .session_reader import read_head
 
@@ -56,6 +58,18 @@ class HarnessTarget:
     def stray_age(self, name: str) -> timedelta | None:
         """Return how old something half made or half deleted is when its maker is dead."""
         return timedelta(0) if is_discarded(name) else None
+
+    def leaving(self, fs: FileSystem, session_fd: int, session_id: str) -> None:
+        """Keep what receivers of events have not had of a session that is about to be removed."""
+
+        def load() -> SessionContext | None:
+            path = Path(session_id) / SESSION_FILE
+            data = read_regular_file(
+                fs, SESSION_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd
+            )
+            return None if data is None else decode_session(data, path=path)
+
+        keep_untold(self.root, fs, session_fd, load)
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         """Date a session by when it ended, from the head of its file."""

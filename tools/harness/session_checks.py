@@ -5,8 +5,9 @@ Each check returns the faults that it found, so that all of them can be reported
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -179,6 +180,21 @@ def path_fault(name: str, value: object) -> list[str]:
     return faults
 
 
+def input_faults(files: object) -> list[str]:
+    """Return what is wrong with the files that code is to find in its workspace."""
+    if not isinstance(files, Mapping):
+        return [f"files: expected paths with bytes or text, got {with_type(files)}"]
+    faults = []
+    for path, content in files.items():
+        faults += path_fault("files", path)
+        if isinstance(content, str):
+            if re.search(_SURROGATE, content):
+                faults.append(f"files: {path!r} holds a lone surrogate, which is no UTF-8")
+        elif not isinstance(content, bytes):
+            faults.append(f"files: {path!r} is to hold bytes or text, got {with_type(content)}")
+    return faults
+
+
 def count_fault(name: str, value: object, *, least: int) -> list[str]:
     """Return what is wrong with a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
@@ -190,6 +206,17 @@ def count_fault(name: str, value: object, *, least: int) -> list[str]:
     return []
 
 
+def clean_up_faults(days: object, dry_run: object) -> list[str]:
+    """Return what is wrong with the arguments of a clean-up."""
+    number = isinstance(days, int | float) and not isinstance(days, bool)
+    faults = []
+    if not (number and 0 <= days < math.inf):  # type: ignore[operator]  # it is a number by then
+        faults.append(f"days: expected a number, 0 or more, got {with_type(days)}")
+    if not isinstance(dry_run, bool):
+        faults.append(f"dry_run: expected True or False, got {with_type(dry_run)}")
+    return faults
+
+
 def list_fault(name: str, value: object) -> list[str]:
     """Return what is wrong with a list, its items aside."""
     return [] if isinstance(value, list) else [f"{name}: expected a list, got {with_type(value)}"]
@@ -197,7 +224,7 @@ def list_fault(name: str, value: object) -> list[str]:
 
 def item_faults(name: str, items: object, kind: type) -> list[str]:
     """Return which items of a list are not of the kind that it holds."""
-    if not isinstance(items, list):
+    if not isinstance(items, list) or set(map(type, items)) <= {kind}:
         return []
     return [
         f"{name}[{index}]: expected a {kind.__name__}, got {with_type(item)}"

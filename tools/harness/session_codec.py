@@ -13,16 +13,20 @@ two directions of one form are easier to keep alike side by side.
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ..identifiers import SESSION_ID_PATTERN
-from .entry_data import NO_DATA
+from .entry_data import NO_DATA, EntryData, freeze
 from .errors import SessionCorrupted
+from .session_checks import check, name_fault, path_fault
 from .session_data import MAX_TAG_CHARS, MAX_TAGS, NO_METADATA, NO_WORKFLOW_STATE
+from .session_digest import LINE as DIGEST_LINE
+from .session_digest import GrowingChecksum, checksum_of, differs, digest_line
 from .session_domain import (
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -33,12 +37,15 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
+from .session_entries import sound_artifacts, sound_entries
 from .session_head import OWN_FIELDS, SessionHead
 from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
 from .session_values import (
+    BARE_TIME,
     BLOCK,
     COUNT,
     NAME,
+    NAME_RE,
     OWN_INDENT,
     PLAIN,
     TIME,
@@ -177,10 +184,20 @@ class _EncodedList(Generic[_T]):
         self._encode = encode
         self._entries: list[_T] = []
         self._bytes = bytearray()
+        self._checksum = GrowingChecksum()
 
     def seed(self, entries: list[_T], encoded: bytes) -> None:
         self._entries = entries.copy()
         self._bytes = bytearray(encoded)
+        self._checksum = GrowingChecksum()
+
+    def checksum(self, before: int) -> int:
+        """Return the checksum of the list as it was written last, and of what stands before it."""
+        opening = self._opening(self._entries)
+        return self._checksum.behind(checksum_of([opening], before), self._bytes)
+
+    def _opening(self, entries: list[_T]) -> bytes:
+        return f"{self._key}:\n".encode() if entries else f"{self._key}: []\n".encode()
 
     def pieces(self, entries: list[_T]) -> list[bytes | bytearray]:
         new = entries[len(self._entries) :]
@@ -188,12 +205,11 @@ class _EncodedList(Generic[_T]):
         self._entries += new
         if self._entries != entries:  # compared in place: a slice would touch every entry
             self._entries, self._bytes = [], bytearray()
+            self._checksum = GrowingChecksum()
             encoded = self._encoded(entries)
             self._entries = entries.copy()
         self._bytes += encoded
-        if not entries:
-            return [f"{self._key}: []\n".encode()]
-        return [f"{self._key}:\n".encode(), self._bytes]
+        return [self._opening(entries), self._bytes]
 
     def _encoded(self, entries: list[_T]) -> bytes:
         """Write entries; nothing is kept yet, so one that can't be written changes nothing."""
@@ -241,15 +257,16 @@ class SessionEncoder:
         faults = session.faults()
         if faults:
             raise InvalidSession(faults)
-        return [
+        before = [
             encode_head(session, revision=revision, minor=minor_version(session)),
             self._metadata.piece(session.metadata),
             self._workflow_state.piece(session.workflow_state),
             *self._artifacts.pieces(session.artifacts),
-            *self._history.pieces(session.history),
-            session.newer_fields.encode(),
-            END_MARK,
         ]
+        history = self._history.pieces(session.history)
+        newer = session.newer_fields.encode()
+        checksum = checksum_of([newer], self._history.checksum(checksum_of(before)))
+        return [*before, *history, newer, digest_line(checksum), END_MARK]
 
     def seed(self, session: SessionContext, artifacts: bytes, history: bytes) -> None:
         """Take over what a session's lists look like in the file it was read from."""
@@ -284,9 +301,18 @@ class Expression:
     @property
     def match(self) -> Callable[..., re.Match[str] | None]:
         """The pattern's own `match`."""
+        return self._pattern.match
+
+    @property
+    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
+        """The pattern's own `finditer`."""
+        return self._pattern.finditer
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
         if self._compiled is None:
             self._compiled = re.compile(self._text)
-        return self._compiled.match
+        return self._compiled
 
 
 def _head_pattern(*, identity: str, name: str, tag: str, count: str, positive: str) -> Expression:
@@ -452,6 +478,7 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
 _GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
 """More than a goal ever takes: ten characters for one at most, and its margin."""
 _GOAL_RE: Final = Expression(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
+_END_RE: Final = Expression(rf"(?:{DIGEST_LINE})?\.\.\.\n\Z")
 _BEHIND_GOAL: Final = ("artifacts:", "metadata:", "workflow_state:")
 _OWN_DATA: Final = r"%s:\n((?:  [^\n]*+\n|\n++)++)"
 _OWN_DATA_RE: Final = Expression(
@@ -459,13 +486,16 @@ _OWN_DATA_RE: Final = Expression(
 )
 _ARTIFACT_RE: Final = Expression(
     rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
-    rf"    timestamp: ({TIME})\n    phase: ({NAME})\n"
+    rf'    timestamp: "({BARE_TIME})"\n    phase: ([^\n]++)\n|()'
 )
+"""An artifact, or the end of the list, where the last group is."""
 _ENTRY_RE: Final = Expression(
-    rf"  - timestamp: ({TIME})\n    action: ({NAME})\n    phase: ({NAME})\n"
-    rf"    details: (?:({NAME})\n|({BLOCK % '      '}))"
-    r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?"
+    rf'  - timestamp: "({BARE_TIME})"\n'
+    r"    action: ([^\n]++)\n    phase: ([^\n]++)\n"
+    rf"    details: (?:\"([^\"\\\n]*+)\"\n|({NAME})\n|({BLOCK % '      '}))"
+    r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?|()"
 )
+"""An entry, or the end of the list."""
 
 
 def decode_session(
@@ -479,6 +509,9 @@ def decode_session(
         encoder: If given, it takes over the text of the entries, so that the next save need not
             write them anew.
 
+    A file that has another digest than its content is read all the same, and the session says so
+    (`SessionContext.unlike_its_digest`).
+
     Raises:
         SessionCorrupted: It is no session; the error names the file and every fault.
         UnsupportedSchema: A newer version wrote it.
@@ -490,9 +523,11 @@ def decode_session(
         # Whatever the quick reader stumbles over, the careful one gives the words for.
         from .session_document import decode_any  # rare, and it takes long to load
 
-        return decode_any(text, path)
-    if encoder is not None:
-        encoder.seed(session, artifacts, history)
+        session = decode_any(text, path)
+    else:
+        if encoder is not None:
+            encoder.seed(session, artifacts, history)
+    session.unlike_its_digest = differs(data)
     return session
 
 
@@ -553,13 +588,9 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
     own = _OWN_DATA_RE.match(text, goal.end())
     metadata, state = (None, None) if own is None else own.groups()
     position = goal.end() if own is None else own.end()
-    artifacts, first, second = _decode_items(
-        text, position, "artifacts", _ARTIFACT_RE, _make_artifact
-    )
-    history, third, fourth = _decode_items(text, second, "history", _ENTRY_RE, _make_entry)
-    if not history:  # the entry of its creation will be added
-        raise NotOurs
-    if text[fourth:] != END_MARK.decode():
+    artifacts, first, second = _decode_artifacts(text, position)
+    history, third, fourth = _decode_history(text, second)
+    if not _END_RE.match(text, fourth):
         raise NotOurs
     session = session_of(
         head,
@@ -597,49 +628,88 @@ def decode_goal(data: bytes, *, path: Path) -> str | None:
         return decode_session(data, path=path).goal
 
 
-def _decode_items(
-    text: str,
-    position: int,
-    key: str,
-    pattern: Expression,
-    make: Callable[[re.Match[str]], _T],
-) -> tuple[list[_T], int, int]:
-    """Read one list; return its items and where they begin and end."""
-    empty = f"{key}: []\n"
+def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], int, int]:
+    """Read the artifacts, each value judged once; return them and where they begin and end."""
+    empty = "artifacts: []\n"
     if text.startswith(empty, position):
         end = position + len(empty)
         return [], end, end
+    rows, begin, end = _rows(text, position, "artifacts", _ARTIFACT_RE)
+    paths, blocks, kinds, timestamps, phases, _ = zip(*rows, strict=True)
+    found = [
+        decode_name(path) if block is None else decode_block(block, "      ")
+        for path, block in zip(paths, blocks, strict=True)
+    ]
+    check([fault for path in found for fault in path_fault("path", path)])
+    times = map(datetime.fromisoformat, timestamps)
+    return sound_artifacts(found, kinds, times, map(_sound_name_or_null, phases)), begin, end
+
+
+def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int, int]:
+    """Read the entries as `_decode_artifacts` does; what a large session takes long for."""
+    rows, begin, end = _rows(text, position, "history", _ENTRY_RE)
+    timestamps, actions, phases, quoted, others, blocks, data, _ = zip(*rows, strict=True)
+    details = [
+        (decode_text(other) if block is None else decode_block(block, "      "))
+        if text is None
+        else text
+        for text, other, block in zip(quoted, others, blocks, strict=True)
+    ]
+    known = _SoundData()
+    entries = sound_entries(
+        list(map(datetime.fromisoformat, timestamps)),
+        map(_sound_name, actions),
+        map(_sound_name_or_null, phases),
+        details,
+        [NO_DATA if one is None else known[one] for one in data],
+    )
+    return entries, begin, end
+
+
+def _rows(
+    text: str, position: int, key: str, pattern: Expression
+) -> tuple[list[tuple[Any, ...]], int, int]:
+    """Read one list; return what its items are made of, and where they begin and end."""
     opening = f"{key}:\n"
     if not text.startswith(opening, position):
         raise NotOurs
     begin = end = position + len(opening)
-    items = []
-    match = pattern.match
-    while (found := match(text, end)) is not None:
-        items.append(make(found))
-        end = found.end()
-    if not items:
+    rows = []
+    for found in pattern.finditer(text, begin):
+        row = found.groups()
+        if row[-1] is not None:
+            end = found.start()
+            break
+        rows.append(row)
+    if not rows:
         raise NotOurs
-    return items, begin, end
+    return rows, begin, end
 
 
-def _make_artifact(match: re.Match[str]) -> SessionArtifact:
-    path, block, artifact_type, timestamp, phase = match.groups()
-    return SessionArtifact(
-        decode_name(path) if block is None else decode_block(block, "      "),
-        artifact_type,
-        datetime.fromisoformat(timestamp[1:-1]),
-        decode_text(phase),
-    )
+@lru_cache(maxsize=512)
+def _sound_name_or_null(scalar: str) -> str | None:
+    """Read a name, or null, back and judge it; remembered, for a session has few of them."""
+    if not NAME_RE.fullmatch(scalar):
+        raise NotOurs
+    name = decode_text(scalar)
+    check(name_fault("name", name, optional=True))
+    return name
 
 
-def _make_entry(match: re.Match[str]) -> SessionHistory:
-    timestamp, action, phase, details, block, data = match.groups()
-    return SessionHistory(
-        datetime.fromisoformat(timestamp[1:-1]),
-        decode_name(action),
-        decode_text(phase),
-        decode_text(details) if block is None else decode_block(block, "      "),
-        "",
-        NO_DATA if data is None else decode_data(data),
-    )
+@lru_cache(maxsize=512)
+def _sound_name(scalar: str) -> str:
+    """Read a name that can't be null back and judge it; remembered as well."""
+    name = _sound_name_or_null(scalar)
+    if name is None:
+        raise NotOurs
+    return name
+
+
+class _SoundData(dict[str, EntryData]):
+    """The data of entries, each text of it read and judged once: many have the same."""
+
+    def __missing__(self, text: str) -> EntryData:
+        data, faults = freeze(decode_data(text))
+        check(faults)
+        self[text] = data
+        return data

@@ -17,6 +17,7 @@ from .. import yaml_document
 from ..yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
 from .entry_data import NO_DATA
 from .errors import SessionCorrupted, UnsupportedSchema
+from .session_digest import FIELD as DIGEST
 from .session_domain import (
     ARTIFACT_TYPES,
     MAX_COUNT,
@@ -111,28 +112,29 @@ class _Reader:
             self.minor = 0
         fields = _Fields(root, "", self)
         fields.drop("schema_version")
+        fields.drop(DIGEST)  # of the file's bytes, which `session_digest` looks at
         if self.minor is None:
             fields.fault("schema_version", f"expected {SCHEMA_VERSION}")
         values: dict[str, Any] = {
             "session_id": fields.text_or_null("session_id"),
-            "parent_id": fields.text_or_null("parent_id") if fields.has("parent_id") else None,
-            "title": fields.text_or_null("title") if fields.has("title") else None,
+            "parent_id": fields.text_if_there("parent_id"),
+            "title": fields.text_if_there("title"),
             "tags": fields.texts("tags") if fields.has("tags") else (),
-            "revision": fields.count("revision") if fields.has("revision") else 1,
+            "revision": fields.count_if_there("revision", 1),
             "state": SessionState(fields.choice("state", _STATES)),
-            "workflow_type": fields.text_or_null("workflow_type"),
-            "current_phase": fields.text_or_null("current_phase"),
-            "attempt_number": fields.count("attempt_number"),
+            "workflow_type": fields.text_if_there("workflow_type"),
+            "current_phase": fields.text_if_there("current_phase"),
+            "attempt_number": fields.count_if_there("attempt_number", 1),
             "created_at": fields.time("created_at"),
             "updated_at": fields.time("updated_at"),
-            "completed_at": fields.time("completed_at", optional=True),
+            "completed_at": fields.time_if_there("completed_at"),
             "token_budget": self._budget(fields.present("token_budget")),
-            "goal": fields.text_or_null("goal") if fields.has("goal") else None,
+            "goal": fields.text_if_there("goal"),
             "metadata": fields.data("metadata") if fields.has("metadata") else NO_DATA,
             "workflow_state": (
                 fields.data("workflow_state") if fields.has("workflow_state") else NO_DATA
             ),
-            "artifacts": fields.listed("artifacts"),
+            "artifacts": fields.listed("artifacts") if fields.has("artifacts") else [],
             "history": fields.listed("history"),
             "newer_fields": fields.unknown_fields(),
         }
@@ -148,9 +150,9 @@ class _Reader:
         if node is None:
             return None
         fields = _Fields(node, "token_budget", self)
-        total = fields.count("total_budget")
-        used = fields.count("tokens_used")
-        fields.drop("remaining")
+        total = fields.count(fields.spelling("total_budget", "total"))
+        used = fields.count(fields.spelling("tokens_used", "used"))
+        fields.drop(fields.spelling("remaining", "tokens_remaining"))
         newer = fields.unknown_fields()
         return _Fields(node, "", self).built(lambda: TokenBudget(total, used, newer))
 
@@ -159,7 +161,7 @@ class _Reader:
         path = fields.text_or_null("path") or ""
         artifact_type = fields.choice("artifact_type", ARTIFACT_TYPES)
         timestamp = fields.time("timestamp") or _EPOCH
-        phase = fields.text_or_null("phase")
+        phase = fields.text_if_there("phase")
         newer = fields.unknown_fields()
         return fields.built(lambda: SessionArtifact(path, artifact_type, timestamp, phase, newer))
 
@@ -167,8 +169,8 @@ class _Reader:
         fields = _Fields(node, f"history[{index}]", self)
         timestamp = fields.time("timestamp") or _EPOCH
         action = fields.text_or_null("action") or ""
-        phase = fields.text_or_null("phase")
-        details = fields.text_or_null("details")
+        phase = fields.text_if_there("phase")
+        details = fields.text_if_there("details")
         data = fields.data("data") if fields.has("data") else NO_DATA
         newer = fields.unknown_fields()
         return fields.built(lambda: SessionHistory(timestamp, action, phase, details, newer, data))
@@ -192,6 +194,10 @@ class _Fields(Fields):
         """Return whether a field is there, and was not taken yet."""
         return name in self._left
 
+    def spelling(self, name: str, other: str) -> str:
+        """Return how a field is called here that has two names; if both stand there, the first."""
+        return other if self.has(other) and not self.has(name) else name
+
     def drop(self, name: str) -> None:
         """Take a field that is not read."""
         self._left.pop(name, None)
@@ -202,6 +208,10 @@ class _Fields(Fields):
         if node is None or (isinstance(node, Scalar) and node.is_null):
             return None
         return self.text_of(name, node)
+
+    def text_if_there(self, name: str) -> str | None:
+        """Take text, or null, which a field that is missing counts as."""
+        return self.text_or_null(name) if self.has(name) else None
 
     def count(self, name: str) -> int:
         """Take a whole number; its bounds are the domain's to judge."""
@@ -214,12 +224,22 @@ class _Fields(Fields):
             self.no_number(name, "a whole number", node)
         return 1
 
-    def time(self, name: str, *, optional: bool = False) -> datetime | None:
+    def count_if_there(self, name: str, default: int) -> int:
+        """Take a whole number that may be missing."""
+        return self.count(name) if self.has(name) else default
+
+    def time_if_there(self, name: str) -> datetime | None:
+        """Take a time, or null, which a field that is missing counts as."""
+        node = self._left.get(name)
+        if node is None or (isinstance(node, Scalar) and node.is_null):
+            self.drop(name)
+            return None
+        return self.time(name)
+
+    def time(self, name: str) -> datetime | None:
         """Take a time."""
         node = self.present(name)
         if isinstance(node, Scalar):
-            if optional and node.is_null:
-                return None
             try:
                 return datetime.fromisoformat(node.text)
             except ValueError:

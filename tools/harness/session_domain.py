@@ -132,6 +132,8 @@ class SessionContext:
             is set is copied; it can't be changed in place.
         workflow_state: What its workflow keeps from step to step: the same, of 256 KiB.
         parent_id: The session that it was made from, which need not be there any more, or None.
+        unlike_its_digest: Whether the file that it was read from has another digest than its
+            content, as after an edit by hand; until it is saved.
     """
 
     session_id: str
@@ -154,6 +156,7 @@ class SessionContext:
     metadata: Mapping[str, Any] = field(default=NO_METADATA, kw_only=True)
     workflow_state: Mapping[str, Any] = field(default=NO_WORKFLOW_STATE, kw_only=True)
     parent_id: str | None = field(default=None, kw_only=True)
+    unlike_its_digest: bool = field(default=False, kw_only=True, repr=False, compare=False)
 
     def __setattr__(self, name: str, value: object) -> None:
         if name == "session_id" and hasattr(self, name):
@@ -384,6 +387,7 @@ class SessionContext:
         phase: str | None = None,
         details: str | None = None,
         *,
+        tokens: int = 0,
         now: datetime | None = None,
     ) -> SessionHistory:
         """Add a note to the audit trail: it counts as no event, whatever it is called.
@@ -392,15 +396,15 @@ class SessionContext:
             action: What happened.
             phase: The phase it happened in; the current one by default.
             details: More to say, of any length.
+            tokens: What it cost, for programs; `spend` charges it.
             now: The time; the clock's by default.
 
         Raises:
             InvalidSession: With everything that is wrong; nothing was added.
         """
         moment = self._moment(now)
-        return self._append(
-            SessionHistory.note(action, moment, phase or self.current_phase, details)
-        )
+        where = phase or self.current_phase
+        return self._append(SessionHistory.note(action, moment, where, details, tokens=tokens))
 
     def add_event(
         self,

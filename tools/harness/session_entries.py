@@ -5,9 +5,11 @@ Both are values: checked when they are built, all that is wrong reported at once
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from itertools import repeat
 from typing import Any, Final, Self, cast
 
 from .entry_data import NO_DATA, EntryData, freeze, thawed
@@ -140,13 +142,30 @@ class SessionHistory:
         return cls(timestamp, event.action, phase, text, data=data_of(event))
 
     @classmethod
-    def note(cls, action: str, timestamp: datetime, phase: str | None, details: str | None) -> Self:
+    def note(
+        cls,
+        action: str,
+        timestamp: datetime,
+        phase: str | None,
+        details: str | None,
+        *,
+        tokens: int = 0,
+    ) -> Self:
         """Make the entry of a caller's note, which is no event, whatever its action.
+
+        Args:
+            action: What happened.
+            timestamp: When.
+            phase: The phase it happened in, or None.
+            details: More to say, or None.
+            tokens: What it cost.
 
         Raises:
             InvalidSession: With everything that is wrong.
         """
-        data = NOTE if action in ACTIONS else NO_DATA
+        data: Mapping[str, Any] = NOTE if action in ACTIONS else NO_DATA
+        if tokens:
+            data = {**data, "tokens": tokens}
         return cls(timestamp, action, phase, details, data=data)
 
     @property
@@ -160,3 +179,53 @@ class SessionHistory:
     def event_type(self) -> type[HistoryEvent] | None:
         """The class of `event`, without reading its fields; None for a note."""
         return None if "note" in self.data else EVENTS.get(self.action)
+
+
+def _fields_set(kind: type[Any]) -> Callable[..., Any]:
+    """Return what makes values of a class whose fields are judged already, a field at a time.
+
+    Its argument: for each field, in their order, what each of the values has. An entry of a long
+    history costs a quarter so of what it costs by the constructor, which judges it.
+    """
+    setters = [vars(kind)[one.name].__set__ for one in fields(kind)]
+
+    def make(count: int, *columns: Iterable[Any]) -> list[Any]:
+        made = list(map(object.__new__, repeat(kind, count)))
+        for setter, column in zip(setters, columns, strict=True):
+            deque(map(setter, made, column), maxlen=0)
+        return made
+
+    return make
+
+
+_sound_entries: Final = _fields_set(SessionHistory)
+_sound_artifacts: Final = _fields_set(SessionArtifact)
+
+
+def sound_entries(
+    timestamps: Sequence[datetime],
+    actions: Iterable[str],
+    phases: Iterable[str | None],
+    details: Iterable[str | None],
+    data: Iterable[EntryData],
+) -> list[SessionHistory]:
+    """Make entries of values that the caller has judged, as a reader of many does."""
+    count = len(timestamps)
+    made: list[SessionHistory] = _sound_entries(
+        count, timestamps, actions, phases, details, repeat("", count), data
+    )
+    return made
+
+
+def sound_artifacts(
+    paths: Sequence[str],
+    kinds: Iterable[str],
+    timestamps: Iterable[datetime],
+    phases: Iterable[str | None],
+) -> list[SessionArtifact]:
+    """Make artifacts of values that the caller has judged, as a reader of many does."""
+    count = len(paths)
+    made: list[SessionArtifact] = _sound_artifacts(
+        count, paths, kinds, timestamps, phases, repeat("", count)
+    )
+    return made

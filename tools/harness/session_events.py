@@ -13,10 +13,6 @@ from .event_codec import logged
 from .event_values import Occurrence
 from .history_events import (
     BudgetCrossed,
-    CheckpointTaken,
-    HistoryEvent,
-    PhaseAdvanced,
-    PhaseEnded,
     SessionAborted,
     SessionCompleted,
     SessionPaused,
@@ -26,9 +22,7 @@ from .session_domain import SessionContext, SessionState
 from .session_entries import SessionHistory
 from .session_head import UnreadableSession
 from .session_notices import (
-    CheckpointReached,
     ConflictMet,
-    NoteRecorded,
     Notice,
     PhaseStarted,
     QuestionNotWithdrawn,
@@ -38,9 +32,9 @@ from .session_notices import (
     SessionPassedOver,
     SessionsCleanedUp,
 )
-from .session_observer import Observers, SessionEvent, SessionObserver
+from .session_observer import Observers, SessionEvent, SessionObserver, occurrences
 
-_STEPS: Final[dict[type[HistoryEvent], tuple[str, SessionState]]] = {
+_STEPS: Final[dict[type[Occurrence], tuple[str, SessionState]]] = {
     SessionPaused: ("pause", SessionState.PAUSED),
     SessionResumed: ("resume", SessionState.ACTIVE),
     SessionCompleted: ("complete", SessionState.COMPLETED),
@@ -101,7 +95,6 @@ class SessionEvents:
         since: int,
         *,
         came_from: SessionState | None = None,
-        tokens: int = 0,
         steps: Sequence[SessionStep] = (),
     ) -> None:
         """Entries of a session's history are on disk.
@@ -112,7 +105,6 @@ class SessionEvents:
             session: The session, with them.
             since: The first of them, from 0.
             came_from: The state that the session was in before; as it is now if None.
-            tokens: What was spent with them.
             steps: The changes that were made of it, in their order, where several were saved
                 together; what no step has belongs to the session as it is now.
         """
@@ -123,16 +115,15 @@ class SessionEvents:
             event = entry.event
             while taken < len(steps) and steps[taken].entries < number:
                 taken += 1
-            place, spent = now, tokens
+            place = now
             if taken < len(steps):
                 step = steps[taken]
-                place, spent = now._replace(phase=step.phase, attempt=step.attempt), step.tokens
+                place = now._replace(phase=step.phase, attempt=step.attempt)
             if isinstance(event, BudgetCrossed):
                 budget.append((place, event, entry.timestamp))
                 continue
-            state = self._added(place, entry, event, state, spent)
-            if isinstance(event, PhaseEnded | PhaseAdvanced | CheckpointTaken):
-                self._tell(place, CheckpointReached(revision=session.revision))
+            for what in occurrences(entry, number):
+                state = self._added(place, entry, what, state)
         for place, crossed, at in budget:
             self._tell(place, crossed, at)
 
@@ -140,27 +131,23 @@ class SessionEvents:
         self,
         session: _Place,
         entry: SessionHistory,
-        event: HistoryEvent | None,
+        what: Occurrence,
         state: SessionState,
-        tokens: int,
     ) -> SessionState:
-        """Tell of one entry; return the state of the session after it."""
-        if event is None:
-            self._tell(session, NoteRecorded(action=entry.action, tokens=tokens), entry.timestamp)
-        elif type(event) in _STEPS:
-            operation, after = _STEPS[type(event)]
+        """Tell of what an entry says; return the state of the session after it."""
+        if type(what) in _STEPS:
+            operation, after = _STEPS[type(what)]
             self.log.info(
                 "session.state_changed",
                 session_id=session.session_id,
                 operation=operation,
                 from_state=state.value,
                 to_state=after.value,
-                reason=getattr(event, "reason", None),
+                reason=getattr(what, "reason", None),
             )
-            self._observe(session, event, entry.timestamp)
+            self._observe(session, what, entry.timestamp)
             return after
-        elif not isinstance(event, CheckpointTaken):  # that is what `CheckpointReached` says
-            self._tell(session, event, entry.timestamp)
+        self._tell(session, what, entry.timestamp)
         return state
 
     # ------------------------------------------------------------------------- what is around it

@@ -15,6 +15,7 @@ from ..durable import (
     replace_file,
 )
 from ..durable.filesystem import DIRECTORY_FLAGS
+from ..durable.safe_path import is_bare
 
 MAX_STEP_BYTES: Final = 48 << 20
 
@@ -38,7 +39,8 @@ def make_folder(fs: FileSystem, path: Path) -> None:
             try:
                 fs.mkdir(path.name, 0o700, dir_fd=parent_fd)
             except FileExistsError:
-                return
+                if not is_bare(str(path)):
+                    return
             operation = "fsync of the session's directory"
             fs.fsync(parent_fd)
         finally:

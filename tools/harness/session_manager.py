@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from attrs import evolve
 
@@ -23,7 +24,7 @@ from ..event_log import get_logger
 from ..identifiers import next_session_id
 from ..project.choices import DEFAULT_PARTS
 from ..question import Question
-from ..tracing import Attribute
+from ..tracing import Attribute, Traced, is_traced, traced
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .checkpoints import CheckpointEntry, checkpoints
 from .errors import (
@@ -53,7 +54,7 @@ from .ports import (
     TokenCounter,
 )
 from .session_checkpoints import SessionCheckpoints
-from .session_checks import check, count_fault
+from .session_checks import check, clean_up_faults, count_fault, input_faults
 from .session_data import NO_METADATA, NO_WORKFLOW_STATE
 from .session_description import UNCHANGED, DescriptionChange, Unchanged, merged
 from .session_domain import (
@@ -69,18 +70,20 @@ from .session_domain import (
 from .session_events import SessionEvents
 from .session_filter import AskedFilters, BudgetLeft, SessionFilter
 from .session_head import SessionSummary, UnreadableSession
-from .session_layout import SESSION_FILE
+from .session_layout import SESSION_FILE, TRACE_FILE
 from .session_notices import Notice
 from .session_observer import SessionObserver
 from .session_page import MAX_PAGE, SessionCursor, SessionOrder, SessionPage, as_order, in_order
 from .session_ports import LocalSessions
 from .session_recording import SessionChanges, record_result, take_over
-from .session_spans import attempt_span
+from .session_spans import UNKNOWN_TRACE, KeptTrace, attempt_span, kept_trace, trace_attachment
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
 
 if TYPE_CHECKING:
     from ..search_words import SearchWords
+    from ..tracing.port import Carrier
+    from .event_feed import EventFeed
     from .session_search import SessionMatches
 
 __all__ = [
@@ -113,6 +116,8 @@ class SessionManager:
     Not thread-safe: one manager belongs to one worker. Any number of managers, in any number of
     processes, may lead the same session; the one that saves second gets a `SessionConflict` and
     calls `reload()`.
+
+    It is a context manager, which closes it; the session stays as it is on disk.
     """
 
     def __init__(
@@ -149,7 +154,8 @@ class SessionManager:
         self._events = SessionEvents(
             get_logger("agentforge.session"), observers=observers, clock=clock
         )
-        self._changes = SessionChanges(self._store, self._events)
+        self._trace: tuple[str, KeptTrace] | None = None
+        self._changes = SessionChanges(self._store, self._events, origin=self._trace_origin)
         self._checkpoints = SessionCheckpoints(
             snapshots,
             places=self._store,
@@ -169,6 +175,24 @@ class SessionManager:
         )
 
     # ------------------------------------------------------------------------- the session itself
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the current session as it is, and of what the store and the executor hold.
+
+        What is used again opens what it needs again. Safe to repeat.
+        """
+        self._current = None
+        close_executor: Callable[[], object] = getattr(self._executor, "close", lambda: None)
+        try:
+            close_executor()
+        finally:
+            self._store.close()
 
     @property
     def store(self) -> LocalSessions:
@@ -233,10 +257,31 @@ class SessionManager:
             parent_id=parent_id,
             now=now,
         )
-        session = self._save_new(session, attachments=attachments)
+        session = self._save_traced(session, attachments or {})
         self._events.added(session, 0)
         self._checkpoints.prepare(session)
         return session
+
+    def _save_traced(
+        self, session: SessionContext, attachments: Mapping[str, bytes]
+    ) -> SessionContext:
+        """Save a new session in a span of its own, unless its maker has traced it."""
+        if TRACE_FILE in attachments or not is_traced():
+            return self._save_new(session, attachments=attachments)
+        with traced(Traced.CREATE, {Attribute.WORKFLOW: session.workflow_type}) as span:
+            session = self._save_new(session, attachments={**attachments, **trace_attachment(span)})
+            span.set(Attribute.SESSION_ID, session.session_id)
+            span.set(Attribute.CONVERSATION, session.session_id)
+        return session
+
+    def _trace_origin(self) -> Carrier:
+        """Return the span that what is done to the current session belongs under."""
+        if self._current is None or not is_traced():
+            return UNKNOWN_TRACE.origin
+        session_id = self._current.session_id
+        if self._trace is None or self._trace[0] != session_id:
+            self._trace = (session_id, kept_trace(self._store, self._current))
+        return self._trace[1].origin
 
     def _save_new(
         self,
@@ -316,6 +361,7 @@ class SessionManager:
         Raises:
             SessionNotFound: There is none of this id, and that is an error.
             InvalidSessionId: It is no id.
+            SessionUnreadable: Something else is in its place, as a symbolic link; it was left.
             WriteError: It could not be taken out of the base; nothing was deleted.
             RemovalError: It is out of every listing, but some of it could not be deleted.
         """
@@ -539,6 +585,7 @@ class SessionManager:
         self,
         code: str,
         *,
+        files: Mapping[str, bytes | str] | None = None,
         tokens: int = 0,
         deadline_s: float | None = None,
         fuel: int | None = None,
@@ -553,6 +600,8 @@ class SessionManager:
 
         Args:
             code: Python source; it runs in the session's workspace.
+            files: Files to put into the workspace before, by their path from its top; text is
+                encoded as UTF-8. They are the caller's: the result does not name them as created.
             tokens: What the phase is charged with, 0 or more.
             deadline_s: Wall-clock limit in seconds; the executor's default if None.
             fuel: Limit in units of fuel; the executor's default if None.
@@ -566,7 +615,8 @@ class SessionManager:
             NoPhaseExecutor: The manager has no executor.
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
-            InvalidSession: `tokens` is no count; nothing was run.
+            InvalidSession: `tokens` is no count, or `files` are none that a workspace can have;
+                nothing was run.
             SessionConflict: While the code ran, another worker ended the session, took it to
                 another phase or attempt, or recorded a result; this one was not recorded. What
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
@@ -575,16 +625,30 @@ class SessionManager:
             OperationCancelled: The thread's operation was cancelled (`cancellation`); the run was
                 not recorded.
         """
-        with attempt_span(self._current) as span:
+        with attempt_span(self._current, self._trace_origin()) as span:
             result = self._run_phase(
-                code, tokens=tokens, deadline_s=deadline_s, fuel=fuel, judge=judge
+                code, files or {}, tokens=tokens, deadline_s=deadline_s, fuel=fuel, judge=judge
             )
             span.set(Attribute.OUTCOME, "passed" if result.success else "failed")
             return result
 
+    def check_executor(self) -> None:
+        """See whether phases can be run here, as far as the executor tells before it runs one.
+
+        Raises:
+            NoPhaseExecutor: This manager has no executor.
+            AgentForgeError: Code can't be run on this machine; the error says what to change.
+        """
+        if self._executor is None:
+            raise NoPhaseExecutor
+        tell = getattr(self._executor, "check", None)
+        if callable(tell):
+            tell()
+
     def _run_phase(
         self,
         code: str,
+        files: Mapping[str, bytes | str],
         *,
         tokens: int,
         deadline_s: float | None,
@@ -596,12 +660,12 @@ class SessionManager:
         self._refuse_within_changes("run_phase")
         session = self._require("run_phase")
         session.require(SessionState.ACTIVE, operation="run_phase")
-        check(count_fault("tokens", tokens, least=0))
+        check([*count_fault("tokens", tokens, least=0), *input_faults(files)])
         self._checkpoints.prepare(session)
         self._events.phase_started(session)
-        result = self._executor.execute(
-            code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
-        )
+        run = self._executor.execute
+        execute = partial(run, files=files) if files else run  # only some executors take files
+        result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
         if result.trapped == "cancelled":
             check_cancelled()
         problem = judge(result) if judge is not None else result.problem
@@ -636,6 +700,23 @@ class SessionManager:
         if isinstance(last, PhaseEnded) and (last.snapshot or last.unkept):
             return SnapshotTaken()
         return self._checkpoints.take(session, "advance from")
+
+    def workspace_path(self) -> Path:
+        """Return the session's workspace on this machine, prepared and there.
+
+        Raises:
+            NoActiveSession: There is none.
+            SessionNotFound: It was deleted.
+            AgentForgeError: As of `prepare_workspace()`.
+        """
+        self.prepare_workspace()
+        session_id = self._require("workspace_path").session_id
+        workspace = self._store.workspace_path(session_id)
+        try:
+            workspace.mkdir(0o700, exist_ok=True)
+        except FileNotFoundError as error:
+            raise SessionNotFound(session_id, path=self._store.where) from error
+        return workspace
 
     def prepare_workspace(self) -> None:
         """Make the workspace what the session says it is, where a killed worker did not finish.
@@ -1114,7 +1195,7 @@ class SessionManager:
             if isinstance(step, HistoryEvent):
                 session.add_event(step, details=details, now=now)
             else:
-                session.add_history(step, details=details, now=now)
+                session.add_history(step, details=details, tokens=tokens, now=now)
 
         self._changes.record(session, change)
         return session
@@ -1139,6 +1220,7 @@ class SessionManager:
         *,
         count_tokens: TokenCounter = most_tokens,
         shows: Collection[str] | None = None,
+        may_show: Callable[[str], bool] = lambda _: True,
     ) -> str:
         """Write the text that primes the next worker; see `harness.briefing.brief`.
 
@@ -1146,6 +1228,7 @@ class SessionManager:
             max_tokens: The most that the text may count, 1 or more.
             count_tokens: How tokens are counted.
             shows: What of its user's data is shown; as the manager was made if None.
+            may_show: Returns whether what was said in a program's conversations may be shown.
 
         Raises:
             NoActiveSession: There is none.
@@ -1153,7 +1236,13 @@ class SessionManager:
         """
         session = self._require("briefing")
         parts = self._briefing_shows if shows is None else shows
-        return brief(session, max_tokens=max_tokens, count_tokens=count_tokens, shows=parts)
+        return brief(
+            session,
+            max_tokens=max_tokens,
+            count_tokens=count_tokens,
+            shows=parts,
+            may_show=may_show,
+        )
 
     # ------------------------------------------------------------------------------- all sessions
 
@@ -1299,6 +1388,46 @@ class SessionManager:
             self._events.unreadable(one)
         return matches
 
+    def events(
+        self,
+        after: str | None = None,
+        *,
+        session_id: str | None = None,
+        timeout_s: float | None = None,
+    ) -> EventFeed:
+        """Go through what happened to all sessions, or to one, and wait for what happens next.
+
+        ```
+        feed = manager.events(after=kept)
+        for one in feed:
+            print(one.event.name, one.event.session_id)
+            kept = feed.cursor              # another process goes on behind this event
+        ```
+
+        Nothing that was saved is missed; see `EventFeed`.
+
+        Args:
+            after: Where to begin, as the `cursor` of a feed; with the first entries if None.
+            session_id: The one session; all of them if None.
+            timeout_s: How long to wait for the next event, in seconds, before the loop ends; for
+                ever if None, not at all with 0.
+
+        Raises:
+            InvalidCursor: `after` is no cursor of this store.
+            InvalidSessionId: `session_id` is no id.
+        """
+        from .event_feed import EventFeed  # which few programs need
+
+        return EventFeed(self.store.open_feed(after, session_id=session_id), timeout_s=timeout_s)
+
+    def end_of_events(self) -> str:
+        """Return the cursor behind all that happened until now, for `events(after=…)`.
+
+        Raises:
+            ReadError: The store refused.
+        """
+        return self.store.end_of_feed()
+
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.
 
@@ -1315,11 +1444,11 @@ class SessionManager:
             that is out of sight, but with a file that resists, is among them.
 
         Raises:
-            InvalidSession: `days` is negative or no number.
+            InvalidSession: `days` is no number of 0 or more, or `dry_run` is no bool.
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
         """
-        if isinstance(days, bool) or not days >= 0:
-            raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
+        if faults := clean_up_faults(days, dry_run):
+            raise InvalidSession(faults)
         deleted = self.store.delete_ended(days=days, dry_run=dry_run, clock=self._clock)
         if deleted and not dry_run:
             self._checkpoints.forget_deleted()

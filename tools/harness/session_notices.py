@@ -1,4 +1,7 @@
-"""What happens around a session and leaves no entry in its history, for log and observers; pure.
+"""What happens around a session and is no event of its history, for log and observers; pure.
+
+`NoteRecorded` and `CheckpointReached` are read off entries all the same (`entry_events`); the
+others leave nothing in the history, and are told once.
 
 With the events of `history_events` it is the closed set of what a `SessionObserver` is given. To
 add a field, give it a default, and name it on the page of events.
@@ -62,10 +65,14 @@ class NoteRecorded(Notice):
 
 @_notice("session.checkpoint")
 class CheckpointReached(Notice):
-    """A session is saved at a place that is worth going back to."""
+    """A session is saved at a place that is worth going back to.
+
+    Attributes:
+        entry: Which entry of the history says so, from 1.
+    """
 
     with_phase: ClassVar[bool] = True
-    revision: int = 0
+    entry: int = 0
 
 
 @_notice("session.deleted")

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from .event_codec import logged
 from .event_values import EventValue, Occurrence, event_fields
+from .history_events import CheckpointTaken, PhaseAdvanced, PhaseEnded
+from .session_entries import SessionHistory
+from .session_notices import CheckpointReached, NoteRecorded
 
 EVENT_VERSION: Final = 1
 """The version of `SessionEvent.to_dict`: another one where a field goes or means something else."""
@@ -60,6 +63,23 @@ def _as_json(value: Any) -> Any:
     return [_as_json(one) for one in value] if isinstance(value, tuple) else value
 
 
+def occurrences(entry: SessionHistory, number: int) -> tuple[Occurrence, ...]:
+    """Return what an entry says happened, in order: one event or two.
+
+    Args:
+        entry: The entry.
+        number: Which one of its history it is, from 1.
+    """
+    event = entry.event
+    if event is None:
+        return (NoteRecorded(action=entry.action, tokens=entry.data.get("tokens", 0)),)
+    if isinstance(event, CheckpointTaken):
+        return (CheckpointReached(entry=number),)
+    if isinstance(event, PhaseEnded | PhaseAdvanced):
+        return (event, CheckpointReached(entry=number))
+    return (event,)
+
+
 class SessionObserver(Protocol):
     """Observes sessions: what happens to them, once it is on disk."""
 
@@ -72,6 +92,15 @@ class SessionObserver(Protocol):
         what ends a program, as `KeyboardInterrupt` does. One observer of several managers may be
         called by several threads at once.
         """
+        ...
+
+
+@runtime_checkable
+class CatchesUp(Protocol):
+    """An observer that can be told of what other processes saved, too."""
+
+    def look(self) -> None:
+        """Take note that sessions changed; what there is to tell is told in the background."""
         ...
 
 

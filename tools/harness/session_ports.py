@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..clock import Clock
+from .errors import SessionNotAdopted
+from .feed_port import SessionFeeds
 from .session_domain import SessionContext, SessionState
 from .session_filter import SessionFilter
 from .session_head import SessionSummary, UnreadableSession
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class SessionRepository(SessionStreams, Protocol):
-    """Keeps sessions.
+class SessionRepository(SessionStreams, SessionFeeds, Protocol):
+    """Keeps sessions, and tells what their histories say.
 
     Guarantees asked of every implementation: when `save` returns, the session survives the death
     of the process; when it raises, what is stored is as it was. A reader sees a whole session or
@@ -424,6 +426,26 @@ class SessionPlaces(Protocol):
         """
         ...
 
+    def is_own(self, session_id: str) -> bool:
+        """Return whether a session is this person's: made here by them, or adopted.
+
+        One that came with a clone is not: no door acts by itself on it, runs what it carries, or
+        shows its text to an agent (`require_own`). All of a database are: a person named it.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def make_own(self, session_id: str) -> None:
+        """Make a session that is there this person's own, because they said so.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            WriteError: The person's state directory can't be written; it is as it was.
+        """
+        ...
+
     def idle(self, session_id: str, guards: Sequence[str]) -> AbstractContextManager[None]:
         """Hold a session against all that could work in it; saves go on.
 
@@ -441,3 +463,13 @@ class SessionPlaces(Protocol):
 @runtime_checkable
 class LocalSessions(SessionRepository, SessionPlaces, Protocol):
     """Sessions, and this machine's places to work on them: what a worker needs."""
+
+
+def require_own(sessions: LocalSessions, session_id: str) -> None:
+    """Refuse a session that is not this person's own.
+
+    Raises:
+        SessionNotAdopted: It is not.
+    """
+    if not sessions.is_own(session_id):
+        raise SessionNotAdopted(session_id, where=sessions.where)

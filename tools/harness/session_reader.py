@@ -22,6 +22,7 @@ from ..durable import (
     read_regular_file,
 )
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..event_log import get_logger
 from ..identifiers import is_session_id, names_no_session
 from .disk_errors import SessionUnreadable, raising_harness_errors
 from .errors import SessionCorrupted
@@ -33,6 +34,7 @@ from .session_codec import (
     decode_head,
     decode_session,
 )
+from .session_digest import NOTICE
 from .session_domain import InvalidSessionId, SessionContext, SessionState
 from .session_head import SessionHead, SessionSummary, UnreadableSession
 from .session_layout import (
@@ -49,11 +51,16 @@ from .session_names import ATTACHMENT, INHERITED, resolved
 
 if TYPE_CHECKING:
     from ..search_words import SearchWords
+    from .entry_events import EntryEvent
+    from .receiver_files import ReceiverFiles
+    from .session_feed import CountedSource, PositionFeed
     from .session_filter import SessionFilter
     from .session_page import SessionCursor, SessionOrder, SessionPage
     from .session_sieve import DocumentSieve
 
 _CACHED_PLACES: Final = 1024
+
+_log = get_logger("agentforge.store")
 
 
 def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
@@ -198,6 +205,8 @@ class SessionReader:
             faults.append("revision: is 0, and a session that was saved has 1 or more")
         if faults:
             raise SessionCorrupted(path=path, faults=faults, session_id=session_id)
+        if session.unlike_its_digest:
+            _log.warning("store.digest_differs", path=str(path), notice=NOTICE)
         return session
 
     def _read(self, path: Path) -> bytes | None:
@@ -400,6 +409,36 @@ class SessionReader:
         except OSError:
             return None
         return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    # ----------------------------------------------------------------------------------- the feed
+
+    def _feed_source(self) -> CountedSource:
+        """Return where feeds look, from any thread."""
+        return self
+
+    def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> PositionFeed:
+        """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
+        from .session_feed import open_feed
+
+        return open_feed(self._feed_source(), after, session_id)
+
+    def end_of_feed(self) -> str:
+        """Return the place behind everything that is stored now; see `SessionFeeds`."""
+        from .session_feed import end_of_feed
+
+        return end_of_feed(self._feed_source())
+
+    def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        """Return the events of one session behind so many entries; see `SessionFeeds`."""
+        from .session_feed import entry_events
+
+        return entry_events(self._feed_source(), session_id, after)
+
+    def receiver(self, name: str) -> ReceiverFiles:
+        """Return what is kept for a receiver of events, beside the sessions; see `SessionFeeds`."""
+        from .receiver_files import ReceiverFiles
+
+        return ReceiverFiles(self.base_path, name, self._fs)
 
     # ------------------------------------------------------------------------------- all sessions
 

@@ -17,6 +17,7 @@ from .session_domain import MAX_PATH_CHARS, SessionContext
 from .session_events import SessionEvents, SessionStep
 
 if TYPE_CHECKING:
+    from ..tracing.port import Carrier
     from .ports import PhaseResult
     from .session_ports import SessionRepository
     from .snapshot_port import SnapshotTaken
@@ -132,10 +133,18 @@ class SessionChanges:
     Args:
         store: Where the sessions are kept.
         events: Told of what is on disk, and of what could not be saved.
+        origin: Returns the span that a save belongs under, where no span is current.
     """
 
-    def __init__(self, store: SessionRepository, events: SessionEvents) -> None:
+    def __init__(
+        self,
+        store: SessionRepository,
+        events: SessionEvents,
+        *,
+        origin: Callable[[], Carrier] = dict,
+    ) -> None:
         self._store = store
+        self._origin = origin
         self._events = events
         self._together: _Together | None = None
 
@@ -213,7 +222,8 @@ class SessionChanges:
             WriteError: It could not be saved.
         """
         try:
-            with traced(Traced.SAVE, {Attribute.SESSION_ID: session.session_id}) as span:
+            about = {Attribute.SESSION_ID: session.session_id}
+            with traced(Traced.SAVE, about, parent=self._origin()) as span:
                 self._store.save(session, attachments=attachments, inherited=inherited)
                 span.set(Attribute.SESSION_REVISION, session.revision)
         except SessionIdTaken:
@@ -261,9 +271,7 @@ class SessionChanges:
         """Tell what was saved of a session since it was as before, and by which steps."""
         spent = session.token_budget.tokens_used - before.tokens_used
         rest = spent - sum(one.tokens for one in steps)
-        self._events.added(
-            session, before.history, came_from=before.state, tokens=rest, steps=steps
-        )
+        self._events.added(session, before.history, came_from=before.state, steps=steps)
         # What was spent without a step was added to the budget by hand.
         counted = [*((one.phase, one.tokens) for one in steps), (session.current_phase, rest)]
         for phase, tokens in counted:

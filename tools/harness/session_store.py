@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import RLock
@@ -52,6 +52,7 @@ from .errors import (
     SessionNotFound,
     SessionTooLarge,
 )
+from .own_sessions import OwnSessions
 from .session_codec import (
     HEAD_BYTES,
     SessionEncoder,
@@ -73,6 +74,7 @@ from .session_reader import (
 
 if TYPE_CHECKING:
     from ..prune import Outside
+    from .session_feed import CountedSource
     from .session_streams import FileStreams
     from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
 
@@ -105,6 +107,7 @@ class SessionStore(SessionReader):
         max_file_bytes: int = MAX_FILE_BYTES,
         token: Callable[[], str] | None = None,
         clock: Clock = utc_now,
+        own: OwnSessions | None = None,
     ) -> None:
         """Name the place; nothing is read or made yet.
 
@@ -115,11 +118,13 @@ class SessionStore(SessionReader):
             max_file_bytes: The largest session file that is written or read.
             token: Gives fresh random texts for hidden names.
             clock: The time for the audit log of deletions, aware.
+            own: The marks of the sessions that are this person's own.
         """
         super().__init__(base_path, fs=fs, max_file_bytes=max_file_bytes)
         self._lock_timeout_s = lock_timeout_s
         self._token = token if token is not None else random_token
         self._clock = clock
+        self._own = own if own is not None else OwnSessions(self.base_path)
         self._streams: FileStreams | None = None
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
         self._mutex = RLock()  # for the writers only; never held while the disk is waited for
@@ -131,12 +136,12 @@ class SessionStore(SessionReader):
         Raises:
             WriteError: The system refused.
         """
-        make_durable_directory(self._fs, self.base_path)
         keep = str(self.base_path / ".gitkeep")
         try:
             try:
                 self._fs.stat(keep)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
+                make_durable_directory(self._fs, self.base_path)
                 flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
                 self._fs.close(self._fs.open(keep, flags, 0o600))
         except OSError as error:
@@ -195,6 +200,7 @@ class SessionStore(SessionReader):
                     session.revision = revision
                 raise
             session.revision = revision
+            session.unlike_its_digest = False
             writer.written(pieces[0], session)
         return path
 
@@ -249,6 +255,7 @@ class SessionStore(SessionReader):
                     fs, lock.fd, above, missing=Missing.MADE_DURABLY
                 ) as folder_fd:
                     replace_file(fs, folder_fd, last, [data], path=directory / name)
+            self._mark(session.session_id, lock.fd)
             replace_file(fs, lock.fd, SESSION_FILE, pieces, path=path, token=self._token)
         return True
 
@@ -425,11 +432,40 @@ class SessionStore(SessionReader):
                             fs.fsync(folder_fd)
                 create_file(fs, new.fd, SESSION_FILE, pieces)
                 new.sync()
+                self._mark(session_id, new.fd)  # first: it is own from when it is there
                 new.appear(session_id)
         except OSError as error:
             raise WriteError(
                 path=path, operation=new.step, cause=error, visible=new.visible
             ) from error
+
+    def _mark(self, session_id: str, directory_fd: int) -> None:
+        """Mark a session as own; where that can't be done, it is there without, and that is logged.
+
+        It works on then, and asks to be adopted once another process takes it up.
+        """
+        try:
+            self._own.add(session_id, self._fs.fstat(directory_fd).st_ino)
+        except OSError as error:
+            _log.warning(
+                "store.not_marked_own",
+                session_id=session_id,
+                path=str(self._own.folder),
+                error=str(error),
+            )
+
+    def is_own(self, session_id: str) -> bool:
+        """Return whether a session is this person's own; see `SessionPlaces`."""
+        self.session_path(session_id)
+        return self._own.has(session_id)
+
+    def make_own(self, session_id: str) -> None:
+        """Make a session that is there this person's own; see `SessionPlaces`."""
+        self.session_path(session_id)
+        try:
+            self._own.adopt(session_id)
+        except OSError as error:
+            raise WriteError(path=self._own.folder, operation="mark it", cause=error) from error
 
     def _sweep(self, base_fd: int) -> None:
         """Finish what killed creations and deletions left; what resists stays, and is logged."""
@@ -469,9 +505,10 @@ class SessionStore(SessionReader):
     ) -> bool:
         """Delete a session, with its workspace and everything in its directory.
 
-        Only a directory that holds a regular `session.yaml`, readable or not, is a session. It
+        Only a directory that holds a regular `session.yaml`, readable or not, is deleted. It
         must not be in use: the locks of a run, an execution and a save are tried without
-        waiting. The deletion is in the base's audit log before it begins.
+        waiting. The deletion is in the base's audit log before it begins. What `exists` says is
+        there and is no such directory, as a symbolic link, is refused as `load` refuses it.
 
         Args:
             session_id: Which.
@@ -484,6 +521,8 @@ class SessionStore(SessionReader):
         Raises:
             InvalidSessionId: It is no id, nor a harmless name that no session has.
             SessionNotFound: There is no such session, and `missing_ok` is False.
+            SessionUnreadable: Something else is in its place, or in that of its file; nothing was
+                touched.
             SessionInUse: It is in use; nothing was touched.
             SessionConflict: It is at another revision; nothing was deleted.
             WriteError: It could not be announced or taken out of the base; nothing was deleted.
@@ -498,7 +537,14 @@ class SessionStore(SessionReader):
         def check(directory_fd: int) -> None:
             if expected_revision is not None:
                 self._require_revision(directory_fd, session_id, path, expected_revision)
+            keep_untold(
+                self.base_path,
+                self._fs,
+                directory_fd,
+                lambda: self._feed_source().load(session_id),
+            )
 
+        from .receiver_files import keep_untold
         from .session_deletion import SessionDeletion
 
         deletion = SessionDeletion(
@@ -510,9 +556,12 @@ class SessionStore(SessionReader):
         deleted = deletion.delete(session_id, check)
         if deleted:
             self.forget([session_id])
-        elif not missing_ok:
+            return True
+        if self.exists(session_id):
+            super()._load(path, session_id)  # says what is there instead
+        if not missing_ok:
             raise SessionNotFound(session_id, path=self.base_path)
-        return deleted
+        return False
 
     def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
         """Delete the sessions that ended more than `days` ago; see `SessionManager`.
@@ -626,6 +675,10 @@ class SessionStore(SessionReader):
             self._streams = FileStreams(self._fs, self._lock_timeout_s, self._state_in, self._token)
         return self._streams
 
+    def _feed_source(self) -> CountedSource:
+        """Return a reader of its own: what feeds read, no later save builds on."""
+        return SessionReader(self.base_path, fs=self._fs, max_file_bytes=self._max_file_bytes)
+
     def _state_in(self, directory_fd: int, directory: Path) -> SessionState | None:
         """Return the state of the session whose directory is open, None if it holds none."""
         path = directory / SESSION_FILE
@@ -647,11 +700,12 @@ class SessionStore(SessionReader):
 
         return Outside(fs=self._fs, clock=clock, token=self._token)
 
-    def forget(self, session_ids: Iterable[str]) -> None:
+    def forget(self, session_ids: Sequence[str]) -> None:
         """Drop what is remembered of sessions that were deleted elsewhere."""
         with self._mutex:
             for session_id in session_ids:
                 self._writers.pop(session_id, None)
+        self._own.remove(session_ids)
 
     def _require_revision(
         self, directory_fd: int, session_id: str, path: Path, expected: int

@@ -20,7 +20,7 @@ from ..durable import DirectoryLock, FileSystem, ReadError, WriteError, hand_ove
 from ..durable.append_log import APPEND_FLAGS, AppendLog
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ..durable.log_frames import LogEntry, LogMark, encode_log
-from ..durable.safe_path import Missing, directory_beneath
+from ..durable.safe_path import Missing, directory_beneath, is_bare
 from ..event_log import get_logger
 from .errors import SessionNotFound, StreamMoved
 from .session_layout import STREAMS
@@ -70,14 +70,14 @@ class FileStreams:
         require_room(entries)
         if not entries:
             return
-        with self._locked(directory, path) as folder_fd:
-            fd, begun = self._opened(folder_fd, path)
+        with self._locked(directory, path) as (directory_fd, folder_fd):
+            fd = self._opened(folder_fd, path)
             try:
                 log = AppendLog(self.fs, fd, path)
                 self._require(log, directory.name, stream, expected)
+                if log.is_empty:  # its maker may have been killed before it synced the names
+                    self._sync_names(directory_fd, folder_fd, path)
                 mark, torn = log.append(entries, since=self._known(path))
-                if begun:
-                    self._synced(folder_fd, path)
             finally:
                 close_reader(self.fs, fd)
         if torn:
@@ -89,10 +89,12 @@ class FileStreams:
     ) -> None:
         """Replace all entries; see `SessionStreams.replace_entries`."""
         path = directory / STREAMS / stream_file(stream)
-        with self._locked(directory, path) as folder_fd:
+        with self._locked(directory, path) as (directory_fd, folder_fd):
             if expected is not None:
                 with self._log(directory, path) as log:
                     self._require(log, directory.name, stream, expected)
+            if is_bare(folder_fd):
+                self._sync_names(directory_fd, folder_fd, path)
             replace_file(
                 self.fs, folder_fd, path.name, [encode_log(entries)], path=path, token=self.token
             )
@@ -174,8 +176,8 @@ class FileStreams:
             raise StreamMoved(session_id, stream=stream)
 
     @contextmanager
-    def _locked(self, directory: Path, path: Path) -> Iterator[int]:
-        """Hold a session that may be written to, and the folder of its streams, open."""
+    def _locked(self, directory: Path, path: Path) -> Iterator[tuple[int, int]]:
+        """Hold the directory of a session that may be written to, and its streams' folder, open."""
         try:
             lock = DirectoryLock(self.fs, directory, timeout_s=self.lock_timeout_s).acquire()
         except FileNotFoundError:
@@ -190,7 +192,7 @@ class FileStreams:
                 )
             try:
                 with self._folder(lock.fd) as folder_fd:
-                    yield folder_fd
+                    yield lock.fd, folder_fd
             except OSError as error:
                 raise WriteError(path=path, operation="open", cause=error) from error
         finally:
@@ -203,27 +205,27 @@ class FileStreams:
             try:
                 fd = held.enter_context(directory_beneath(self.fs, directory_fd, [STREAMS]))
             except FileNotFoundError:
-                missing = Missing.MADE_DURABLY
+                missing = Missing.MADE
                 made = directory_beneath(self.fs, directory_fd, [STREAMS], missing=missing)
                 fd = held.enter_context(made)
             yield fd
 
-    def _opened(self, folder_fd: int, path: Path) -> tuple[int, bool]:
-        """Open a log to add to it; return whether it was begun."""
+    def _opened(self, folder_fd: int, path: Path) -> int:
+        """Open a log to add to it; make it if it is missing."""
         try:
-            return self.fs.open(path.name, APPEND_FLAGS, dir_fd=folder_fd), False
+            return self.fs.open(path.name, APPEND_FLAGS, dir_fd=folder_fd)
         except FileNotFoundError:
             fd = self.fs.open(path.name, _NEW_LOG, 0o600, dir_fd=folder_fd)
             hand_over(self.fs, fd, folder_fd)
-            return fd, True
+            return fd
 
-    def _synced(self, folder_fd: int, path: Path) -> None:
+    def _sync_names(self, directory_fd: int, folder_fd: int, path: Path) -> None:
+        """Sync the names of the folder and of the log, before the first entry is written."""
         try:
+            self.fs.fsync(directory_fd)
             self.fs.fsync(folder_fd)
         except OSError as error:
-            raise WriteError(
-                path=path, operation="fsync of its folder", cause=error, visible=True
-            ) from error
+            raise WriteError(path=path, operation="fsync of its folder", cause=error) from error
 
     @contextmanager
     def _log(self, directory: Path, path: Path) -> Iterator[AppendLog | None]:

@@ -190,8 +190,10 @@ def _encode_item(value: Any, indent: int) -> str:
 
 _QUOTED: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
 NAME: Final = f"(?:{PLAIN}|{_QUOTED})"
+NAME_RE: Final = re.compile(NAME)
 BLOCK: Final = r"\|2?[-+]?\n(?:%s[^\n]*+\n|\n++)++"
-TIME: Final = r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"'
+BARE_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"
+TIME: Final = f'"{BARE_TIME}"'
 COUNT: Final = r"(?:0|[1-9][0-9]{0,18})"
 _UNESCAPE: Final = r'\\(?:(["\\ntr0e])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))'
 _LONG_ESCAPES: Final = {short[1]: plain for plain, short in _SHORT_ESCAPES.items()}

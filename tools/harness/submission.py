@@ -8,13 +8,20 @@ from typing import Final
 from attrs import field, frozen
 
 DEFAULT_QUEUE: Final = "default"
-MAX_QUEUE_CHARS: Final = 128
+MAX_QUEUE_BYTES: Final = 28
+"""The most bytes of a queue's name in UTF-8: with what a session needs it is in the name of a
+channel of PostgreSQL, which has 63."""
 MAX_PRIORITY: Final = 2**31 - 1
 
 
+def is_queue(name: str) -> bool:
+    """Return whether a text can be the name of a queue."""
+    return 1 <= len(name.encode("utf-8", "replace")) <= MAX_QUEUE_BYTES and "\0" not in name
+
+
 def _queue(_instance: object, _attribute: object, value: str) -> None:
-    if not 1 <= len(value) <= MAX_QUEUE_CHARS or "\0" in value:
-        raise ValueError(f"queue: {value[:40]!r} has not 1 to {MAX_QUEUE_CHARS} characters")
+    if not is_queue(value):
+        raise ValueError(f"queue: {value[:40]!r} has not 1 to {MAX_QUEUE_BYTES} bytes of text")
 
 
 def _priority(_instance: object, _attribute: object, value: int) -> None:

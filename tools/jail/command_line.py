@@ -32,10 +32,19 @@ SYSTEM_FILES: Final[Mapping[str, bytes]] = {
 
 @frozen(kw_only=True)
 class Bind:
-    """A file or folder of the host, and where a command finds it."""
+    """A file or folder of the host, and where a command finds it; read-only.
+
+    Attributes:
+        source: The host's path.
+        target: The path in the jail.
+        scratch: Names of folders in it that are writable and in memory.
+        layer: A folder of the host that is laid over it, so that it has all of `scratch`; or empty.
+    """
 
     source: str
     target: str
+    scratch: tuple[str, ...] = ()
+    layer: str = ""
 
 
 @frozen(kw_only=True)
@@ -99,9 +108,21 @@ def bubblewrap_arguments(plan: JailPlan) -> list[str]:
         *(word for bind in plan.read for word in ("--ro-bind", bind.source, bind.target)),
         *_given(plan),
         *("--bind" if plan.writable else "--ro-bind", plan.workspace, WORKSPACE),
-        *(word for bind in plan.mounts for word in ("--ro-bind", bind.source, bind.target)),
+        *(word for bind in plan.mounts for word in _mounted(bind, plan.scratch_bytes)),
         *("--chdir", WORKSPACE, "--remount-ro", "/"),
     ]
+
+
+def _mounted(bind: Bind, scratch_bytes: int) -> Iterator[str]:
+    """Mount a folder; its scratch folders together are as large as one of the jail's own."""
+    if bind.layer:
+        yield from ("--overlay-src", bind.source, "--overlay-src", bind.layer)
+        yield from ("--ro-overlay", bind.target)
+    else:
+        yield from ("--ro-bind", bind.source, bind.target)
+    size = str(max(1 << 20, scratch_bytes // max(1, len(bind.scratch))))
+    for name in bind.scratch:
+        yield from ("--size", size, "--perms", "1777", "--tmpfs", f"{bind.target}/{name}")
 
 
 def _namespaces(plan: JailPlan) -> Iterator[str]:

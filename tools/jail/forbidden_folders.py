@@ -15,6 +15,7 @@ from typing import Final
 
 from attrs import frozen
 
+from ..data_folder import state_folder
 from .errors import FolderForbidden
 
 _SYSTEM: Final = (
@@ -132,7 +133,7 @@ def private_places(further: Iterable[Path] = ()) -> PrivatePlaces:
     for name in _SYSTEM:
         for form in _both_forms([Path(name)]):
             places.setdefault(form, name)
-    for private in further:
+    for private in (*further, state_folder()):
         for form in _both_forms([private]):
             places.setdefault(form, "a folder that is kept private")
     return PrivatePlaces(homes, tuple((what, place) for place, what in places.items()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +36,7 @@ from .missing_program import SHIMS, MissingProgram, missing_name
 from .mount_points import make_mount_points
 from .policy import JailPolicy
 from .result import JailResult, Stop
+from .runner_caches import with_caches
 from .seccomp import filter_program, in_memory
 from .shell_words import started_by
 from .system_folders import WORKSPACE, SystemView, is_in_etc, system_view
@@ -235,13 +236,14 @@ class Jail:
             memory = _Memory(held)
             read = (*self._toolchain_binds(toolchain), *self._read)
             etc = self._kept_etc([*(bind.target for bind in read), *(files or {})])
+            mounts = tuple(with_caches(one, self._bubblewrap, held) for one in self._mounts)
             system = memory.system_files(self._view.copies, network=policy.network)
             plan = JailPlan(
                 view=self._view,
                 etc=etc,
                 read=read,
                 workspace=str(where),
-                mounts=self._mounts,
+                mounts=mounts,
                 files=(*(system if etc is None else ()), *memory.own_files(files or {})),
                 environment=self._environment(toolchain, policy.environment),
                 scratch_bytes=limits.scratch_bytes,
@@ -264,7 +266,7 @@ class Jail:
                 # Bubblewrap makes namespaces meanwhile.
                 group = self._group(held, limits.memory_bytes, limits.processes)
                 taken = process.make_ready(group)
-                watch = Watch(limits, where, group if taken else None)
+                watch = Watch(limits, where, group if taken else None, scratch=_scratch(mounts))
                 result = process.run(watch)
         result = evolve(result, sealed=not policy.network)
         _log.info(
@@ -395,6 +397,11 @@ class _Memory:
     def own_files(self, files: Mapping[str, bytes]) -> Iterator[GivenFile]:
         for target, content in files.items():
             yield GivenFile(fd=self.file("given", content), target=target, mode=0o555)
+
+
+def _scratch(mounts: Iterable[Bind]) -> list[str]:
+    """Return the scratch folders in mounts, relative to the jail's root."""
+    return [f"{bind.target}/{name}".lstrip("/") for bind in mounts for name in bind.scratch]
 
 
 def _resolver(path: Path) -> bytes:

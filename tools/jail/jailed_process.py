@@ -179,7 +179,8 @@ class JailedProcess:
             JailUnavailable: The jail could not be made after all.
             JailNotEnded: What was killed does not end.
         """
-        os.write(self._channels.block[1], b"x")
+        with suppress(BrokenPipeError):  # it failed meanwhile, and its end says of what
+            os.write(self._channels.block[1], b"x")
         stop = self._attend(watch)
         self._end()
         stop = stop or watch.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -36,6 +36,7 @@ class Watch:
         workspace: Path,
         group: ControlGroup | None,
         *,
+        scratch: Iterable[str] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Look at nothing yet.
@@ -44,11 +45,13 @@ class Watch:
             limits: What is allowed.
             workspace: The folder on the host.
             group: The control group that the jail is in, or None.
+            scratch: Scratch folders besides those of every jail, relative to its root.
             monotonic: The clock of the looks.
         """
         self._limits = limits
         self._workspace = workspace
         self._group = group
+        self._scratch = (*_SCRATCH, *scratch)
         self._monotonic = monotonic
         self._began = monotonic()
         self._memory = 0
@@ -141,7 +144,7 @@ class Watch:
         any number.
         """
         most = 0
-        for scratch in _SCRATCH:
+        for scratch in self._scratch:
             with suppress(OSError):
                 if os.path.samestat(os.stat(f"/proc/{child}/root/"), os.stat("/")):
                     return 0

@@ -12,9 +12,10 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 ID_HEADER: Final = "webhook-id"
 TIMESTAMP_HEADER: Final = "webhook-timestamp"
@@ -76,17 +77,20 @@ class Delivery:
         id: By which a receiver knows one that it has had: it is the same at each try.
         event: The event, as `SessionEvent.to_dict` has it.
         created: When it happened, in seconds since the epoch.
-        tries: How often it was sent.
-        not_before: When it may be sent again, in seconds since the epoch.
-        problem: Why it was not taken the last time, or None.
     """
 
     id: str
     event: Mapping[str, Any]
     created: float
-    tries: int = 0
-    not_before: float = 0.0
-    problem: str | None = None
+
+    @classmethod
+    def of_document(cls, delivery_id: str, event: Mapping[str, Any]) -> Delivery:
+        """Make the delivery of an event that was kept; one without a time is older than any."""
+        try:
+            created = datetime.fromisoformat(str(event.get("timestamp"))).timestamp()
+        except ValueError:
+            created = 0.0
+        return cls(id=delivery_id, event=event, created=created)
 
     @property
     def session_id(self) -> str | None:
@@ -126,60 +130,19 @@ class Delivery:
             found[SIGNATURE_HEADER] = " ".join(signatures)
         return found
 
-    def failed(self, answer: Answer, *, now: float, chance: float) -> Delivery:
-        """Return the delivery as it waits for its next try.
 
-        Args:
-            answer: What became of this one.
-            now: The time, in seconds since the epoch.
-            chance: From 0 to 1, so that those who failed together don't come together again.
-        """
-        pause_s = min(FIRST_PAUSE_S * 2.0 ** min(self.tries, 20), LONGEST_PAUSE_S)
-        pause_s *= 0.5 + chance / 2
-        if answer.wait_s is not None:
-            pause_s = max(pause_s, min(answer.wait_s, LONGEST_PAUSE_S))
-        return evolve(self, tries=self.tries + 1, not_before=now + pause_s, problem=answer.in_words)
+def pause_s(tries: int, answer: Answer, *, chance: float) -> float:
+    """Return how long to wait for the next try of what was not taken, in seconds.
 
-    def encoded(self) -> bytes:
-        """Return the delivery as it is kept."""
-        kept = {
-            "id": self.id,
-            "created": self.created,
-            "tries": self.tries,
-            "not_before": self.not_before,
-            "problem": self.problem,
-            "event": self.event,
-        }
-        return (json.dumps(kept) + "\n").encode()
-
-    @classmethod
-    def decoded(cls, data: bytes) -> Delivery:
-        """Read a delivery as it is kept.
-
-        Raises:
-            ValueError: It is none.
-        """
-        try:
-            kept = json.loads(data)
-            event = kept["event"]
-            if not isinstance(event, dict) or not _is_header_value(kept["id"]):
-                raise ValueError("it is no delivery")
-            return cls(
-                id=kept["id"],
-                event=event,
-                created=float(kept["created"]),
-                tries=int(kept["tries"]),
-                not_before=float(kept["not_before"]),
-                problem=None if kept["problem"] is None else str(kept["problem"]),
-            )
-        except (KeyError, TypeError, RecursionError) as error:
-            raise ValueError(f"it is no delivery: {type(error).__name__}") from error
-
-
-def _is_header_value(value: object) -> bool:
-    return (
-        isinstance(value, str) and value.isascii() and value.isprintable() and 0 < len(value) < 99
-    )
+    Args:
+        tries: How often it was sent before this time.
+        answer: What became of it.
+        chance: From 0 to 1, so that those who failed together don't come together again.
+    """
+    found = min(FIRST_PAUSE_S * 2.0 ** min(tries, 20), LONGEST_PAUSE_S) * (0.5 + chance / 2)
+    if answer.wait_s is not None:
+        found = max(found, min(answer.wait_s, LONGEST_PAUSE_S))
+    return found
 
 
 def signature(secret: str, delivery_id: str, stamp: str, body: bytes) -> str:

@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 from ..errors import AgentForgeError, ErrorKind
 
 
 class ObserverError(AgentForgeError):
     """Base of the errors of what tells others of sessions."""
-
-
-class OutboxFull(ObserverError):
-    """So many deliveries wait that another one is not kept; those that wait are.
-
-    Attributes:
-        webhook: The receiver's name.
-        path: The directory in which they wait.
-        most: How many may wait.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(self, webhook: str, *, path: Path, most: int) -> None:
-        super().__init__(
-            f"{most:,} deliveries wait for the webhook {webhook} in {path}: this one was not kept. "
-            "`agentforge webhooks` says why they wait."
-        )
-        self.webhook = webhook
-        self.path = path
-        self.most = most
 
 
 class UnknownWebhook(ObserverError):

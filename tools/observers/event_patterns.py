@@ -1,24 +1,11 @@
-"""Which events somebody is told of: names, in which `*` stands for any part; pure."""
+"""Whether patterns of events, in which `*` stands for any part of a name, choose any; pure."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from functools import cache
 
 from ..harness.session_notices import OBSERVED, WebhookTest
-
-
-def is_chosen(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return what says whether an event of a name is chosen by any of some patterns."""
-    kept = tuple(patterns)
-
-    @cache
-    def chosen(name: str) -> bool:
-        return any(fnmatchcase(name, one) for one in kept)
-
-    return chosen
 
 
 def unknown_pattern(pattern: str) -> str | None:

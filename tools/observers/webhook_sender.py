@@ -1,59 +1,45 @@
-"""Delivers what waits for one receiver: in order, again where it was not taken, in a thread."""
+"""Delivers to one receiver what the histories of a store say: in order, again where not taken."""
 
 from __future__ import annotations
 
+import os
 import random
-import threading
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, evolve, field
 
 from ..clock import Clock, utc_now
 from ..durable import WriteError
+from ..errors import AgentForgeError
+from ..harness.entry_events import EntryEvent
+from ..harness.feed_port import Feed, LeftEvent, Receiver, SessionFeeds
+from ..harness.receiver_state import NOTHING_WAITS, ReceiverState, Waiting, is_chosen
 from ..project.webhooks import Webhook
-from .delivery import Answer, Delivery
+from .delivery import Answer, Delivery, pause_s
 from .http_post import Post, post
-from .outbox import Outbox
+from .rounds import Backlog, Round, delivery_of
 
-_BUSY_PAUSE_S: Final = 0.25
-"""How soon to look again for an outbox that another process delivers from, in seconds."""
-_LONGEST_WAIT_S: Final = 300.0
-
-
-@frozen(kw_only=True)
-class Round:
-    """What became of one look at an outbox.
-
-    Attributes:
-        delivered: How many deliveries were taken.
-        failed: How many were not, and wait.
-        given_up: How many were forgotten.
-        next_due: When the next one may be sent, in seconds since the epoch; None where none waits.
-        busy: Whether another process delivers.
-        problem: Why the last one was not taken, or None.
-    """
-
-    delivered: int = 0
-    failed: int = 0
-    given_up: int = 0
-    next_due: float | None = None
-    busy: bool = False
-    problem: str | None = None
+BEGIN_S: Final = 10.0
+"""How long to wait for another process that begins to tell the same receiver, in seconds."""
+LAGS_S: Final = 0.25
+"""How soon to look again for what was saved and can't be read yet, in seconds."""
 
 
 class WebhookSender:
-    """Delivers what is in the outbox of one receiver.
+    """Delivers to one receiver what happened to the sessions of a store.
 
-    The deliveries of a session are sent in their order: while one waits, those after it do. A
-    receiver that takes nothing now (no answer, 408, 425, 429, 5xx) is left alone until the next try
-    is due, after 5 seconds at first and up to an hour, or what `Retry-After` asks for. What was
-    not taken within `Webhook.kept_s`, or is answered with 410, is forgotten, and logged.
+    The receiver's cursor stands in the store, behind what it took: whoever is killed, and when,
+    what was saved is sent by the next one who delivers. A receiver begins with what happens after
+    it was first named. The events of a session are sent in their order: while one waits, those
+    after it do. A receiver that takes nothing now (no answer, 408, 425, 429, 5xx) is left alone
+    until the next try is due, after 5 seconds at first and up to an hour, or what `Retry-After`
+    asks for. What was not taken for `Webhook.kept_s` after its first try, or is answered with 410,
+    is given up, and logged.
 
     Args:
         webhook: The receiver.
-        outbox: What waits for it.
+        sessions: The sessions.
         log: A structlog logger.
         environment: Where its secrets are, and perhaps its address.
         send: Sends one request.
@@ -64,211 +50,274 @@ class WebhookSender:
     def __init__(
         self,
         webhook: Webhook,
-        outbox: Outbox,
+        sessions: SessionFeeds,
         *,
         log: Any,
-        environment: Mapping[str, str],
+        environment: Mapping[str, str] = os.environ,
         send: Post = post,
         clock: Clock = utc_now,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.webhook: Final = webhook
-        self.outbox: Final = outbox
-        self._log = log
+        self.is_chosen: Final = is_chosen(webhook.events)
+        self.sessions: Final = sessions
+        self._receiver: Final[Receiver] = sessions.receiver(webhook.name)
+        self.log: Final = log
         self._environment = environment
         self._send = send
         self._clock = clock
         self._chance = chance
 
-    def deliver(self, *, at_once: bool = False, stop: Callable[[], bool] = lambda: False) -> Round:
+    @property
+    def where(self) -> str:
+        """Where the receiver's cursor is kept."""
+        return self._receiver.where
+
+    def begin(self) -> None:
+        """Have the receiver told of what happens from now on, unless it is already.
+
+        Raises:
+            DurableError: The store refused.
+        """
+        if self._receiver.read() is None:
+            with self._receiver.held(timeout_s=BEGIN_S) as free:
+                if free:
+                    self._state()
+
+    def _state(self) -> ReceiverState:
+        """Return how far the receiver was told; a new one begins here. It is held."""
+        kept = self._receiver.read()
+        if kept is not None:
+            try:
+                state = ReceiverState.decoded(kept)
+            except ValueError as error:
+                self.log.warning("webhook.begun_anew", webhook=self.webhook.name, error=str(error))
+            else:
+                if state.events == self.webhook.events:
+                    return state
+                state.events = self.webhook.events
+                self._receiver.keep(state.encoded())
+                return state
+        state = ReceiverState(cursor=self.sessions.end_of_feed(), events=self.webhook.events)
+        self._receiver.keep(state.encoded())
+        return state
+
+    def deliver(
+        self,
+        *,
+        at_once: bool = False,
+        only: Collection[str] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Round:
         """Send what is due, one after the other.
 
         Args:
             at_once: Whether to send what is not due yet, too.
+            only: The sessions that changed, where that is known.
             stop: Whether to send no more.
-        """
-        with self.outbox.delivering() as free:
-            return self._deliver(at_once=at_once, stop=stop) if free else Round(busy=True)
 
-    def _deliver(self, *, at_once: bool, stop: Callable[[], bool]) -> Round:
-        delivered = failed = given_up = 0
-        due: list[float] = []
-        held: set[str | None] = set()
-        problem = None
-        for name, delivery in self.outbox.waiting():
-            if stop():
-                break
-            if delivery is None or (delivery.session_id in held and delivery.session_id):
-                continue
-            if delivery.not_before > self._now() and not at_once:
-                held.add(delivery.session_id)
-                due.append(delivery.not_before)
-                continue
-            answer = self._answer(delivery)
-            if answer.taken:
-                self.outbox.remove(name)
-                delivered += 1
-                self._log.debug("webhook.delivered", **self._about(delivery))
-            elif answer.refuses_for_good or self._is_too_old(delivery):
-                self.outbox.remove(name)
-                given_up += 1
-                self._log.warning(
-                    "webhook.given_up", **self._about(delivery), error=answer.in_words
-                )
-            else:
-                waits = delivery.failed(answer, now=self._now(), chance=self._chance())
-                self._put_back(name, waits)
-                failed += 1
-                problem = answer.in_words
-                held.add(delivery.session_id)
-                due.append(waits.not_before)
-                self._log.info("webhook.failed", **self._about(waits), error=problem)
-                if answer.is_down and not at_once:
-                    break
-        return Round(
-            delivered=delivered,
-            failed=failed,
-            given_up=given_up,
-            next_due=min(due, default=None),
-            problem=problem,
+        Raises:
+            DurableError: The store refused; what was taken may be sent once more.
+        """
+        with self._receiver.held() as free:
+            if not free:
+                return Round(busy=True)
+            state = self._state()
+            feed = self.sessions.open_feed(state.cursor)
+            return _Delivering(self, state, feed, self._receiver, at_once, stop).round(only)
+
+    def backlog(self) -> Backlog:
+        """Return what waits for the receiver; nothing is sent, or kept."""
+        kept = self._receiver.read()
+        if kept is None:
+            return Backlog()
+        state = ReceiverState.decoded(kept)
+        found: list[EntryEvent | LeftEvent] = list(self._left_of(state))
+        for session_id, waiting in state.waiting.items():
+            found += self.behind(session_id, waiting.after) or []
+        feed = self.sessions.open_feed(state.cursor)
+        found += [one for one in feed.look() if one.event.session_id not in state.waiting]
+        last = max(state.waiting.values(), key=lambda one: one.not_before, default=None)
+        return Backlog(
+            deliveries=tuple(made for made in map(delivery_of, found) if self.is_chosen(made.kind)),
+            next_try=min((one.not_before for one in state.waiting.values()), default=None),
+            problem=None if last is None else last.problem,
         )
 
-    def send_once(self, delivery: Delivery) -> Answer:
-        """Send a delivery that is not kept, as a test of the receiver is."""
-        return self._answer(delivery)
+    def _left_of(self, state: ReceiverState) -> Iterator[LeftEvent]:
+        for session_id, events in self._receiver.left().items():
+            waiting = state.waiting.get(session_id)
+            yield from (one for one in events if waiting is None or one[0] > waiting.after)
 
-    def _answer(self, delivery: Delivery) -> Answer:
+    def behind(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        """Return what a session has to tell behind so many entries; None if it is not there.
+
+        What can't be read now is nothing for now.
+        """
+        try:
+            return self.sessions.entry_events(session_id, after)
+        except AgentForgeError as error:
+            self.log.debug("webhook.session_unreadable", session_id=session_id, error=str(error))
+            return []
+
+    def send_once(self, delivery: Delivery) -> Answer:
+        """Send a delivery, once, and return what the receiver said."""
         try:
             address = self.webhook.address(self._environment)
-            headers = delivery.headers(self.webhook.secrets(self._environment), now=self._now())
+            headers = delivery.headers(self.webhook.secrets(self._environment), now=self.now())
         except ValueError as error:
             return Answer(status=0, problem=str(error))
         return self._send(address, delivery.body, headers, timeout_s=self.webhook.timeout_s)
 
-    def _put_back(self, name: str, waits: Delivery) -> None:
-        try:
-            self.outbox.put_back(name, waits)
-        except WriteError as error:  # it waits as it was, and is sent again too soon
-            self._log.warning("webhook.not_noted", **self._about(waits), error=str(error))
+    def next_try(self, tries: int, answer: Answer) -> float:
+        """Return when what was not taken is sent again, in seconds since the epoch."""
+        return self.now() + pause_s(tries, answer, chance=self._chance())
 
-    def _is_too_old(self, delivery: Delivery) -> bool:
-        return self._now() - delivery.created >= self.webhook.kept_s
-
-    def _now(self) -> float:
+    def now(self) -> float:
+        """Return the time, in seconds since the epoch."""
         return self._clock().timestamp()
 
-    def _about(self, delivery: Delivery) -> dict[str, object]:
-        return {
-            "webhook": self.webhook.name,
-            "delivery": delivery.id,
-            "observed": delivery.kind,
-            "session_id": delivery.session_id,
-            "tries": delivery.tries,
-        }
+    def say(self, level: str, what: str, delivery: Delivery, **more: object) -> None:
+        """Log what became of a delivery."""
+        about = {"delivery": delivery.id, "observed": delivery.kind}
+        about |= {"session_id": delivery.session_id or ""}
+        getattr(self.log, level)(what, webhook=self.webhook.name, **about, **more)
 
 
-class SenderThread:
-    """Has a sender deliver in the background while the process lives.
+@define
+class _Delivering:
+    """One round of deliveries, while the receiver is held."""
 
-    The thread begins with the first `wake`. It keeps no process from ending: what it has not
-    delivered waits in the outbox for the next one.
+    _sender: WebhookSender
+    _state: ReceiverState
+    _feed: Feed
+    _receiver: Receiver
+    _at_once: bool
+    _stop: Callable[[], bool]
+    _left: dict[str, list[LeftEvent]] = field(init=False)
+    _found: Round = field(factory=Round)
+    _caught_up: dict[str, int] = field(factory=dict)
+    _is_down: bool = False
+    _unkept: bool = False
 
-    Args:
-        sender: The sender.
-        log: A structlog logger.
-        clock: The time.
-    """
+    def round(self, only: Collection[str] | None) -> Round:
+        """Deliver what removed sessions left, what waits, and what is new; keep how far it came."""
+        self._left = self._receiver.left()
+        for session_id in list(self._left):
+            if not self._over:
+                self._deliver_left(session_id, self._left[session_id])
+        for session_id in list(self._state.waiting):
+            if not self._over and self._is_due(session_id):
+                self._catch_up(session_id)
+        for one in self._feed.look(only):
+            if self._over:
+                break
+            self._deliver_new(one)
+        if self._unkept:
+            self._keep()
+        due = [one.not_before for one in self._state.waiting.values()]
+        if self._feed.lags:
+            due.append(self._sender.now() + LAGS_S)
+        return evolve(self._found, next_due=min(due, default=None), lags=self._feed.lags)
 
-    def __init__(self, sender: WebhookSender, *, log: Any, clock: Clock = utc_now) -> None:
-        self._sender = sender
-        self._log = log
-        self._clock = clock
-        self._changed = threading.Condition()
-        self._fresh: set[str] = set()
-        self._is_woken = False
-        self._closing_until: float | None = None
-        self._thread: threading.Thread | None = None
+    @property
+    def _over(self) -> bool:
+        return self._is_down or self._stop()
 
-    def wake(self, name: str | None = None) -> None:
-        """Have what waits delivered.
+    def _is_due(self, session_id: str) -> bool:
+        waiting = self._state.waiting.get(session_id)
+        return self._at_once or waiting is None or waiting.not_before <= self._sender.now()
 
-        Args:
-            name: What was added to the outbox just now; the close waits for its first try.
-        """
-        with self._changed:
-            if name is not None:
-                self._fresh.add(name)
-            self._is_woken = True
-            self._changed.notify_all()
-            if self._thread is None and self._closing_until is None:
-                self._thread = threading.Thread(
-                    target=self._run, name=f"agentforge-webhook-{self._sender.webhook.name}"
-                )
-                self._thread.daemon = True
-                self._thread.start()
-
-    def close(self, timeout_s: float) -> int:
-        """End the thread, once what was added here had its first try, or the time is over.
-
-        Args:
-            timeout_s: How long to wait, in seconds.
-
-        Returns:
-            How many of those that were added here wait still, for the next process.
-        """
-        with self._changed:
-            self._closing_until = time.monotonic() + timeout_s
-            self._changed.notify_all()
-            thread = self._thread
-        if thread is None:
-            return 0
-        thread.join(timeout_s)
-        with self._changed:
-            self._forget_delivered()
-            return len(self._fresh)
-
-    def _forget_delivered(self) -> None:
-        self._fresh.intersection_update(self._sender.outbox.names())
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._is_woken = False
-            try:
-                found = self._sender.deliver(stop=self._is_over)
-            except Exception as error:  # noqa: BLE001 (a thread's end would be seen by nobody)
-                self._log.error(
-                    "webhook.sender_failed", webhook=self._sender.webhook.name, error=str(error)
-                )
-                found = Round(next_due=self._clock().timestamp() + _LONGEST_WAIT_S)
-            if not self._goes_on(found):
+    def _deliver_left(self, session_id: str, events: list[LeftEvent]) -> None:
+        """Deliver what a removed session left, and drop it with the last."""
+        waiting = self._state.waiting.get(session_id)
+        if not self._is_due(session_id):
+            return
+        is_there = self._sender.behind(session_id, 0) is not None  # it was not removed after all
+        for one in () if is_there else events:
+            if waiting is not None and one[0] <= waiting.after:
+                continue
+            if self._over or not self._is_over_with(delivery_of(one), session_id, one[0] - 1):
                 return
+            self._state.waiting[session_id] = NOTHING_WAITS.behind(one[0])
+            self._keep()
+        self._receiver.forget_left(session_id)
+        del self._left[session_id]
+        if not is_there and self._state.waiting.pop(session_id, None) is not None:
+            self._keep()
 
-    def _goes_on(self, found: Round) -> bool:
-        """Wait until there is something to do; return False when the thread has to end."""
-        with self._changed:
-            self._forget_delivered()
-            if self._closing_until is not None:
-                more = self._is_woken or (found.busy and bool(self._fresh))
-                if not more or self._is_over():
-                    return False
-                return self._is_woken or self._wait(_BUSY_PAUSE_S)
-            if self._is_woken:
-                return True
-            if found.busy:
-                return self._wait(_BUSY_PAUSE_S)
-            if found.next_due is None:
-                return self._wait(None)
-            left = found.next_due - self._clock().timestamp()
-            return self._wait(min(max(left, 0.0), _LONGEST_WAIT_S))
+    def _catch_up(self, session_id: str) -> None:
+        """Deliver what waits of a session, which is all that is behind what it was told."""
+        after = self._state.waiting[session_id].after
+        found = self._sender.behind(session_id, after)
+        for one in found or ():
+            if self._over or not self._tell(one, session_id):
+                return
+            self._caught_up[session_id] = one.number
+            if one.is_last:
+                self._state.waiting[session_id] = NOTHING_WAITS.behind(one.number)
+                self._unkept = True
+                self._keep_told(one)
+        if found != [] and session_id not in self._left:
+            del self._state.waiting[session_id]
+        self._keep()
 
-    def _wait(self, seconds: float | None) -> bool:
-        if self._closing_until is not None:
-            left = self._closing_until - time.monotonic()
-            seconds = left if seconds is None else min(seconds, left)
-        self._changed.wait(seconds)
-        return True
+    def _deliver_new(self, one: EntryEvent) -> None:
+        session_id = one.event.session_id or ""
+        is_told = one.number <= self._caught_up.get(session_id, 0)
+        if not is_told and session_id not in self._state.waiting:
+            self._tell(one, session_id)
+        self._feed.passed(one)
+        self._unkept = True
+        if not is_told:
+            self._keep_told(one)
 
-    def _is_over(self) -> bool:
-        until = self._closing_until
-        return until is not None and time.monotonic() >= until
+    def _keep_told(self, one: EntryEvent) -> None:
+        """Keep how far the receiver was told, behind what it was sent."""
+        if one.is_last and self._sender.is_chosen(one.event.name):
+            self._keep()
+
+    def _tell(self, one: EntryEvent, session_id: str) -> bool:
+        sender = self._sender
+        if not (sender.is_chosen(one.event.name) and sender.sessions.is_own(session_id)):
+            return True  # what a clone brought is nobody's news
+        return self._is_over_with(delivery_of(one), session_id, one.number - 1)
+
+    def _is_over_with(self, delivery: Delivery, session_id: str, after: int) -> bool:
+        """Send a delivery; return False if it waits, and with it what comes after."""
+        sender, found = self._sender, self._found
+        answer = sender.send_once(delivery)
+        if answer.taken:
+            self._found = evolve(found, delivered=found.delivered + 1)
+            sender.say("debug", "webhook.delivered", delivery)
+            return True
+        before = self._state.waiting.get(session_id)
+        tries, since = 0, sender.now()
+        if before is not None and before.after == after and before.tries:
+            tries, since = before.tries, before.since
+        if answer.refuses_for_good or sender.now() - since >= sender.webhook.kept_s:
+            self._found = evolve(found, given_up=found.given_up + 1)
+            sender.say("warning", "webhook.given_up", delivery, error=answer.in_words)
+            return True
+        self._state.waiting[session_id] = Waiting(
+            after=after,
+            tries=tries + 1,
+            since=since,
+            not_before=sender.next_try(tries, answer),
+            problem=answer.in_words,
+        )
+        self._found = evolve(found, failed=found.failed + 1, problem=answer.in_words)
+        self._is_down = answer.is_down and not self._at_once
+        sender.say("info", "webhook.failed", delivery, tries=tries + 1, error=answer.in_words)
+        self._keep()
+        return False
+
+    def _keep(self) -> None:
+        self._state.cursor = self._feed.cursor
+        self._unkept = False
+        try:
+            self._receiver.keep(self._state.encoded())
+        except WriteError as error:  # what was taken is sent once more
+            self._sender.log.warning(
+                "webhook.not_noted", webhook=self._sender.webhook.name, error=str(error)
+            )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
+from ..errors import counted
 from ..workflows.fenced_blocks import fenced_blocks
 from .actions import READ_ONLY, Actions
 from .attempts import AttemptView, CallView, ChangeView, VerdictView
@@ -15,7 +16,7 @@ from .material import MAX_ATTEMPTS
 from .parts import OUTCOME_TONES, badge, facts, folded, note, plain_text, section, when
 from .prose import prose
 from .session_view import SessionView
-from .texts import as_words, counted, cut, duration
+from .texts import as_words, cut, duration
 
 _NOT_SHOWN: Final = frozenset({"test_digests", "written", "deleted"})
 """What a verdict notes for programs, or what stands elsewhere on the page."""

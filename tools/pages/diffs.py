@@ -7,10 +7,10 @@ from itertools import islice
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from ..errors import counted
 from .html import Child, element, fragment
 from .parts import folded, note
 from .patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
-from .texts import counted
 
 MAX_ROWS: Final = 1_200
 """How many lines of one file's difference are shown."""

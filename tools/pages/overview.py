@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
+from ..errors import counted
 from .actions import READ_ONLY, Actions
 from .html import Child, element, fragment
 from .parts import OUTCOME_TONES, STATE_TONES, badge, bar, facts, folded, section, table, when
 from .session_view import PhaseView, SessionView
 from .spans import SpanKind, seconds_by_kind
-from .texts import as_words, counted, cut, duration, first_line, percent
+from .texts import as_words, cut, duration, first_line, percent
 
 _SHORT_GOAL: Final = 160
 _MAX_MEMBER: Final = 4_000

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Final, Literal, TypeAlias
 from xml.etree.ElementTree import Element
 
+from ..errors import counted
 from ..harness import SessionState
 from .html import Attribute, Child, element
-from .texts import clock_time, counted, cut, moment
+from .texts import clock_time, cut, moment
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info", "plain"]
 """How a badge looks; what it says is in its words."""

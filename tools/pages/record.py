@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from ..errors import counted
 from ..harness import SessionHistory
 from ..harness.checkpoints import CheckpointEntry
 from ..harness.conversations import Conversation
@@ -16,7 +17,7 @@ from .html import Child, anchor, element, fragment
 from .parts import OUTCOME_TONES, badge, code, folded, note, plain_text, section, table, when
 from .prose import prose
 from .session_view import FileView, SessionView
-from .texts import counted, cut, duration, first_line, size
+from .texts import cut, duration, first_line, size
 
 _MAX_NAMED: Final = 50
 _MAX_DETAILS: Final = 4_000

@@ -37,11 +37,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
-def counted(count: int, noun: str, nouns: str | None = None) -> str:
-    """Return a count with its noun: `1 file`, `2 files`."""
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
-
-
 def size(count: int) -> str:
     """Return a size in bytes, in the unit that keeps it short: `812 B`, `3.4 KiB`, `12 MiB`."""
     amount = float(count)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+LANGUAGES: Final = ("python", "javascript", "rust", "go", "other")
+"""The languages that a project can be told to be in."""
+PACKAGE_MANAGERS: Final = ("pip", "uv", "poetry", "pdm", "npm", "pnpm", "yarn", "cargo", "go")
+"""What installs its packages."""
 AGENT_MODES: Final = ("answer", "edit")
 """How an agent gives its files: in its answer's text, or by changing them in place."""
 ISOLATIONS: Final = ("sandbox", "jail")

@@ -15,13 +15,24 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ..durable import FileSystem
-from .choices import AGENT_MODES, BRIEFING_PARTS, DEFAULT_PARTS, ISOLATIONS, REPORTS
-from .configuration_file import ConfigurationFile, read_configuration_file
+from .choices import (
+    AGENT_MODES,
+    BRIEFING_PARTS,
+    DEFAULT_PARTS,
+    ISOLATIONS,
+    LANGUAGES,
+    PACKAGE_MANAGERS,
+    REPORTS,
+)
+from .configuration_file import (
+    RULES_KEY,
+    WORKFLOW_KEY,
+    ConfigurationFile,
+    read_configuration_file,
+)
 from .toml_table import TomlTable
 from .webhooks import Webhook, webhooks_of
 
-LANGUAGES: Final = ("python", "javascript", "rust", "go", "other")
-PACKAGE_MANAGERS: Final = ("pip", "uv", "poetry", "pdm", "npm", "pnpm", "yarn", "cargo", "go")
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
 NO_REPOSITORY: Final = Path("none")
@@ -273,6 +284,10 @@ class Configuration:
         store: `[store]`.
         webhooks: `[[webhooks]]`.
         given: The sections that the file has.
+        left_out: The keys of a project's file that do not hold, since nobody trusted it.
+        trusted_workflow: The digest that the workflow of `[run]` must have, where the person
+            trusted a project's file that names it; None where no trust is needed.
+        trusted_rules: Likewise of the rules of `[context]`.
     """
 
     path: Path | None = None
@@ -289,6 +304,9 @@ class Configuration:
     store: StoreConfiguration = field(factory=StoreConfiguration)
     webhooks: tuple[Webhook, ...] = ()
     given: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    trusted_workflow: str | None = None
+    trusted_rules: str | None = None
 
 
 def load_configuration(
@@ -302,10 +320,21 @@ def load_configuration(
     Raises:
         InvalidConfiguration: With everything that is wrong with it.
     """
-    file = read_configuration_file(path, environment=environment, fs=fs)
-    file.refuse_unknown_sections()
-    found = configuration_of(file)
-    file.require_no_faults()
+    return checked_configuration(read_configuration_file(path, environment=environment, fs=fs))
+
+
+def checked_configuration(file: ConfigurationFile) -> Configuration:
+    """Read all sections but those of questions, the person's own file first.
+
+    Raises:
+        InvalidConfiguration: With everything that is wrong with the one or the other.
+    """
+    for one in (file.own, file):
+        if one is None:
+            continue
+        one.refuse_unknown_sections()
+        found = configuration_of(one)
+        one.require_no_faults()
     return found
 
 
@@ -330,6 +359,9 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         store=_store(top.table("store")),
         webhooks=webhooks_of(top),
         given=tuple(file.values),
+        left_out=file.left_out,
+        trusted_workflow=file.trusted.get(WORKFLOW_KEY),
+        trusted_rules=file.trusted.get(RULES_KEY),
     )
 
 

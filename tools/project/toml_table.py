@@ -12,6 +12,7 @@ _WORD: Final = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED: Final = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"
 _HEADER: Final = re.compile(rf"[ \t]*(\[\[?)[ \t]*({_DOTTED})[ \t]*\]")
 _KEY: Final = re.compile(rf"[ \t]*({_DOTTED})[ \t]*=")
+_DEEP: Final = re.compile(r"""(?:\.[ \t]*+(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+){33}""")
 _MULTILINE: Final = re.compile(r'"""|' + "'''")
 _AT: Final = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 
@@ -50,6 +51,9 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], TomlFaults]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         faults.add_at(data[: error.start].count(b"\n") + 1, "it is no TOML: a byte is not UTF-8")
+        return {}, faults
+    if _DEEP.search(text):  # the parser takes hours for a key of thousands of parts
+        faults.add_at(0, "it is no TOML: it is nested too deep")
         return {}, faults
     try:
         return tomllib.loads(text), TomlFaults(_key_lines(text))
@@ -251,5 +255,8 @@ def describe(value: object) -> str:
         return "a table"
     if isinstance(value, list):
         return "a list"
-    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    try:
+        text = str(value).lower() if isinstance(value, bool) else repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        text = "a very long number"
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -41,6 +41,8 @@ KEPT_LOGS: Final = 9
 AUDIT_NAME: Final = "audit.jsonl"
 """The log's name in a root's private directory."""
 
+_LONGEST_LINE: Final = 1 << 20
+"""How far back the beginning of half a line is looked for, in bytes."""
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -64,8 +66,9 @@ def actor() -> dict[str, object]:
 class AuditLog:
     """An append-only log in a root's private directory.
 
-    Guarantees: when `write` returns with `sync`, its lines survive a power failure. A line that a
-    crash cut off is ended before the next one begins.
+    Guarantees: when `write` returns with `sync`, its lines survive a power failure. Half a line,
+    as a crash or a full disk leaves it, is cut off before the next one begins; it was never
+    acknowledged. In a file of the caller's, which others may be writing to, it is ended instead.
     """
 
     def __init__(
@@ -106,6 +109,8 @@ class AuditLog:
         if path is None:
             _rotate(fs, directory_fd, rotated_at)
         self._fd = self._opened(directory_fd, path)
+        self._ours_alone = path is None  # its writers hold the private directory locked
+        self._mend()
         if path is None:
             with suppress(OSError):  # an older root may have none
                 self._reserve = Reserve(fs, directory_fd)
@@ -139,6 +144,19 @@ class AuditLog:
             close_reader(fs, fd)
             raise
         return fd
+
+    def _mend(self) -> None:
+        """Cut off half a line at the end; what can't be is ended with the next write."""
+        if not (self._torn and self._ours_alone):
+            return
+        with suppress(OSError):
+            size = self._fs.fstat(self._fd).st_size
+            begin = max(size - _LONGEST_LINE, 0)
+            end = self._fs.pread(self._fd, size - begin, begin)
+            half = end[end.rfind(b"\n") + 1 :]
+            if _entry(half) is None and (begin == 0 or len(half) < len(end)):
+                self._fs.ftruncate(self._fd, size - len(half))
+                self._torn = False
 
     def _drain(self) -> None:
         """Write what the reserve holds into the log, and empty it; without room, it stays there."""
@@ -219,6 +237,7 @@ class AuditLog:
         except OSError as error:
             if done:
                 self._torn = data[done - 1] != ord("\n")
+                self._mend()
             ends = accumulate(map(len, lines), initial=len(before))
             return sum(end <= done for end in ends) - 1 if done else 0, error
         except BaseException:
@@ -291,10 +310,16 @@ def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
             lines.update(dict.fromkeys(one.read_bytes().split(b"\n")))
     read = []
     for line in lines:
-        try:
-            entry = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(entry, dict):
+        entry = _entry(line)
+        if entry is not None:
             read.append(entry)
     return read
+
+
+def _entry(line: bytes) -> dict[str, object] | None:
+    """Return what a line says; None if it is no line of a log."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return entry if isinstance(entry, dict) else None

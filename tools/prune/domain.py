@@ -46,7 +46,7 @@ class Reason(StrEnum):
     IN_USE = "in_use"
     """A process works in it."""
     YOUNG = "young"
-    """A rule asks for it to go, but it was used within `min_age_hours`."""
+    """A rule asks for it to go, but it was used too recently for that rule."""
     FUTURE = "dated_in_the_future"
     """A rule asks for it to go, but it is dated later than now."""
     LIMIT = "limit"

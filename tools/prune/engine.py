@@ -18,7 +18,7 @@ The 4th step of a batch goes on, in several threads, while the next batch takes 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -28,7 +28,7 @@ from ..durable.tree_removal import DISCARDED_PREFIX
 from .audit_log import AuditLog
 from .audit_reserve import FULL
 from .deletion import Deletion, DeletionPool
-from .domain import Decision, Plan, PruneResult, Reason
+from .domain import Decision, Plan, PruneResult, Reason, SkipReason
 from .environment import Outside, owners_of
 from .errors import PruneBusy, PruneRootUnusable
 from .inspection import Inspection, InspectionCache, Inspector
@@ -143,8 +143,15 @@ class _Run:
         """Look, decide, and remove unless it is a dry run; return what was decided."""
         record, fs, root_fd = self.record, self.outside.fs, self.root_fd
         record.observer.started(self.target, self.policy, dry_run=dry_run)
-        found = self._inspect(None if dry_run else self.cache)
-        plan = self._decide(found)
+        found, plan = self._look(None if dry_run else self.cache)
+        if not dry_run and self._may_be_in_the_hands_of_another(plan):
+            try:
+                with closing(self._private()):
+                    found, plan = self._look(self.cache)
+            except PruneBusy:
+                record.look(found, plan)
+                record.busy(plan)
+                return plan
         record.look(found, plan)
         for decision in plan.removals:
             age_hours = decision.candidate.age_hours(self.now)
@@ -162,6 +169,18 @@ class _Run:
         return plan
 
     # ------------------------------------------------------------------------------- decide
+
+    def _look(self, cache: InspectionCache | None) -> tuple[Inspection, Plan]:
+        found = self._inspect(cache)
+        return found, self._decide(found)
+
+    def _may_be_in_the_hands_of_another(self, plan: Plan) -> bool:
+        """Return whether another prune may hold what is in use, to remove it.
+
+        It has ended once the private directory is ours: what is in use then, somebody works in.
+        """
+        in_use = any(one.reason is SkipReason.IN_USE for one in plan.skipped)
+        return in_use and self._has_private()
 
     def _inspect(self, cache: InspectionCache | None) -> Inspection:
         policy = self.policy
@@ -230,10 +249,7 @@ class _Run:
     def _apply_once(self, removals: Sequence[Decision], strays: Sequence[str]) -> None:
         """Finish what others left, then remove what was decided."""
         fs, root_fd = self.outside.fs, self.root_fd
-        private = PrivateDirectory(
-            self.outside, self.target.root, root_fd, timeout_s=self.disposal.lock_timeout_s
-        )
-        try:
+        with closing(self._private()) as private:
             # All that may refuse the prune comes before the first removal.
             left = evolve(list_leftovers(fs, private, self.now), strays=strays)
             pins = read_pins(fs, root_fd)  # from here on, none can be added
@@ -247,8 +263,11 @@ class _Run:
                         self._remove(place, audit, pool, unpinned)
             with suppress(OSError):  # there may be room now
                 furnish(fs, private.fd)
-        finally:
-            private.close()
+
+    def _private(self) -> PrivateDirectory:
+        """Open the private directory, once no other prune holds it."""
+        timeout_s = self.disposal.lock_timeout_s
+        return PrivateDirectory(self.outside, self.target.root, self.root_fd, timeout_s=timeout_s)
 
     @contextmanager
     def _audit(self, private_fd: int) -> Iterator[AuditLog]:

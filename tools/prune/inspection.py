@@ -130,7 +130,7 @@ class Inspector:
                     skipped.append(found)
                     if wanted is None:
                         skipped_bytes += SessionSize(fs, fd, fs.fstat(fd)).size_bytes
-                elif found is not None:
+                elif found is not None and not (found.in_use and self._is_gone(root_fd, name)):
                     candidates.append(found)
             except OSError as error:
                 reason = reason_of(error)
@@ -143,6 +143,14 @@ class Inspector:
             skipped_bytes=skipped_bytes,
             hidden=tuple(name for name in names if name[0] == "."),
         )
+
+    def _is_gone(self, root_fd: int, name: str) -> bool:
+        """Return whether nothing has a name any more: who held it was removing it."""
+        try:
+            self.fs.stat(name, dir_fd=root_fd)
+        except FileNotFoundError:
+            return True
+        return False
 
     def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
         return Skipped(kind=self.target.kind, session_id=name, reason=reason, detail=detail)
@@ -191,9 +199,9 @@ class Inspector:
             guards = target.guards
             if guards and size.names is not None:  # that spares a question for each that is missing
                 guards = [one for one in guards if one in size.names]
-            in_use = is_in_use(fs, fd, guards)
             if self.cache is not None:
                 self.cache.take(name, size, dated)
+            in_use = is_in_use(fs, fd, guards)
         return Candidate(
             kind=target.kind,
             session_id=name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field, frozen
 
 from ..durable import FileSystem
+from ..durable.file_lock import has_name
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .deletion import NO_DIRECTORY
 from .domain import Candidate, Decision, Reason
@@ -93,8 +94,9 @@ class SessionLocker:
             fd = fs.open(candidate.session_id, DIRECTORY_FLAGS, dir_fd=self.root_fd)
             opened.append(fd)
             guards = hold(fs, fd, self.target.guards)
-            if guards is None:
-                return Reason.IN_USE
+            if guards is None:  # by its removal, perhaps
+                still = has_name(fs, fd, candidate.session_id, dir_fd=self.root_fd)
+                return Reason.IN_USE if still else Reason.CHANGED
             opened += guards
             record = self.cache.records.get(candidate.session_id)
             if record is None or not record.is_as_it_was(fs, fd):

@@ -19,6 +19,8 @@ from .domain import LEFT_ALONE, Candidate, Decision, Plan, Reason, Skipped, Unme
 from .errors import InvalidPolicy
 
 GIB: Final = 1 << 30
+FREE_SPACE_MIN_AGE_HOURS: Final = 1.0
+"""How old a session must be to go for free space, in hours, where no age is named."""
 _MOST: Final = 1 << 100
 """More bytes than there are; a number of them may be larger than any float."""
 
@@ -60,6 +62,9 @@ class RetentionPolicy:
         min_free_space_gb: At least so many GiB of the file system are free afterwards, by the sizes
             on disk.
         min_age_hours: No session that was used within so many hours goes for one of these three.
+            If None, that is `FREE_SPACE_MIN_AGE_HOURS` for `min_free_space_gb`, and 0 for the
+            others: how much is free also depends on what is no session, so that bound may be out
+            of reach.
         keep_states: Sessions in these states stay, also where other rules ask for them.
         max_deletions: At most this many go at once, the oldest; the rest waits for the next time.
 
@@ -179,21 +184,26 @@ class _Rules:
     def ask_for(self, index: int, one: Candidate) -> tuple[Reason, ...]:
         """Return which rules ask for a session to go."""
         age = one.age_hours(self._now)
-        reasons = []
+        asked = []
         if index < self._many:
-            reasons.append(Reason.TOO_MANY)
+            asked.append(Reason.TOO_MANY)
         if index < self._large:
-            reasons.append(Reason.TOO_LARGE)
+            asked.append(Reason.TOO_LARGE)
         if self._wanted is not None and self._free is not None and self._free < self._wanted:
-            reasons.append(Reason.LOW_SPACE)
-        floor = self._policy.min_age_hours
-        self.spared = floor is not None and age < floor and bool(reasons)
-        if self.spared:
-            reasons.clear()
+            asked.append(Reason.LOW_SPACE)
+        reasons = [reason for reason in asked if age >= self._min_age(reason)]
+        self.spared = bool(asked) and not reasons
         limit = self._policy.max_age_hours
         if limit is not None and (age > limit or age >= limit == 0):
             reasons.insert(0, Reason.EXPIRED)
         return tuple(reasons)
+
+    def _min_age(self, reason: Reason) -> float:
+        """Return how old a session must be to go for a reason, in hours."""
+        named = self._policy.min_age_hours
+        if named is not None:
+            return named
+        return FREE_SPACE_MIN_AGE_HOURS if reason is Reason.LOW_SPACE else -math.inf
 
     def goes(self, one: Candidate) -> None:
         """Count a session as removed."""

@@ -6,7 +6,7 @@ import errno
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -132,6 +132,15 @@ class PruneSource(Protocol):
     @property
     def root(self) -> Path:
         """The directory that they are in, or the store's address in its place."""
+        ...
+
+
+@runtime_checkable
+class Leaving(Protocol):
+    """A kind of sessions of which something is kept elsewhere before they are removed."""
+
+    def leaving(self, fs: FileSystem, session_fd: int, session_id: str) -> None:
+        """Keep it; the session is open and locked. What fails is logged, and keeps no session."""
         ...
 
 

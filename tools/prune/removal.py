@@ -31,7 +31,7 @@ from .errors import PruneError, reason_of
 from .hidden_names import hidden_name, still_going, token_of
 from .inspection import InspectionCache
 from .locked_session import LockedSession, SessionLocker, refusal
-from .ports import Disposal, PruneTarget
+from .ports import Disposal, Leaving, PruneTarget
 from .run_record import RunRecord
 from .trash import TrashRecord, dated_name, forget_record, write_record
 
@@ -91,6 +91,9 @@ class Remover:
                 if one is not None:
                     held.append(one)
             ready: Sequence[LockedSession] = self._archived(held)
+            if isinstance(self.target, Leaving):
+                for one in ready:
+                    self.target.leaving(self.outside.fs, one.fd, one.session_id)
             size = len(ready)  # a disk that is full takes them one at a time, then more
             while ready:
                 announced, rest, error = self._announced(ready[:size])

@@ -1,4 +1,8 @@
-"""The locks of a session: a process that works in it holds its directory, or a guard in it."""
+"""The locks of a session: a process that works in it holds its directory, or a guard in it.
+
+A look asks for the same locks that a removal takes, so that both find the same in use. Looks of
+several processes may meet at one lock, for a moment: what is held for longer is in use.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,11 @@ import stat
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from ..durable import FileSystem, LockMode, try_lock
+from ..durable import FileSystem, Patience, try_lock
 from ..durable.filesystem import READ_FLAGS, close_reader
 
+_MOMENT_S: Final = 0.05
+"""How long another look may hold a lock, in seconds."""
 _NO_GUARD: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is missing, or a link by now, is no guard that a worker of ours would hold."""
 
@@ -19,14 +25,15 @@ _NO_GUARD: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
     """Return whether a process holds a session's directory, or one of its guards, locked.
 
-    The directory is locked against work in it from here until its descriptor is closed.
+    The directory is locked against work in it from here until its descriptor is closed, which is
+    to be at once: others may look, too.
     """
     try:
-        if not try_lock(fs, session_fd, LockMode.SHARED):
+        if not _lock(fs, session_fd):
             return True
         for fd in _guards(fs, session_fd, guards) if guards else ():
             try:
-                if not try_lock(fs, fd, LockMode.SHARED):
+                if not _lock(fs, fd):
                     return True
             finally:
                 close_reader(fs, fd)
@@ -35,6 +42,15 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
             return True  # a guard that may not be opened
         raise _unlockable(error) from error
     return False
+
+
+def _lock(fs: FileSystem, fd: int) -> bool:
+    """Take a lock alone; return False if another holds it for longer than a look takes."""
+    patience = Patience(_MOMENT_S)
+    while not try_lock(fs, fd):
+        if not patience.pause():
+            return False
+    return True
 
 
 def _unlockable(error: OSError) -> OSError:
@@ -55,11 +71,11 @@ def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] 
     held: list[int] = []
     free = False
     try:
-        free = try_lock(fs, session_fd)
+        free = _lock(fs, session_fd)
         guarding = _guards(fs, session_fd, guards)
         while free and (fd := next(guarding, None)) is not None:
             held.append(fd)
-            free = try_lock(fs, fd)
+            free = _lock(fs, fd)
     except OSError as error:
         free = False
         if error.errno != errno.EACCES:  # else a guard that may not be opened

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
+from ..data_folder import NAME, project_folder, state_folder
 from ..durable import FileSystem
 from ..project.configuration_file import (
     DEFAULT_PATH,
@@ -160,15 +161,30 @@ def load_config(
         file = read_configuration_file(path, environment=environment, fs=fs)
     except InvalidConfiguration as error:
         raise InvalidConfig(error.faults, path=error.path) from error
-    file.refuse_unknown_sections()
-    config = config_of(file, environment)
-    if config is None or file.faults:
-        raise InvalidConfig(file.faults.sorted(), path=file.path)
+    if file.own is not None:
+        _checked(file.own, environment)
+    config = _checked(file, environment)
     directory = environment.get(DIRECTORY_VARIABLE)
     if directory:
         return evolve(config, directory=Path(directory))
     if file.above:
         return evolve(config, directory=file.root / (config.directory or DEFAULT_BASE_DIR))
+    if config.directory is None and os.path.islink(NAME):
+        return evolve(config, directory=_apart(environment))
+    return config
+
+
+def _apart(environment: Mapping[str, str]) -> Path:
+    """Return where the questions of a project are whose data folder is a link: not behind it."""
+    own = project_folder(Path.cwd(), environment) or state_folder(environment)
+    return own / DEFAULT_BASE_DIR.name
+
+
+def _checked(file: ConfigurationFile, environment: Mapping[str, str]) -> Config:
+    file.refuse_unknown_sections()
+    config = config_of(file, environment)
+    if config is None or file.faults:
+        raise InvalidConfig(file.faults.sorted(), path=file.path)
     return config
 
 

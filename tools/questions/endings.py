@@ -102,8 +102,8 @@ class SessionEndings:
                 record,
                 status=status,
                 last_modified=self._after(record),
-                rejection_reason=why if rejected else None,
-                end_reason=None if rejected else why,
+                rejection_reason=(why if rejected else None) or record.rejection_reason,
+                end_reason=(None if rejected else why) or record.end_reason,
             )
             locked.write_record(ended)
         _log.info(f"question.{ended.status.value}", session_id=session_id, reason=why)

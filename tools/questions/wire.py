@@ -81,7 +81,7 @@ def request_document(request: SessionRequest) -> dict[str, Any]:
 
 
 def status_document(record: StatusRecord) -> dict[str, Any]:
-    """Return status.json; only a rejected session has a reason for it, which may be null."""
+    """Return status.json; that of a rejected session always has a reason, which may be null."""
     document = without_none(
         {
             "createdAt": format_time(record.created_at),
@@ -93,7 +93,7 @@ def status_document(record: StatusRecord) -> dict[str, Any]:
             "callId": record.call_id,
         }
     )
-    if record.status is SessionStatus.REJECTED:
+    if record.status is SessionStatus.REJECTED or record.rejection_reason is not None:
         document["rejectionReason"] = record.rejection_reason
     if record.end_reason is not None:
         document["endReason"] = record.end_reason

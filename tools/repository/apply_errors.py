@@ -103,8 +103,6 @@ class ApplyConflict(ApplyError):
         conflicts: The paths.
     """
 
-    kind = ErrorKind.CONFLICT
-
     def __init__(self, path: Path, conflicts: Sequence[str]) -> None:
         super().__init__(
             f"{path} and the result changed the same lines of "
@@ -200,8 +198,6 @@ class UnfinishedApply(ApplyError):
 
 class NoUnfinishedApply(ApplyError):
     """There is no interrupted apply to continue or abort; nothing was changed."""
-
-    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, path: Path) -> None:
         super().__init__(

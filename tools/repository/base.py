@@ -137,6 +137,8 @@ class Base:
         user = UserRepository.at(Path(self.work_tree), git)
         if os.fspath(user.common_dir) != self.common_dir:
             raise NotARepository(Path(self.work_tree), f"its repository is {user.common_dir} now")
+        if os.fspath(user.objects) != self.objects:
+            raise NotARepository(Path(self.work_tree), f"its objects are in {user.objects} now")
         return user
 
 

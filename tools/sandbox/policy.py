@@ -25,6 +25,7 @@ DEFAULT_WORKSPACE_FILES: Final = 20_000
 DEFAULT_FILE_BYTES: Final = 256 << 20
 DEFAULT_TEMPORARY_BYTES: Final = 1 << 30
 DEFAULT_FILE_CALLS: Final = 1_000_000
+DEFAULT_HOST_BYTES: Final = 64 << 20
 
 MAX_FUEL: Final = (1 << 63) - 1
 MAX_DEADLINE_S: Final = 86_400.0
@@ -38,6 +39,8 @@ MAX_WORKSPACE_FILES: Final = 1_000_000
 MAX_FILE_BYTES: Final = 4 << 30
 MAX_TEMPORARY_BYTES: Final = 4 << 30
 MAX_FILE_CALLS: Final = 1_000_000_000
+MIN_HOST_BYTES: Final = 4 << 20
+MAX_HOST_BYTES: Final = 4 << 30
 MAX_MOUNTS: Final = 16
 
 DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {"MPLBACKEND": "Agg"}
@@ -188,6 +191,10 @@ class ExecutionPolicy:
             `OSError` (`ENOSPC`) past it.
         file_calls: The most calls on files of the workspace and the mounts, 1 to 1,000,000,000;
             past it the guest is ended.
+        host_bytes: The most bytes of the host's memory for what the guest has of files besides
+            their content, 4 MiB to 4 GiB: open descriptors and listings (past it the guest gets
+            `OSError` with `ENOMEM`), names in `/tmp` (`ENOSPC`), and the paths of what changed
+            (past it `changes_complete` is false). On the sandbox's own host only.
         mounts: Host directories the guest may read beside its workspace, at most 16.
         sync_files: Whether the guest's `fsync` waits until the disk has what was written to the
             workspace; else it is answered at once. On the sandbox's own host only.
@@ -207,6 +214,7 @@ class ExecutionPolicy:
     file_bytes: int = DEFAULT_FILE_BYTES
     temporary_bytes: int = DEFAULT_TEMPORARY_BYTES
     file_calls: int = DEFAULT_FILE_CALLS
+    host_bytes: int = DEFAULT_HOST_BYTES
     mounts: tuple[ReadOnlyMount, ...] = ()
     sync_files: bool = False
 
@@ -229,6 +237,7 @@ class ExecutionPolicy:
                 "temporary_bytes", self.temporary_bytes, 1 << 20, MAX_TEMPORARY_BYTES, "bytes"
             ),
             integer_fault("file_calls", self.file_calls, 1, MAX_FILE_CALLS, "calls"),
+            integer_fault("host_bytes", self.host_bytes, MIN_HOST_BYTES, MAX_HOST_BYTES, "bytes"),
             *_mounts_faults(self.mounts),
             _choice_fault("sync_files", self.sync_files),
         ]

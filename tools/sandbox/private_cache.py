@@ -12,6 +12,7 @@ checked: who could change it without changing its stamp could change the record 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
 from ..event_log import get_logger
 
 if TYPE_CHECKING:
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
 Stamp = tuple[int, ...]
 """Device, inode, size, time of modification and of change, in ns: whether a file is the same."""
 
-_LOCK: Final = ".agentforge-{}.lock"
 _CHECKED: Final = "{}.checked"
 _MAX_RECORD_BYTES: Final = 4 << 10
+_NOT_THERE: Final = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO}
+)
+"""Why what has a name is no file for this user; anything else is a want of the system's."""
 
 _log = get_logger("agentforge.sandbox")
 
@@ -59,7 +63,24 @@ def is_usable(file: Path) -> bool:
         seen = os.lstat(file)
     except OSError:
         return False
-    return _is_private_file(seen) and os.access(file, os.R_OK)
+    return _fault_of(seen) is None and os.access(file, os.R_OK)
+
+
+def why_unusable(file: Path) -> str | None:
+    """Say why a file that is there is not used; None for one that is, or that is not there."""
+    try:
+        return _fault_of(os.lstat(file))
+    except OSError:
+        return None
+
+
+def has_other_names(file: Path) -> bool:
+    """Return whether nothing but further names (hard links) keeps a file from being used."""
+    try:
+        seen = os.lstat(file)
+    except OSError:
+        return False
+    return seen.st_nlink > 1 and _fault_of(seen, names=seen.st_nlink) is None
 
 
 def open_private(directory: Path, name: str) -> int | None:
@@ -70,25 +91,52 @@ def open_private(directory: Path, name: str) -> int | None:
         name: The file's name in it.
     """
     try:
+        return open_if_private(directory, name)
+    except OSError:
+        return None
+
+
+def open_if_private(directory: Path, name: str) -> int | None:
+    """Do as `open_private`, but raise where the system cannot open what may be there.
+
+    Raises:
+        OSError: It has no descriptors or no memory left, or the disk cannot be read.
+    """
+    try:
         with _opened(directory) as directory_fd:
             if not _is_ours_alone(os.fstat(directory_fd)):
                 return None
-            fd = os.open(name, READ_FLAGS, dir_fd=directory_fd)
-    except OSError:
-        return None
-    if _is_private_file(os.fstat(fd)):
-        return fd
-    os.close(fd)
-    return None
+            return _open_if_private(name, directory_fd)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise
+
+
+def _open_if_private(name: str, directory_fd: int) -> int | None:
+    while True:
+        fd = os.open(name, READ_FLAGS, dir_fd=directory_fd)
+        seen = os.fstat(fd)
+        if _fault_of(seen) is None:
+            return fd
+        os.close(fd)
+        if seen.st_nlink:  # else it was replaced just now: the new one is looked at
+            return None
 
 
 def _is_ours_alone(seen: os.stat_result) -> bool:
     return seen.st_uid == os.getuid() and not seen.st_mode & 0o077
 
 
-def _is_private_file(seen: os.stat_result) -> bool:
-    regular = stat.S_ISREG(seen.st_mode) and seen.st_nlink == 1 and seen.st_size > 0
-    return regular and _is_ours_alone(seen)
+def _fault_of(seen: os.stat_result, *, names: int = 1) -> str | None:
+    """Why a file is not this user's alone, or None."""
+    if not stat.S_ISREG(seen.st_mode) or seen.st_size == 0:
+        return "it is no file with content"
+    if seen.st_nlink != names:
+        return f"it has {seen.st_nlink} names (hard links)"
+    if not _is_ours_alone(seen):
+        return f"it is not this user's alone (mode {stat.S_IMODE(seen.st_mode):o})"
+    return None
 
 
 # ---------------------------------------------------------------- keeping
@@ -150,42 +198,6 @@ def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float)
         _log.debug("runtime.unused_kept", path=str(directory), reason=str(error))
 
 
-@contextlib.contextmanager
-def making(directory: Path | None, what: str = "compile") -> Iterator[bool]:
-    """Held while this process makes what is missing, so that processes starting together share it.
-
-    Gives whether it is held: not where the directory takes no lock file, or there is none.
-
-    Args:
-        directory: The directory, made if it is missing.
-        what: What is made; for what no start of a process waits for, another word than the usual.
-    """
-    if directory is None:
-        yield False
-        return
-    from ..durable.file_lock import wait_lock
-
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(directory / _LOCK.format(what), flags, 0o600)
-    except OSError as error:
-        # A read-only cache that is warm needs no lock; a cold one is compiled by each process.
-        _log.debug("runtime.compile_lock_unavailable", cache=str(directory), reason=str(error))
-        yield False
-        return
-    try:
-        locked = True
-        try:
-            wait_lock(OsFileSystem(), fd)
-        except OSError as error:
-            locked = False
-            _log.debug("runtime.compile_lock_unavailable", cache=str(directory), reason=str(error))
-        yield locked
-    finally:
-        os.close(fd)
-
-
 # --------------------------------------------------------------- checking
 
 
@@ -198,18 +210,27 @@ def is_checked(directory: Path | None, name: str, fd: int, digest: str) -> bool:
         fd: The file.
         digest: What it should have.
     """
-    if directory is None:
-        return False
-    record = open_private(directory, _CHECKED.format(name))
-    if record is None:
-        return False
+    found = None if directory is None else _record(directory, name)
+    return found is not None and found == ([*stamp_of(os.fstat(fd))], digest)
+
+
+def recorded_digest(directory: Path, name: str) -> str | None:
+    """The digest that a file of this name had when it was last checked, whatever it is now."""
+    found = _record(directory, name)
+    return None if found is None else found[1]
+
+
+def _record(directory: Path, name: str) -> tuple[list[int], str] | None:
+    fd = open_private(directory, _CHECKED.format(name))
+    if fd is None:
+        return None
     try:
-        stamp, known = json.loads(os.pread(record, _MAX_RECORD_BYTES, 0))
+        stamp, digest = json.loads(os.pread(fd, _MAX_RECORD_BYTES, 0))
+        return [int(number) for number in stamp], str(digest)
     except (OSError, TypeError, ValueError):
-        return False
+        return None
     finally:
-        os.close(record)
-    return bool(known == digest and stamp == [*stamp_of(os.fstat(fd))])
+        os.close(fd)
 
 
 def note_checked(directory: Path | None, name: str, fd: int, digest: str) -> None:

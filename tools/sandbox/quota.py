@@ -4,6 +4,7 @@
 
 import errno
 import os
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from .workspace_usage import Usage, UsageCounter
@@ -21,6 +22,7 @@ class Quota(NamedTuple):
             memory; None for no limit but `workspace_bytes`.
         temporary_files: The most files and directories in `/tmp`, which then counts towards nothing
             else; None where it counts towards `workspace_bytes` and `workspace_files` too.
+        host_bytes: What is held in the host's memory besides their content; None for no limit.
     """
 
     workspace_bytes: int
@@ -28,6 +30,7 @@ class Quota(NamedTuple):
     file_bytes: int
     temporary_bytes: int | None = None
     temporary_files: int | None = None
+    host_bytes: int | None = None
 
 
 _NOTHING: Final = Usage(bytes=0, entries=0)
@@ -38,6 +41,9 @@ class Room:
 
     Counted are the workspace's files, what `/tmp` holds, and what open files will need once they
     are written back: so that a write is refused when it is made, not when the file is closed.
+
+    Attributes:
+        look: Called again and again while the workspace is counted, or None; ends that by raising.
     """
 
     def __init__(self, root: int, quota: Quota, usage: UsageCounter | None) -> None:
@@ -49,6 +55,7 @@ class Room:
             usage: The usage known of the workspace; None for a directory that is only read.
         """
         self.quota: Final = quota
+        self.look: Callable[[], object] | None = None
         self._root = root
         self._usage = usage
         self._recounted = False
@@ -127,8 +134,12 @@ class Room:
             more_bytes += self._promised + beside.bytes
         if more_entries > 0:
             more_entries += max(0, beside.entries)  # a home that was removed was never counted
-        known = usage.known(self._root, self._limit)
+        known = usage.known(self._root, self._limit, self.look)
         return known.refuses(more_bytes, more_entries, self._limit)
+
+    def no_host_bytes(self) -> None:
+        """Take note that there was no room in the host's memory."""
+        self._exceeded.add("host_bytes")
 
     def _over(self, quota: str, number: int) -> OSError:
         self._exceeded.add(quota)

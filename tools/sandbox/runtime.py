@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +26,7 @@ from .interpreter_files import (
     listed_digests,
 )
 from .prepared_guest import usable_template
-from .private_cache import is_private_directory, is_usable, making
+from .private_cache import is_private_directory, is_usable, why_unusable
 from .releases import installed_version
 from .temporary_directory import chosen_directory, temporary_directory
 
@@ -86,6 +86,7 @@ def runtime_info() -> RuntimeInfo:
         cache_dir=cache,
         cache_warm=file is not None and is_usable(file),
         cache_file=file,
+        cache_fault=None if file is None else why_unusable(file),
         template_file=usable_template(cache, digests),
     )
 
@@ -117,12 +118,15 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     elif info.cache_dir is None:
         report("compiling the interpreter for this process only; no directory may hold the result")
     else:
+        if info.cache_fault is not None:
+            report(f"{info.cache_file} is not used: {info.cache_fault}")
         report(f"compiling the interpreter into {info.cache_dir}; this takes minutes, once")
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
             cache = ensure_ready()
+            _record(info.cache_file)
             if uses_own_host():
                 own_host().prepare_templates(cache)
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
@@ -133,7 +137,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     worker.start()
     worker.join(_HEARTBEAT_SECONDS)
     while worker.is_alive():
-        report(f"working, {time.monotonic() - started:.0f} s so far")
+        report(f"{_doing()}, {time.monotonic() - started:.0f} s so far")
         worker.join(_HEARTBEAT_SECONDS)
     if failures:
         raise failures[0]
@@ -141,11 +145,28 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     return runtime_info()
 
 
+def _doing() -> str:
+    from .cache_lock import awaited_process
+
+    awaited = awaited_process()
+    if awaited is None:
+        return "working"
+    who = "another process" if awaited[0] is None else f"process {awaited[0]}"
+    return f"waiting for {who}, which makes it"
+
+
+def _record(file: Path | None) -> None:
+    if file is not None:
+        from .kept_module import record_compiled
+
+        record_compiled(file.parent, file.name)
+
+
 def ensure_ready() -> Path | None:
     """Have the compiled interpreter in this process, and return the cache directory, or None.
 
-    The first call of a process loads it, or compiles it under a lock that keeps other processes
-    from compiling the same; later calls cost nothing.
+    The first call of a process loads it; where it is missing or not right, compiles it under a lock
+    that keeps other processes from compiling the same. Later calls cost nothing.
 
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
@@ -222,17 +243,36 @@ def _load(cache: Path | None) -> None:
     if uses_own_host():
         own_host(loading=cache).prepare_own_host(cache)
         return
-    with making(cache) as locked:
-        _share_library(cache, may_make=locked)
+    from .cache_lock import making, making_unless_busy
+    from .kept_module import mend_compiled, record_compiled
+    from .runner_module import load_for_runner
+
+    digests = listed_digests(artifact_directory())
+    if load_for_runner(cache, digests):
+        # What else is missing another process may be making: this one does without.
+        if not _share_library(cache, digests, may_make=False):
+            with making_unless_busy(cache) as locked:
+                _share_library(cache, digests, may_make=locked)
         _warm_up(cache)
+        return
+    with making(cache) as locked:
+        _share_library(cache, digests, may_make=locked)
+        name = compiled_name(digests)
+        if cache is not None and name is not None:
+            mend_compiled(cache, name)
+        load_for_runner(cache, digests)  # another process has made it meanwhile, or this one now
+        _warm_up(cache)
+        if cache is not None and name is not None:
+            record_compiled(cache, name)
 
 
-def _share_library(cache: Path | None, *, may_make: bool) -> None:
+def _share_library(cache: Path | None, digests: Mapping[str, str], *, may_make: bool) -> bool:
     from .library import share_library
 
-    digest = listed_digests(artifact_directory()).get(LIBRARY_ARCHIVE)
-    if cache is not None and digest is not None:
-        share_library(cache, digest, may_make=may_make)
+    digest = digests.get(LIBRARY_ARCHIVE)
+    return (
+        cache is not None and digest is not None and share_library(cache, digest, may_make=may_make)
+    )
 
 
 def _warm_up(cache: Path | None) -> None:

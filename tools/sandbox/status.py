@@ -23,6 +23,8 @@ class RuntimeInfo:
             starts in a fraction of a second.
         cache_file: The compiled interpreter's file, there or not; None without a directory for it
             or without artifacts.
+        cache_fault: Why the compiled interpreter that is there is not used; None where it is used,
+            or where there is none.
         template_file: The file of a prepared interpreter's memory, with which the sandbox's own
             host begins; None where there is none that may be used.
     """
@@ -36,6 +38,7 @@ class RuntimeInfo:
     cache_warm: bool
     cache_file: Path | None
     template_file: Path | None = None
+    cache_fault: str | None = None
 
 
 @frozen(kw_only=True)

@@ -60,7 +60,7 @@ class PreparedFile(NamedTuple):
 def write_template(
     cache: Path, name: str, image: TemplateImage, settings: Mapping[str, Any], attached: bytes = b""
 ) -> bool:
-    """Put a file in place, while `private_cache.making` is held; return whether it is there."""
+    """Put a file in place, while `cache_lock.making` is held; return whether it is there."""
     ranges = list(_ranges(image))
     description = json.dumps(
         {

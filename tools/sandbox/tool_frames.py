@@ -11,6 +11,7 @@ import binascii
 import json
 import math
 import re
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Final
 
@@ -50,8 +51,12 @@ def quoted(value: object) -> str:
 # ---------------------------------------------------------------- requests
 
 
-def decoded_request(frame: bytes) -> dict[str, Any]:
+def decoded_request(frame: bytes, look: Callable[[], object]) -> dict[str, Any]:
     """A request.
+
+    Args:
+        frame: Its bytes.
+        look: Called when it was parsed, before it is looked through; may raise.
 
     Raises:
         BadRequest: It is none.
@@ -68,6 +73,7 @@ def decoded_request(frame: bytes) -> dict[str, Any]:
         raise BadRequest("the frame is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the frame is not JSON ({str(error)[:200]})") from None
+    look()
     value = _decoded(value, 1)
     if not isinstance(value, dict):
         raise BadRequest("the frame is not a JSON object")

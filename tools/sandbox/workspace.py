@@ -9,11 +9,25 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, Final, Protocol
 
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
 from .errors import WorkspaceError
+
+_OF_A_CHANGE: Final = 256
+"""What the host's memory holds for a file that changed, besides its path."""
+
+
+class Keeper(Protocol):
+    """Who holds the memory that notes take."""
+
+    def hold(self, count: int) -> None:
+        """Hold so many bytes, or raise `OSError`."""
+
+    def release(self, count: int) -> None:
+        """Hold so many bytes less."""
 
 
 class ChangeLedger:
@@ -23,26 +37,52 @@ class ChangeLedger:
     and the files that were.
 
     Attributes:
-        complete: False once more files moved at once than are followed.
+        complete: False once a file is not in the ledger: more moved at once than are followed, or
+            there was no memory for its path.
+        keeper: Who holds its memory; None where that has no limit.
+        held: The bytes that are held.
     """
 
     def __init__(self) -> None:
         self._was: dict[str, bool] = {}
         self._is: dict[str, bool] = {}
         self.complete = True
+        self.keeper: Keeper | None = None
+        self.held = 0
 
     def wrote(self, path: str, *, existed: bool) -> None:
         """A file was made, written to or put in another's place."""
-        self._was.setdefault(path, existed)
-        self._is[path] = True
+        if path in self._was or self._hold(path):
+            self._was.setdefault(path, existed)
+            self._is[path] = True
 
     def removed(self, path: str) -> None:
         """A file is no longer at its path."""
+        if path not in self._was and not self._hold(path):
+            return
         if self._was.setdefault(path, True):
             self._is[path] = False
         else:
             del self._was[path]
             self._is.pop(path, None)
+            self._release(path)
+
+    def _hold(self, path: str) -> bool:
+        if self.keeper is not None:
+            count = _OF_A_CHANGE + sys.getsizeof(path)
+            try:
+                self.keeper.hold(count)
+            except OSError:
+                self.complete = False
+                return False
+            self.held += count
+        return True
+
+    def _release(self, path: str) -> None:
+        if self.keeper is not None:
+            count = _OF_A_CHANGE + sys.getsizeof(path)
+            self.keeper.release(count)
+            self.held -= count
 
     def lists(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """The files created, modified and deleted, by workspace-relative path, each sorted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from ..durable.filesystem import DIRECTORY_FLAGS
@@ -51,6 +51,7 @@ def take_snapshot(
     max_entries: int = MAX_ENTRIES,
     max_path_bytes: int = MAX_PATH_BYTES,
     max_listed_bytes: int = MAX_LISTED_BYTES,
+    tick: Callable[[], object] | None = None,
 ) -> Snapshot:
     """Look at a whole workspace.
 
@@ -62,8 +63,9 @@ def take_snapshot(
         max_entries: The most entries visited.
         max_path_bytes: The longest path kept, in bytes.
         max_listed_bytes: The most bytes of paths kept in all.
+        tick: Called before each entry is visited; what it raises ends the walk.
     """
-    walk = _Walk(max_entries, max_path_bytes, max_listed_bytes)
+    walk = _Walk(max_entries, max_path_bytes, max_listed_bytes, tick=tick)
     walk.run(root)
     return Snapshot(
         files=walk.files,
@@ -84,23 +86,53 @@ def list_files(seen: Snapshot) -> list[str]:
     return found
 
 
-def measure_tree(directory: int, *, max_entries: int) -> tuple[int, int]:
+def measure_tree(
+    directory: int, *, max_entries: int, tick: Callable[[], object] | None = None
+) -> tuple[int, int]:
     """The bytes of all regular files below a directory, and how many entries there are.
 
     Args:
         directory: A descriptor of it; it stays open.
         max_entries: Where counting stops; the entries are then one more than this.
+        tick: Called before each entry is visited; what it raises ends the walk.
     """
-    walk = _Walk(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False)
+    walk = _Walk(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False, tick=tick)
     walk.run(directory)
     return walk.regular_bytes, walk.entries
+
+
+def count_names(
+    directory: int,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    tick: Callable[[], object] | None = None,
+) -> dict[tuple[int, int], int]:
+    """How many names below a directory each file has that has several anywhere.
+
+    Args:
+        directory: A descriptor of it; it stays open.
+        max_entries: The most entries visited: what lies past them is not counted.
+        tick: Called before each entry is visited; what it raises ends the walk.
+
+    Returns:
+        The names by device and inode.
+    """
+    walk = _Names(max_entries, tick)
+    walk.run(directory)
+    return walk.names
 
 
 class _Walk:
     """One walk over a tree, depth first, with the limits that bound what it may cost."""
 
     def __init__(
-        self, max_entries: int, max_path_bytes: int, max_listed_bytes: int, *, keep: bool = True
+        self,
+        max_entries: int,
+        max_path_bytes: int,
+        max_listed_bytes: int,
+        *,
+        keep: bool = True,
+        tick: Callable[[], object] | None = None,
     ) -> None:
         self.files: dict[bytes, Stamp] = {}
         self.special: set[bytes] = set()
@@ -109,6 +141,7 @@ class _Walk:
         self.regular_bytes = 0
         self.complete = True
         self._keep = keep
+        self._tick = tick
         self._entries_left = max_entries
         self._bytes_left = max_listed_bytes
         self._max_path_bytes = max_path_bytes
@@ -138,6 +171,8 @@ class _Walk:
 
     def _afford(self, path: bytes) -> bool:
         """Charge one entry; a path too long is charged and passed over, a spent budget ends."""
+        if self._tick is not None:
+            self._tick()
         self.entries += 1
         self.depth = max(self.depth, len(self._frames))
         self._entries_left -= 1
@@ -195,6 +230,20 @@ class _Walk:
             return True
         self.complete = False  # something moved while it was walked
         return False
+
+
+class _Names(_Walk):
+    """A walk that counts the names of files that have several."""
+
+    def __init__(self, max_entries: int, tick: Callable[[], object] | None) -> None:
+        super().__init__(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False, tick=tick)
+        self.names: dict[tuple[int, int], int] = {}
+
+    def _note(self, path: bytes, seen: os.stat_result) -> None:
+        del path
+        if stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
+            key = seen.st_dev, seen.st_ino
+            self.names[key] = self.names.get(key, 0) + 1
 
 
 def _identity(directory: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ room, it is taken anew.
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Final, Literal, NamedTuple, Self
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
@@ -53,7 +54,7 @@ class UsageCounter:
         if self._usage is not None and _read_mark(root) != self._mark:
             self._usage = None
 
-    def known(self, root: int, limit: Usage) -> Usage:
+    def known(self, root: int, limit: Usage, look: Callable[[], object] | None = None) -> Usage:
         """The usage now, before something grows; counted if it is not known.
 
         Leaves the mark for other processes: they count again even if this one is killed.
@@ -61,6 +62,7 @@ class UsageCounter:
         Args:
             root: A descriptor of the workspace.
             limit: Where counting may stop: past it, everything is refused anyway.
+            look: Called again and again while it counts; what it raises ends that.
         """
         if not self._marked:
             self._leave_mark(root)
@@ -68,7 +70,7 @@ class UsageCounter:
             from .workspace_tree import measure_tree  # for what grows only
 
             self.counts += 1
-            total, entries = measure_tree(root, max_entries=limit.entries)
+            total, entries = measure_tree(root, max_entries=limit.entries, tick=look)
             self._usage = Usage(bytes=total, entries=entries)
             self._cut = entries > limit.entries
         return self._usage

@@ -8,6 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
+from ..errors import counted
 from ..harness import SessionContext, SessionManager, SessionState
 from ..harness.briefing import estimate_tokens
 from ..harness.event_codec import spelled
@@ -105,7 +106,8 @@ class AgentConversation:
                 return Verdict(
                     gate="answer",
                     passed=False,
-                    summary=f"it asks {len(questions)} questions, and phase {phase.name} may not",
+                    summary=f"it asks {counted(len(questions), 'question')}, and phase "
+                    f"{phase.name} may not",
                     evidence=["Decide for yourself what is unclear, and say so in the files."],
                 )
             waiting = self.questions.ask(progress, call, questions)

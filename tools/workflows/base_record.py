@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from ..errors import counted
 from .gate_port import CommandRequest
 from .step_journal import StepJournal
 from .suite_outcomes import Case, Outcome, Outcomes, gathered
@@ -61,8 +62,8 @@ class BaseRun:
         counts = [f"{len(cases.having(Outcome.PASSED))} passed", f"{len(cases.bad)} failed"]
         skipped = len(cases.having(Outcome.SKIPPED))
         if skipped:
-            counts.append(f"{skipped} were skipped")
-        text = f"{begin}: of {len(cases.cases)} tests {', '.join(counts)}."
+            counts.append(f"{skipped} {'was' if skipped == 1 else 'were'} skipped")
+        text = f"{begin}: of {counted(len(cases.cases), 'test')} {', '.join(counts)}."
         return f"{text} These failed: {named(cases.bad)}." if cases.bad else text
 
 

@@ -6,10 +6,13 @@ as far as it agrees with the exit code, is new, and has every name that was ther
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from attrs import evolve
 
+from ..errors import counted
+from ..harness.ports import PhaseResult
 from .command_verdicts import judge_exit_code, judge_green, judge_red
 from .gate_port import CommandExecution, CommandRequest, GateCommands
 from .junit_report import read_junit
@@ -19,6 +22,15 @@ from .tap_report import read_tap
 from .test_reports import named
 from .verdict import GateInput, Verdict, failed, output_of
 from .workflow import Gate
+
+_NOTHING_COLLECTED: Final = 5
+"""pytest's exit code where it collected no test; unittest's from Python 3.12 on."""
+_NO_TESTS: Final = re.compile(
+    r"no tests (were )?(found|ran|collected|to run)|no tests? files? (were )?found|"
+    r"no test files|collected 0 items|file or directory not found|could not find '[^']*test",
+    re.IGNORECASE,
+)
+"""What pytest, unittest, jest, vitest, mocha, node:test, gotestsum say where there is no test."""
 
 
 def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Verdict:
@@ -78,9 +90,33 @@ def read_base(gate: Gate, execution: CommandExecution) -> Outcomes | Verdict:
             f"the command failed already (exit code {code}), so its failing now would say nothing",
             output_of(execution.result),
         )
+    elif gate.report != "exit-code" and isinstance(found, Outcomes):
+        found = _unexplained(gate, execution, found) or found
     if isinstance(found, Verdict):
         return evolve(found, summary=f"on the base, before anything was written: {found.summary}")
     return found
+
+
+def _unexplained(gate: Gate, execution: CommandExecution, found: Outcomes) -> Verdict | None:
+    """Return the verdict on a base whose command fails for another reason than its tests.
+
+    No agent can make such a command pass by what it writes: a cache that can't be written, a broken
+    configuration, an error outside of any test. That there is no test yet is none of these.
+    """
+    result = execution.result
+    if result.exit_code == 0 or found.bad or (not found.cases and _has_no_test(result)):
+        return None
+    return failed(
+        gate,
+        f"the command ended with {result.exit_code}, and names no test that failed",
+        output_of(result),
+    )
+
+
+def _has_no_test(result: PhaseResult) -> bool:
+    """Return whether a run failed for want of tests: by its exit code, or what the runner says."""
+    said = f"{result.stdout}\n{result.stderr}"
+    return result.exit_code == _NOTHING_COLLECTED or _NO_TESTS.search(said) is not None
 
 
 def request_of(gate: Gate, component: Component | None = None) -> CommandRequest:
@@ -166,7 +202,8 @@ def _disagreement(gate: Gate, execution: CommandExecution, outcomes: Outcomes) -
     if code == 0 and bad:
         return failed(
             gate,
-            f"the command ended with 0, and its report says that {len(bad)} tests failed",
+            f"the command ended with 0, and its report says that {counted(len(bad), 'test')} "
+            "failed",
             [f"These failed: {named(bad)}", "An exit code of 0 has to mean that all passed."],
         )
     if code != 0 and not bad:

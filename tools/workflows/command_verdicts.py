@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ..errors import counted
 from .gate_port import CommandExecution
 from .specification import Component, Criterion
 from .suite_outcomes import Case, Outcome, Outcomes, gathered
@@ -65,7 +66,10 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
         "failed_before": sorted(name for name, case in old.items() if case.outcome.is_bad),
     }
     if not evidence:
-        count = f"{len(new)} new tests fail for want of the implementation"
+        count = (
+            counted(len(new), "new test fails", "new tests fail")
+            + " for want of the implementation"
+        )
         summary = f"{count}; {len(old)} older ones are as before" if old else count
         return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
     parts = []
@@ -77,7 +81,13 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
     if doubled:
         parts.append(f"{len(doubled)} new tests have no name of their own")
     if uncovered:
-        parts.append(f"{len(uncovered)} acceptance criteria have no test")
+        parts.append(
+            counted(
+                len(uncovered),
+                "acceptance criterion has no test",
+                "acceptance criteria have no test",
+            )
+        )
     return failed(gate, "; ".join(parts), evidence, **facts)
 
 
@@ -117,20 +127,30 @@ def judge_green(
     }
     if not evidence and passed:
         still = facts["still_failing"]
-        told = f"; {len(still)} fail as they did on the base" if still else ""
-        summary = f"{len(passed)} tests pass{told}"
+        told = (
+            f"; {counted(len(still), 'fails as it', 'fail as they')} did on the base"
+            if still
+            else ""
+        )
+        summary = counted(len(passed), "test passes", "tests pass") + told
         return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
     parts = []
     if bad:
         parts.append(f"{len(bad)} of {len(now.cases)} tests do not pass")
     if idle:
-        parts.append(f"{len(idle)} tests are skipped")
+        parts.append(counted(len(idle), "test is skipped", "tests are skipped"))
     if lost:
-        parts.append(f"{len(lost)} tests were not run")
+        parts.append(counted(len(lost), "test was not run", "tests were not run"))
     if not passed:
         parts.append("no test passed")
     if uncovered:
-        parts.append(f"{len(uncovered)} acceptance criteria have no passing test")
+        parts.append(
+            counted(
+                len(uncovered),
+                "acceptance criterion has no passing test",
+                "acceptance criteria have no passing test",
+            )
+        )
     return failed(gate, "; ".join(parts), evidence or output_of(execution.result), **facts)
 
 
@@ -245,9 +265,11 @@ def _broken_in_words(broken: Iterable[str], now: Outcomes) -> list[str]:
 def _regressions_in_short(lost: Sequence[str], broken: Sequence[str]) -> list[str]:
     parts = []
     if lost:
-        parts.append(f"{len(lost)} older tests were not run")
+        parts.append(counted(len(lost), "older test was not run", "older tests were not run"))
     if broken:
-        parts.append(f"{len(broken)} older tests do not pass any more")
+        parts.append(
+            counted(len(broken), "older test does", "older tests do") + " not pass any more"
+        )
     return parts
 
 

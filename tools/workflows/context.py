@@ -16,7 +16,7 @@ from typing import Final
 from attrs import field, frozen
 
 from ..durable import FileSystem, OsFileSystem
-from ..errors import ErrorKind
+from ..errors import ErrorKind, counted
 from ..harness import HarnessError
 from ..harness.briefing import most_tokens
 from ..path_pattern import is_exact, matches
@@ -170,7 +170,7 @@ class _Gathering:
         self._room -= kept
         self._signatures(shown, listing)
         self._room += kept
-        if part and not self._add("tree", f"{len(listing.files):,} files", part):
+        if part and not self._add("tree", counted(len(listing.files), "file"), part):
             self._leave("names of files", "don't fit into the bound")
         return Context(parts=tuple(self._parts), left_out=tuple(self._left_out.items()))
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from attrs import define, field
 
+from ..errors import counted
+
 _DEEPEST: Final = 40
 _MORE: Final = "… and {count:,} more\n"
 
@@ -72,6 +74,6 @@ def _lines(folder: _Folder, depth: int, indent: str) -> Iterator[str]:
             yield f"{indent}{name}/\n"
             yield from _lines(below, depth - 1, f"{indent}  ")
         else:
-            yield f"{indent}{name}/ ({below.count:,} files)\n"
+            yield f"{indent}{name}/ ({counted(below.count, 'file')})\n"
     for name in sorted(folder.files):
         yield f"{indent}{name}\n"

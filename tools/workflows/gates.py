@@ -11,6 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
+from ..errors import counted
 from .command_gates import run_command_gate
 from .gate_guest import script_code
 from .gate_port import GateCommands, GateSandbox, GateUnavailable
@@ -120,7 +121,9 @@ def _judge_specification(gate: Gate, given: GateInput) -> Verdict:
         ]
     facts = {"components": components, "criteria_count": criteria, "faults": len(evidence)}
     if evidence:
-        return failed(gate, f"{len(evidence)} faults in the specification", evidence, **facts)
+        return failed(
+            gate, f"{counted(len(evidence), 'fault')} in the specification", evidence, **facts
+        )
     return Verdict(
         gate=gate.kind,
         passed=True,

@@ -64,7 +64,7 @@ class AgentAttempts:
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
         """Make an attempt, or go on with one, up to its recorded verdict."""
-        with attempt_span(self.session) as span:
+        with attempt_span(self.session, {}) as span:
             ended = self._run(phase, progress)
             if isinstance(ended, Stop):
                 span.set(Attribute.OUTCOME, "stopped")

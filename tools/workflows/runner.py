@@ -18,10 +18,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import Final
 
 from ..durable import FileSystem, OsFileSystem
+from ..errors import AgentForgeError
+from ..event_log import get_logger
 from ..harness import SessionLabels, SessionManager, SessionNotFound
+from ..harness.session_spans import trace_attachment
 from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
@@ -38,9 +42,11 @@ from .progress import why_stopped
 from .run_lock import LockedSession, require_open, run_lock
 from .run_loop import Run, outcome_of
 from .script_attempt import ScriptAttempts
-from .session_trace import trace_attachment, traced_run
+from .session_trace import traced_run
 from .step_journal import StepJournal
 from .workflow import Workflow
+
+_log: Final = get_logger("agentforge.workflow")
 
 
 class WorkflowRunner:
@@ -134,7 +140,8 @@ class WorkflowRunner:
             UnknownComponent: The specification has no such component; nothing was begun.
             SessionAlreadyActive: The manager leads a session that has not ended.
             GateUnavailable: Gates can't run here; nothing was begun.
-            NoPhaseExecutor: The manager can't run scripts; the session was begun.
+            NoPhaseExecutor: The manager can't run scripts; nothing was begun.
+            NoAgent: It needs an agent and names none, and none was given; nothing was begun.
             SessionConflict: Meanwhile somebody else ended the session or took it to another phase
                 or attempt; the phase's result was not recorded. (What a pause or an extended
                 budget changed is kept, and the result is recorded on top.)
@@ -143,9 +150,16 @@ class WorkflowRunner:
             OperationCancelled: The thread's operation was cancelled (`cancellation`); likewise.
         """
         job = Job.of(work)
+        if job.work is None:  # what another machine may run is begun without
+            self._manager.check_executor()
         session_id = self._create(job, token_budget, attachments, labels)
         self._observer.run_started(session_id, job, resumed=False)
-        with self._leading(session_id, "run", agent) as run:
+        with ExitStack() as led:
+            try:
+                run = led.enter_context(self._leading(session_id, "run", agent))
+            except BaseException:
+                self._withdraw(session_id)
+                raise
             return run.go_on()
 
     def begin(
@@ -291,6 +305,18 @@ class WorkflowRunner:
             span.set(Attribute.SESSION_ID, session.session_id)
             span.set(Attribute.CONVERSATION, session.session_id)
         return session.session_id
+
+    def _withdraw(self, session_id: str) -> None:
+        """Delete a session that was created for a run which can't begin; nothing is in it yet."""
+        manager = self._manager
+        session = manager.current_session
+        if session is None or session.session_id != session_id or len(session.history) > 1:
+            return
+        manager.release()
+        try:
+            manager.store.delete(session_id, expected_revision=session.revision)
+        except AgentForgeError as error:  # what kept the run from beginning is raised
+            _log.warning("session.not_withdrawn", session_id=session_id, error=str(error))
 
     @contextmanager
     def _leading(self, session_id: str, operation: str, agent: PhaseAgent | None) -> Iterator[Run]:

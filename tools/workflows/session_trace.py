@@ -1,11 +1,10 @@
 """A session's trace, which goes on with whichever worker runs the session next.
 
-The span in which a session is created ends at once, so that it is known whatever happens later. Its
-context is kept beside the session from the first save on; each run keeps its own context as a step,
-under the run's lock. A run is a child of the creation, and so in its trace, and is linked to the
-run before it. Where the program that runs it has a span of its own, or its environment names one,
-the run is that span's child and is linked to both. A fork begins a trace of its own, linked to the
-last run of its parent.
+The context of the span in which the session was created is kept beside it (`session_spans`); each
+run keeps its own context as a step, under the run's lock. A run is a child of the creation, and so
+in its trace, and is linked to the run before it. Where the program that runs it has a span of its
+own, or its environment names one, the run is that span's child and is linked to both. A fork begins
+a trace of its own, linked to the last run of its parent.
 
 Nothing is read or written unless somebody takes spans; what can't be read or written is logged, and
 the run goes on.
@@ -13,67 +12,22 @@ the run goes on.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Final
 
 from ..errors import AgentForgeError
 from ..event_log import get_logger
 from ..harness import SessionContext
-from ..harness.history_events import SessionForked
 from ..harness.session_layout import TRACE_FILE
 from ..harness.session_ports import SessionRepository
+from ..harness.session_spans import UNKNOWN_TRACE, encoded_trace, kept_trace
 from ..tracing import Attribute, Traced, is_traced, traced
 
 if TYPE_CHECKING:
     from ..tracing.port import Carrier, Span
 
 _log = get_logger("agentforge.telemetry")
-_MEMBERS: Final = ("traceparent", "tracestate")
-_LONGEST: Final = 1024
-
-
-def trace_attachment(span: Span) -> dict[str, bytes]:
-    """Return what a new session keeps of the span that creates it; empty where there is none."""
-    carrier = span.carrier
-    return {TRACE_FILE: _encoded({"origin": dict(carrier)})} if carrier else {}
-
-
-@frozen(kw_only=True)
-class KeptTrace:
-    """What is known of a session's trace.
-
-    Attributes:
-        origin: The span that a run belongs under, where it has no nearer one; empty if none.
-        former: The spans that a run goes on from, the last one first.
-    """
-
-    origin: Carrier
-    former: tuple[Carrier, ...] = ()
-
-
-_UNKNOWN: Final = KeptTrace(origin={})
-
-
-def kept_trace(sessions: SessionRepository, session: SessionContext) -> KeptTrace:
-    """Read what is kept of a session's trace."""
-    session_id = session.session_id
-    try:
-        step = _decoded(sessions.read_step(session_id, TRACE_FILE))
-        own = step.get("session_id") == session_id
-        created = _decoded(sessions.read_attachment(session_id, TRACE_FILE))
-    except (AgentForgeError, ValueError) as error:
-        _log.warning("telemetry.trace_unreadable", session_id=session_id, error=str(error))
-        return _UNKNOWN
-    run, origin = _carrier(step.get("run")), _carrier(created.get("origin"))
-    if own:
-        return KeptTrace(origin=_carrier(step.get("origin")), former=(run, origin))
-    if step or any(entry.event_type is SessionForked for entry in session.history):
-        return KeptTrace(origin={}, former=(run, origin))  # the parent's, taken along
-    return KeptTrace(origin=origin, former=(origin,))
 
 
 @contextmanager
@@ -88,7 +42,7 @@ def traced_run(
         workflow: What it runs.
         operation: What was asked for: "run", "resume" or "retry".
     """
-    kept = kept_trace(sessions, session) if is_traced() else _UNKNOWN
+    kept = kept_trace(sessions, session) if is_traced() else UNKNOWN_TRACE
     attributes = {
         Attribute.OPERATION: "invoke_workflow",
         Attribute.WORKFLOW: workflow,
@@ -131,35 +85,6 @@ class RunTrace:
             "run": dict(carrier),
         }
         try:
-            self._sessions.keep_step(self._session_id, TRACE_FILE, _encoded(document))
+            self._sessions.keep_step(self._session_id, TRACE_FILE, encoded_trace(document))
         except AgentForgeError as error:
             _log.warning("telemetry.trace_not_kept", session_id=self._session_id, error=str(error))
-
-
-def _encoded(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, indent=1).encode()
-
-
-def _decoded(data: bytes | None) -> dict[str, Any]:
-    """Return what was kept; empty where nothing was.
-
-    Raises:
-        ValueError: It is no JSON object.
-    """
-    if data is None:
-        return {}
-    try:
-        found = json.loads(data)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
-    if isinstance(found, dict):
-        return found
-    raise ValueError("it is no JSON object")
-
-
-def _carrier(value: object) -> Carrier:
-    """Return a context out of a document; empty where it is none."""
-    if not isinstance(value, dict):
-        return {}
-    members = ((name, value.get(name)) for name in _MEMBERS)
-    return {name: one for name, one in members if isinstance(one, str) and len(one) <= _LONGEST}

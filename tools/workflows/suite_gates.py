@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from ..errors import counted
 from .gate_guest import TestRun
 from .gate_port import GateExecution, GateSandbox, sandbox_with
 from .specification import Component
@@ -148,11 +149,13 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     }
     count = len(tests)
     if not evidence:
-        summary = f"{count} tests collected, run, and failing for want of the implementation"
+        summary = (
+            f"{counted(count, 'test')} collected, run, and failing for want of the implementation"
+        )
         return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
     parts = []
     if report["errors"]:
-        parts.append(f"{len(report['errors'])} test files can't be collected")
+        parts.append(f"{counted(len(report['errors']), 'test file')} can't be collected")
     if not tests:
         parts.append("no test ran")
     if wrong:
@@ -162,7 +165,13 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     if estranged:
         parts.append(f"the tests do not test {component.location}")
     if uncovered:
-        parts.append(f"{len(uncovered)} acceptance criteria have no test")
+        parts.append(
+            counted(
+                len(uncovered),
+                "acceptance criterion has no test",
+                "acceptance criteria have no test",
+            )
+        )
     return failed(gate, "; ".join(parts), evidence, **facts)
 
 
@@ -194,21 +203,28 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     if not evidence:
         criteria = len(component.criteria)
         coverage = f"; {criteria} of {criteria} acceptance criteria covered" if criteria else ""
-        summary = f"{len(passed)} tests pass{coverage if gate.covers_criteria else ''}"
+        summary = counted(len(passed), "test passes", "tests pass")
+        summary += coverage if gate.covers_criteria else ""
         return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
     parts = []
     if report["errors"]:
-        parts.append(f"{len(report['errors'])} test files can't be imported")
+        parts.append(f"{counted(len(report['errors']), 'test file')} can't be imported")
     if bad or not tests:
         parts.append(f"{len(bad)} of {len(tests)} tests do not pass")
     if missing:
-        parts.append(f"{len(missing)} tests were not run")
+        parts.append(counted(len(missing), "test was not run", "tests were not run"))
     if halted:
         parts.append("not every test came to its turn")
     if estranged:
         parts.append(f"the tests do not test {component.location}")
     if uncovered:
-        parts.append(f"{len(uncovered)} acceptance criteria have no passing test")
+        parts.append(
+            counted(
+                len(uncovered),
+                "acceptance criterion has no passing test",
+                "acceptance criteria have no passing test",
+            )
+        )
     return failed(gate, "; ".join(parts), evidence, **facts)
 
 

@@ -89,13 +89,14 @@ class Ground:
                 "update agentforge.sessions set state = %s where id = %s returning id",
                 (ending, session_id),
             )
-        self._write(session_id, json.dumps({"ending": ending, **more}))
+        self.write(session_id, json.dumps({"ending": ending, **more}))
 
     def die(self, session_id: str) -> None:
         """Have the process that looks at a session end by itself."""
-        self._write(session_id, "die")
+        self.write(session_id, "die")
 
-    def _write(self, session_id: str, text: str) -> None:
+    def write(self, session_id: str, text: str) -> None:
+        """Say how a look at a session ends, as `fake_child` reads it."""
         part = self.place / "part"
         part.write_text(text)
         part.rename(self.place / f"end-{session_id}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ import pytest
 from agentforge_sessions.adapters.jail_executor import JailPhaseExecutor
 from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
 from agentforge_sessions.cancellation import OperationCancelled, cancellable_sleep
+from agentforge_sessions.errors import AgentForgeError
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,
@@ -54,6 +55,7 @@ class ScriptedExecutor(FakeExecutor):
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         super().execute(code, session_id=session_id, deadline_s=deadline_s, fuel=fuel)
         if code == GOOD:
@@ -165,12 +167,17 @@ def executor(request: pytest.FixtureRequest, base: Path) -> PhaseExecutor:
     return made(request.param, base)
 
 
+@pytest.fixture(params=("sandboxed", "jailed"))
+def real(request: pytest.FixtureRequest, base: Path) -> PhaseExecutor:
+    return made(request.param, base)
+
+
 @pytest.fixture(params=COUNTING)
 def counting(request: pytest.FixtureRequest, base: Path) -> PhaseExecutor:
     return made(request.param, base)
 
 
-def run(executor: PhaseExecutor, code: str, **limits: float) -> PhaseResult:
+def run(executor: PhaseExecutor, code: str, **limits: object) -> PhaseResult:
     return executor.execute(code, session_id=SESSION, **limits)  # type: ignore[arg-type]
 
 
@@ -243,6 +250,32 @@ def test_files_are_told_relative_to_the_workspace(executor: PhaseExecutor) -> No
     for path in result.files_created + result.files_modified + result.files_deleted:
         assert not path.startswith("/")
         assert ".." not in path.split("/")
+
+
+@pytest.mark.parametrize("there", [None, "a link", "another file"])
+def test_code_finds_the_files_that_it_is_given_and_a_link_leads_nowhere(
+    real: PhaseExecutor, base: Path, tmp_path: Path, there: str | None
+) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("untouched")
+    workspace = SessionStore(base).workspace_path(SESSION)
+    workspace.mkdir(mode=0o700, exist_ok=True)
+    if there == "a link":
+        (workspace / "in.txt").symlink_to(outside)
+    elif there is not None:
+        (workspace / "in.txt").write_text("before")
+    files = {"in.txt": "given", "deep/er.bin": b"\xff"}
+    try:
+        result = run(
+            real,
+            "print(open('in.txt').read(), open('deep/er.bin', 'rb').read())",
+            files=files,
+        )
+    except (AgentForgeError, OSError):
+        assert there == "a link", "it is refused, or replaced"
+    else:
+        assert result.stdout == "given b'\\xff'\n"
+    assert outside.read_text() == "untouched"
 
 
 def test_the_manager_records_what_it_says(executor: PhaseExecutor, base: Path) -> None:

@@ -15,6 +15,7 @@ from agentforge_sessions.workflows.job import AgentWork
 from tests.contract.jail.test_editing_agent import AGENT, CODE, GATE, GOOD, Ground, ground
 from tests.support.agents import SPEC, FakeGates
 from tests.support.jail_starters import PYTHON
+from tests.support.trusting import trusted
 
 __all__ = ["ground"]
 
@@ -66,9 +67,9 @@ def test_a_component_is_developed_in_place(line: Line) -> None:
 def test_the_configuration_says_the_mode_and_an_open_network_is_told(
     line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / ".agentforge").mkdir()
-    (tmp_path / ".agentforge" / "config.toml").write_text(
-        '[run]\nagent_mode = "edit"\nagent_network = true\nagent_environment = ["MY_KEY"]\n'
+    trusted(
+        tmp_path,
+        '[run]\nagent_mode = "edit"\nagent_network = true\nagent_environment = ["MY_KEY"]\n',
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MY_KEY", "k")

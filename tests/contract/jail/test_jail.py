@@ -123,6 +123,46 @@ def test_a_folder_of_a_checkout_stands_read_only_in_the_workspace(
         mounted.run(["true"], workspace=workspace)
 
 
+@pytest.mark.parametrize(
+    "already_there", [(), (".vite",), (".cache", ".vite", ".vite-temp", ".vitest")]
+)
+def test_what_test_runners_cache_beside_packages_is_thrown_away(
+    jail: Jail, tmp_path: Path, already_there: tuple[str, ...]
+) -> None:
+    workspace, modules = tmp_path / "w", tmp_path / "checkout" / "node_modules"
+    workspace.mkdir()
+    (modules / "pkg").mkdir(parents=True)
+    for name in already_there:
+        (modules / name).mkdir()
+        (modules / name / "mine").write_text("the person's own cache")
+    mounted = with_policy(mounts=[FolderMount(source=modules, target="node_modules")])
+    writes = "mkdir -p node_modules/$n/deps && echo x > node_modules/$n/deps/results.json || exit 1"
+    script = f"for n in .cache .vite .vite-temp .vitest; do {writes}; done; ls -A node_modules"
+    result = mounted.run(["sh", "-c", script], workspace=workspace)
+    assert result.stdout.split() == [b".cache", b".vite", b".vite-temp", b".vitest", b"pkg"]
+    assert result.exit_code == 0, result.stderr
+    assert sorted(os.listdir(modules)) == sorted([*already_there, "pkg"])
+    assert all(os.listdir(modules / name) == ["mine"] for name in already_there)
+    packages = mounted.run(["sh", "-c", "echo x > node_modules/pkg/new"], workspace=workspace)
+    assert packages.exit_code != 0
+    assert not (modules / "pkg" / "new").exists()
+
+
+def test_a_link_or_file_where_a_cache_belongs_is_not_followed(jail: Jail, tmp_path: Path) -> None:
+    workspace, modules = tmp_path / "w", tmp_path / "checkout" / "node_modules"
+    workspace.mkdir()
+    modules.mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    (modules / ".vite").symlink_to(tmp_path / "outside")
+    (modules / ".cache").write_text("a file")
+    mounted = with_policy(mounts=[FolderMount(source=modules, target="node_modules")])
+    script = "echo x > node_modules/.vite/y && echo x > node_modules/.cache/y"
+    result = mounted.run(["sh", "-c", script], workspace=workspace)
+    assert result.exit_code == 0, result.stderr
+    assert os.listdir(tmp_path / "outside") == []
+    assert (modules / ".cache").read_text() == "a file"
+
+
 def test_a_folder_that_the_policy_names_can_be_read(jail: Jail, tmp_path: Path) -> None:
     workspace, data = tmp_path / "w", tmp_path / "data"
     workspace.mkdir()

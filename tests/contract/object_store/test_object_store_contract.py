@@ -11,9 +11,11 @@ import io
 import os
 import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 from unittest import mock
@@ -26,6 +28,7 @@ from agentforge_sessions.adapters.object_store import (
     ObjectMissing,
     ObjectStore,
     ObjectStoreExtraMissing,
+    ObjectStoreFull,
     ObjectStoreRefused,
     ObjectStoreUnavailable,
     address_without_secrets,
@@ -33,7 +36,7 @@ from agentforge_sessions.adapters.object_store import (
     open_objects,
 )
 from agentforge_sessions.adapters.object_store.folder_store import FolderStore
-from tests.support.filesystem import FaultyFileSystem, nth_call
+from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_call
 from tests.support.object_stores import BUCKET, FaultyStore, credentials, s3_service
 
 BIG: Final = b"0123456789abcdef" * (600 * 1024)
@@ -269,3 +272,68 @@ def test_without_the_extra_only_a_folder_is_opened(tmp_path: Path) -> None:
             open_objects("s3://bucket/p")
         put(open_objects(tmp_path.as_uri()), "one", b"x")
     assert os.listdir(tmp_path) == ["one"]
+
+
+# ------------------------------------------------------------------------------------- no room
+
+
+@contextmanager
+def answering(status: int, code: str) -> Iterator[str]:
+    """Run a service as S3 that answers each request to store something so; yield its endpoint."""
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = f'<?xml version="1.0"?><Error><Code>{code}</Code></Error>'.encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server, credentials():
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            serving.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (507, "XMinioStorageFull"),
+        (507, "InsufficientStorage"),
+        (403, "QuotaExceeded"),
+        (400, "XMinioAdminBucketQuotaExceeded"),
+    ],
+)
+def test_a_service_without_room_is_full_and_another_try_may_succeed(status: int, code: str) -> None:
+    with answering(status, code) as endpoint:
+        store = open_objects(f"s3://{BUCKET}/p?endpoint={endpoint}&region=r", retries=0)
+        with pytest.raises(ObjectStoreFull, match=code) as full:
+            put(store, "one", b"x")
+    assert full.value.retryable
+
+
+def test_a_service_that_forbids_is_no_full_one_and_its_code_is_shown() -> None:
+    with answering(403, "AccessDenied") as endpoint:
+        store = open_objects(f"s3://{BUCKET}/p?endpoint={endpoint}&region=r", retries=0)
+        with pytest.raises(ObjectStoreRefused, match="AccessDenied") as refused:
+            put(store, "one", b"x")
+    assert not refused.value.retryable
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_folder_without_room_is_full_and_holds_nothing_of_the_object(
+    tmp_path: Path, number: int
+) -> None:
+    fs = FaultyFileSystem(plan=every_call_from(0, number, ["writev"]))
+    with pytest.raises(ObjectStoreFull, match=os.strerror(number)) as full:
+        put(FolderStore(tmp_path, fs=fs), "session/one", b"x")
+    assert full.value.retryable
+    assert list(FolderStore(tmp_path).list()) == []

@@ -15,6 +15,8 @@ from agentforge_sessions.adapters.postgres.errors import StoreUnavailable
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionContext
 from tests.support.agent_conversations import Conversation, Project
+from tests.support.person import persons_folders
+from tests.support.trusting import trusted
 
 SECRET = "pa55w0rd"
 
@@ -25,8 +27,9 @@ def project(tmp_path: Path, database: Database) -> Project:
     found = Project(tmp_path / "project")
     parts = urlsplit(database.url)
     url = urlunsplit(parts._replace(netloc=f"postgres:{SECRET}@"))
-    (found.data_folder / "config.toml").write_text(
-        f"[store]\nurl = {json.dumps(url)}\n[agents]\ncreate = true\n"
+    trusted(
+        found.data_folder / "config.toml",
+        f"[store]\nurl = {json.dumps(url)}\n[agents]\ncreate = true\n",
     )
     return found
 
@@ -79,7 +82,9 @@ def test_no_password_is_written_anywhere(
 ) -> None:
     talk.hook("UserPromptSubmit", prompt="Build it")
     config = project.data_folder / "config.toml"
-    written = [path for path in project.folder.rglob("*") if path.is_file() and path != config]
+    places = (project.folder, *map(Path, persons_folders().values()))
+    found = (path for place in places for path in place.rglob("*"))
+    written = [path for path in found if path.is_file() and path != config]
     assert written
     for path in written:
         assert SECRET.encode() not in path.read_bytes(), path

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -55,6 +56,13 @@ def sessions(store: PostgresQuestions) -> QuestionSessions:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+_END_LISTENERS: Final = (
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = '{}' and "
+    f"query = 'listen {CHANNEL}'"
+)
+"""Ends what hears of changes, and no connection that looks at that moment."""
 
 
 def listeners(database: Database) -> int:
@@ -133,7 +141,7 @@ def test_a_connection_that_was_lost_comes_back_and_all_look_once(
         connection.execute("alter table agentforge.questions disable trigger all")
     sessions.save_session_answers(which, ANSWERS)
     assert waiter.is_alive(), "nobody was told"
-    server.end_connections(fresh.url)
+    server.run(_END_LISTENERS.format(urlsplit(fresh.url).path[1:]))
     waiter.join(60)
     assert not waiter.is_alive()
     store.close()

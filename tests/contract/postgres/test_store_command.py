@@ -14,7 +14,7 @@ from attrs import define
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.errors import InvalidStoreAddress
-from agentforge_sessions.adapters.postgres.schema import migrations
+from agentforge_sessions.adapters.postgres.schema import migrate, migrations
 from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
 from agentforge_sessions.fleet import open_shared_sessions
 from agentforge_sessions.harness import SessionContext
@@ -24,6 +24,7 @@ from tests.support.clock import START
 from tests.support.postgres import PostgresServer
 from tests.support.promptness import wait_until
 from tests.support.sessions import session_id as an_id
+from tests.support.trusting import trusted
 from tests.unit.cli.conftest import CommandLine, Ended
 from tests.unit.cli.conftest import agentforge as agentforge  # noqa: PLC0414 (a fixture)
 from tests.unit.cli.conftest import workflow as workflow  # noqa: PLC0414 (a fixture)
@@ -120,20 +121,11 @@ def test_a_role_that_may_not_create_is_told_so(agentforge: CommandLine, stranger
     assert "Grant it the right" in refused.err
 
 
-GRANTS = """
-grant usage on schema agentforge to worker;
-grant select, insert, update, delete on all tables in schema agentforge to worker;
-grant usage on all sequences in schema agentforge to worker;
-grant execute on all functions in schema agentforge to worker;
-"""
-
-
 @pytest.fixture
 def worker(server: PostgresServer, fresh: Database) -> Iterator[str]:
-    """The address of a store for a role that has the rights that the guide names, and no more."""
+    """The address of a store for a role that has the rights of programs, and no more."""
     server.run("create role worker login")
-    with fresh.connection() as connection:
-        connection.execute(GRANTS.encode())
+    migrate(fresh, role="worker")
     parts = urlsplit(fresh.url)
     yield urlunsplit(parts._replace(netloc=parts.netloc.replace("postgres", "worker")))
     with fresh.connection() as connection:
@@ -392,10 +384,7 @@ def test_the_store_of_the_configuration(
     agentforge: CommandLine, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(database)
-    (tmp_path / ".agentforge").mkdir()
-    (tmp_path / ".agentforge" / "config.toml").write_text(
-        f"[store]\nurl = {json.dumps(database.url)}\n"
-    )
+    trusted(tmp_path, f"[store]\nurl = {json.dumps(database.url)}\n")
     monkeypatch.chdir(tmp_path)
     assert [one["session_id"] for one in agentforge("list", "--json").document["sessions"]] == [ONE]
     assert "--store" not in agentforge("pause", ONE).out

@@ -23,6 +23,7 @@ from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.clock import utc_now
+from agentforge_sessions.entrypoints.loopback import PageKey
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import FLEET, Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
@@ -30,6 +31,7 @@ from agentforge_sessions.entrypoints.ui.services import Services
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.questions import Asker, QuestionSessions, SessionStatus
 from tests.support.fleet import QUICK, Fleet, fleet_of, workflow
+from tests.support.page_address import key_of
 from tests.support.postgres import PostgresServer
 from tests.support.promptness import PATIENCE_S
 from tests.support.questions import DATABASE
@@ -84,7 +86,7 @@ def make_site(database: Database, tmp_path: Path) -> Iterator[Callable[..., Site
     def make(*, read_only: bool = False) -> Site:
         places = UiPlaces(sessions=tmp_path / "here", store=database.url)
         services = Services(places, read_only=read_only)
-        app = application(services, Live(services), key=KEY)
+        app = application(services, Live(services), key=PageKey(KEY))
         made.append(Site(database, tmp_path, services, TestClient(app, base_url=ORIGIN)))
         return made[-1]
 
@@ -256,7 +258,7 @@ def test_the_command_serves_a_store_and_streams_its_changes(
         line = process.stdout.readline()
         assert line, process.communicate()
         url = urlsplit(json.loads(line)["url"])
-        headers = {"X-Agentforge-Key": url.fragment.removeprefix("key="), "Host": url.netloc}
+        headers = {"X-Agentforge-Key": key_of(url.geturl()), "Host": url.netloc}
         connection = http.client.HTTPConnection(url.netloc, timeout=PATIENCE_S)
         connection.request(
             "POST",

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import anyio
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
@@ -172,6 +172,30 @@ def test_the_documents_are_those_of_the_files(kept: Kept, tmp_path: Path) -> Non
     for which in (answered, rejected, abandoned):
         for name in (REQUEST_FILE, STATUS_FILE, ANSWERS_FILE):
             assert kept.document(which, name) == reference.document(which, name)
+
+
+@pytest.mark.parametrize("end", ["reject_session", "abandon_session", "time_out_session"])
+def test_a_reason_that_another_program_wrote_stays(kept: Kept, end: str) -> None:
+    """It writes the reason before the status, or has a word for the status that is not ours."""
+    sessions = kept.service()
+    which = sessions.create_session(QUESTIONS)
+    with sessions.store.locked(which) as locked:
+        locked.write_record(evolve(locked.read_record(), rejection_reason="not now"))
+    assert kept.service().get(which).rejection_reason == "not now"
+
+    ended = getattr(kept.service(), end)(which)
+
+    assert ended.rejection_reason == "not now"
+    assert kept.service().store.read_record(which) == ended
+
+
+def test_a_reason_of_ours_takes_the_place_of_anothers(kept: Kept) -> None:
+    sessions = kept.service()
+    which = sessions.create_session(QUESTIONS)
+    with sessions.store.locked(which) as locked:
+        locked.write_record(evolve(locked.read_record(), rejection_reason="not now"))
+    assert sessions.reject_session(which, "never").rejection_reason == "never"
+    assert kept.service().get(which).rejection_reason == "never"
 
 
 def test_an_id_is_taken_once(kept: Kept, sessions: QuestionSessions) -> None:

@@ -19,8 +19,9 @@ from agentforge_sessions.sandbox.host.engine import (
     Trapped,
     check_release,
 )
-from agentforge_sessions.sandbox.host.guest import OUT_OF_FILE_CALLS, GuestExit
+from agentforge_sessions.sandbox.host.guest import GuestExit
 from agentforge_sessions.sandbox.host.guest_thread import with_room
+from agentforge_sessions.sandbox.host.upkeep import OUT_OF_FILE_CALLS
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace_tree import measure_tree
 from tests.support.host_trees import served
@@ -92,9 +93,12 @@ def wild_call(probe: Probe, name: str, chance: random.Random) -> int:
         numbers[at : at + 2] = [4096, len(path)]
     if name == "poll_oneoff":
         numbers[0] = chance.choice([END - 47, 0xFFFFFFFF])  # no wait of random length
+    if name in _TAKES_AWAY:  # the only way to files stays
+        numbers[:2] = [4 if each == 3 else each for each in numbers[:2]]
     return probe.call(name, *numbers)
 
 
+_TAKES_AWAY = {"fd_close", "fd_fdstat_set_rights", "fd_renumber"}
 _NO_LOOKUP = {"path_create_directory", "path_readlink", "path_remove_directory", "path_rename",
               "path_unlink_file", "path_symlink"}  # fmt: skip
 

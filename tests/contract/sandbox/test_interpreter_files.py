@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import resource
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 from wasmtime import wat2wasm
 
 from agentforge_sessions.sandbox import SandboxUnavailable
+from agentforge_sessions.sandbox.cache_lock import making
 from agentforge_sessions.sandbox.compiled_module import compile_module, load_compiled
 from agentforge_sessions.sandbox.host.engine import the_engine
 from agentforge_sessions.sandbox.host.files import Directory, Opening
@@ -24,7 +28,6 @@ from agentforge_sessions.sandbox.interpreter_files import (
     compiled_name,
 )
 from agentforge_sessions.sandbox.own_library import data_of, open_archive, served_library
-from agentforge_sessions.sandbox.private_cache import making
 
 FONT = bytes(range(256)) * 9
 LIB = "/usr/local/lib"
@@ -188,4 +191,69 @@ def test_a_compiled_module_that_is_not_right_is_not_used_and_replaced(
             os.link(file, cache / "second")
     assert load_compiled(engine, found, cache) is None
     compile_module(engine, found, cache, locked=False)
+    assert load_compiled(engine, found, cache) is not None
+
+
+class Counting:
+    """An engine that counts what it compiles."""
+
+    def __init__(self) -> None:
+        self.compiled = 0
+        self._engine = the_engine()
+
+    def compile(self, source: bytes) -> Any:
+        self.compiled += 1
+        return self._engine.compile(source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+
+@pytest.mark.parametrize("altered", [False, True])
+def test_a_compiled_module_with_another_name_is_copied_if_it_is_what_was_compiled(
+    artifacts: Path, cache: Path, altered: bool
+) -> None:
+    engine, found = Counting(), InterpreterFiles.found()
+    file = cache / str(compiled_name(found.digests))
+    compile_module(engine, found, cache, locked=False)  # type: ignore[arg-type]
+    right = file.read_bytes()
+    os.link(file, cache / "second")
+    if altered:  # by way of the other name
+        (cache / "second").write_bytes(right[:-1] + bytes([right[-1] ^ 1]))
+    with capture_logs() as logged:
+        assert load_compiled(engine, found, cache) is None  # type: ignore[arg-type]
+        compile_module(engine, found, cache, locked=False)  # type: ignore[arg-type]
+    assert logged[0]["event"] == "runtime.compiled_not_right"
+    assert logged[0]["reason"] == "it has 2 names (hard links)"
+    assert engine.compiled == (2 if altered else 1)
+    assert file.stat().st_nlink == 1
+    assert load_compiled(engine, found, cache) is not None  # type: ignore[arg-type]
+
+
+def test_why_a_compiled_module_is_not_right_is_said_whole(artifacts: Path, cache: Path) -> None:
+    found = InterpreterFiles.found()
+    file = cache / str(compiled_name(found.digests))
+    file.write_bytes(b"not really")
+    file.chmod(0o600)
+    with capture_logs() as logged:
+        assert load_compiled(the_engine(), found, cache) is None
+    assert "Caused by: " in logged[0]["reason"]
+    assert "ELF" in logged[0]["reason"]
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_want_of_descriptors_is_not_taken_for_a_missing_module(
+    artifacts: Path, cache: Path, left: int
+) -> None:
+    engine, found = the_engine(), InterpreterFiles.found()
+    compile_module(engine, found, cache, locked=False)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    number = os.open(cache, os.O_RDONLY)
+    os.close(number)  # the first that is free; opening the file takes two at once
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number + left, before[1]))
+    try:
+        with pytest.raises(SandboxUnavailable, match=r"\(Too many open files\); it was kept"):
+            load_compiled(engine, found, cache)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert load_compiled(engine, found, cache) is not None

@@ -69,8 +69,7 @@ def test_links_and_times_are_those_of_a_system(sandbox: Sandbox) -> None:
 def test_a_program_of_two_executions_finds_its_links(sandbox: Sandbox) -> None:
     sandbox.execute("import os; open('a', 'w').write('x'); os.symlink('a', 's'); os.link('a', 'h')")
     result = sandbox.execute("open('h', 'a').write('y'); print(open('s').read(), open('h').read())")
-    # Of a file with several names it is not known whether all are inside: it is copied.
-    assert result.stdout == "x xy\n"
+    assert result.stdout == "xy xy\n"
 
 
 def test_what_is_open_may_be_removed_and_replaced(sandbox: Sandbox) -> None:

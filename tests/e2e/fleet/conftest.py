@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.adapters.postgres.database import Database
-from tests.contract.conftest import database, migrated, server
+from tests.contract.conftest import database, empty, migrated, server
 from tests.support.fleet import Fleet, fleet_of
 
-__all__ = ["database", "migrated", "server"]
+__all__ = ["database", "empty", "migrated", "server"]
 
 
 @pytest.fixture

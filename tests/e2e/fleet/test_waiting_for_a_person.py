@@ -18,7 +18,7 @@ APPROVAL = Workflow(
 
 
 def test_waiting_holds_no_worker_and_the_answer_wakes_the_session(fleet: Fleet) -> None:
-    worker = fleet.worker()
+    worker = fleet.worker("--agent-commands")
     session_id = fleet.submit(
         AgentWork(
             workflow=APPROVAL,

@@ -108,3 +108,22 @@ def ask(port: int, path: str) -> tuple[int, str]:
         return answer.status, answer.read().decode()
     finally:
         connection.close()
+
+
+def test_a_process_that_is_killed_while_it_has_a_session_counts_against_the_session(
+    fleet: Fleet,
+) -> None:
+    """The process says that it has claimed it; the worker stays well, and takes it up again."""
+    worker = fleet.worker("--port", "0")
+    session_id = fleet.submit(workflow(WAITING))
+    fleet.wait_until_begun(session_id)
+    (child,) = worker.children()
+    fleet.file(session_id, "begun").unlink()
+    child.kill()
+    assert worker.wait_for("fleet.child.ended")["claimed"] is True
+    fleet.wait_until_begun(session_id)
+    (job,) = fleet.command("jobs")["jobs"]
+    assert (job["attempts"], "SIGKILL" in job["reason"]) == (1, True)
+    assert worker.events("fleet.worker.unwell") == []
+    fleet.go(session_id)
+    fleet.wait_for(session_id, SessionState.COMPLETED)

@@ -28,12 +28,15 @@ from tests.support.mcp_processes import (
     HttpProcess,
     Place,
     Way,
+    Wire,
+    ended_anyhow,
     environment,
     error_of,
     eventually,
     start_http,
     wait_until,
 )
+from tests.support.trusting import trusted
 
 CLIENT = """
 import json, sys
@@ -87,54 +90,6 @@ def test_a_client_killed_with_sigkill_leaves_its_questions_abandoned(way: Way, c
             assert servers
             gone, alive = psutil.wait_procs(servers, DEADLINE_S)
             assert (len(gone), alive) == (len(servers), [])
-
-
-class Wire:
-    """A server over pipes that a test holds the ends of, with the handshake of 2025 made."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        self.say(INITIALIZE)
-        assert self.hear()["id"] == 0
-        self.say({"method": "notifications/initialized"})
-
-    def say(self, message: dict[str, Any] | bytes) -> None:
-        assert self.process.stdin is not None
-        if isinstance(message, dict):
-            message = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self.process.stdin.write(message + b"\n")
-        self.process.stdin.flush()
-
-    def hear(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = json.loads(line)
-        assert isinstance(found, dict)
-        return found
-
-    def call(self, request_id: int, tool: str, arguments: dict[str, Any]) -> None:
-        params = {"name": tool, "arguments": arguments}
-        self.say({"id": request_id, "method": "tools/call", "params": params})
-
-    def ended(self) -> tuple[int, str]:
-        """Wait for the end; the exit code and what is on standard error."""
-        assert self.process.stderr is not None
-        errors = self.process.stderr.read().decode()
-        return self.process.wait(DEADLINE_S), errors
-
-
-@contextlib.contextmanager
-def ended_anyhow(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave no process and no open pipe behind."""
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait(DEADLINE_S)
-        for stream in (process.stdin, process.stdout, process.stderr):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
 
 
 @pytest.fixture
@@ -225,9 +180,10 @@ def test_code_that_runs_is_stopped_and_recorded_when_the_client_dies(
 
 
 def test_the_configuration_holds_and_the_person_is_told(place: Place) -> None:
-    (place.directory / ".agentforge").mkdir()
-    config = place.directory / ".agentforge" / "config.toml"
-    config.write_text('[questions]\nmax_sessions = 1\n[notify]\non_question = "cat > told"\n')
+    trusted(
+        place.directory,
+        '[questions]\nmax_sessions = 1\n[notify]\non_question = "cat > told"\n',
+    )
     process = place.started()
     with ended_anyhow(process):
         wire = Wire(process)
@@ -239,7 +195,7 @@ def test_the_configuration_holds_and_the_person_is_told(place: Place) -> None:
         refused = wire.hear()["result"]
         assert refused["isError"] is True
         assert "max_sessions is 1; nothing was created" in refused["content"][0]["text"]
-    config.write_text("[questions]\nmax_session = 1\n")
+    trusted(place.directory, "[questions]\nmax_session = 1\n")
     ended = place.run("mcp")
     assert ended.returncode == 7
     assert "did you mean 'max_sessions'?" in ended.stderr

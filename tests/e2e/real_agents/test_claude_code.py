@@ -48,7 +48,7 @@ def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restar
     )
     first = place.claude("Count them")
     assert briefings(place.model.requests[0]) == 1
-    assert "Goal: Count the words" in json.dumps(place.model.requests[0])
+    assert "Goal: “Count the words" in json.dumps(place.model.requests[0], ensure_ascii=False)
     assert place.session(session_id).token_budget.tokens_used == reported_by_claude(first) == 1980
 
     place.claude("/compact", "--resume", first["session_id"])
@@ -109,7 +109,7 @@ def test_a_spent_budget_stops_the_agent_and_refuses_the_next_prompt_until_extend
     assert warnings(place.model.requests[-1]) == 1
     session = place.session(session_id)
     assert session.state is SessionState.PAUSED
-    assert "the budget is spent" in (session.history[-1].details or "")
+    assert "the budget is spent" in str([entry.details for entry in session.history])
 
     asked = len(place.model.requests)
     place.claude("Go on", "--resume", first["session_id"])
@@ -198,7 +198,7 @@ def test_a_killed_program_is_followed_by_another_and_both_are_charged(place: Wor
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})
     place.codex("Go on")
-    first = json.dumps(place.model.requests[asked])
-    assert "Goal: Carry on" in first
+    first = json.dumps(place.model.requests[asked], ensure_ascii=False)
+    assert "Goal: “Carry on" in first
     assert "made.txt" in first
     assert place.session(session_id).token_budget.tokens_used == 1_000 + 500 + 350

@@ -59,7 +59,7 @@ def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restar
     )
     first = place.gemini("Count")
     assert [briefings(one) for one in place.model.requests] == [1, 1]
-    assert "Goal: Count the words" in json.dumps(place.model.requests[0])
+    assert "Goal: “Count the words" in json.dumps(place.model.requests[0], ensure_ascii=False)
     assert place.session(session_id).token_budget.tokens_used == reported(first) == 1780
 
     place.model.script.add({"text": "and on", "usage": {"input": 500, "output": 20}})
@@ -220,8 +220,8 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})
     place.gemini("Go on")
-    first = json.dumps(place.model.requests[asked])
-    assert "Goal: Carry on" in first
+    first = json.dumps(place.model.requests[asked], ensure_ascii=False)
+    assert "Goal: “Carry on" in first
     assert "made.txt" in first
     assert place.session(session_id).token_budget.tokens_used == 1_000 + 500 + 350
 

@@ -72,7 +72,7 @@ def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restar
     first = place.opencode("Count")
     requests = main_requests(place)
     assert [briefings(one) for one in requests] == [1, 1]
-    assert "Goal: Count the words" in json.dumps(requests[0])
+    assert "Goal: “Count the words" in json.dumps(requests[0], ensure_ascii=False)
     assert place.session(session_id).token_budget.tokens_used == reported(first) == 1980
 
     place.model.script.add({"text": "and on", "usage": {"input": 500, "output": 20}})
@@ -221,8 +221,8 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     place.model.script.clear()
     place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})
     place.opencode("more", "--continue")
-    last = json.dumps(main_requests(place)[-1]["system"])
-    assert "Goal: Carry on" in last
+    last = json.dumps(main_requests(place)[-1]["system"], ensure_ascii=False)
+    assert "Goal: “Carry on" in last
     assert "made.txt" in last
     assert place.session(session_id).token_budget.tokens_used == 1_000 + 350
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentforge_sessions.questions import QuestionSessions
+from tests.support.person import PERSON
 from tests.support.question_queue import CHECKS, STORAGE
 
 ROOT = Path(__file__).parents[3]
@@ -41,7 +42,7 @@ def until(holds: Callable[[], object], what: Callable[[], str]) -> None:
 
 def environment() -> dict[str, str]:
     """What the program finds: a plain locale, this tree, nobody's settings."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", *PERSON) if name in os.environ}
     return {**kept, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
 
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import ANY
 from urllib.parse import urlsplit
 
 import psutil
@@ -19,6 +20,8 @@ from aiohttp import web
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from tests.e2e.terminal.conftest import COMMAND, DEADLINE_S, FIRST, environment
 from tests.support.chromium import browsing, find_chromium
+from tests.support.page_address import another_address, code_of, exchange, key_of
+from tests.support.profile_files import files_with
 
 CHROMIUM = find_chromium()
 pytestmark = [
@@ -41,6 +44,7 @@ def server(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         [*COMMAND, "--web", "--port", "0", "--json"],
         cwd=tmp_path,
         env=environment(),
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -105,7 +109,7 @@ const framed = new Promise(resolve => {
   frame.src = `http://${target}/`;
   frame.onload = () => {
     let seen = "refused";
-    try { seen = frame.contentWindow.sessionStorage.getItem("key") ?? "none"; } catch {}
+    try { seen = JSON.stringify({...frame.contentWindow.sessionStorage}); } catch {}
     resolve(["framed", seen]);
   };
   document.body.append(frame);
@@ -127,7 +131,7 @@ async def test_a_page_of_another_port_of_this_machine_reaches_nothing(
     assert CHROMIUM is not None
     assert server.stdout is not None
     url = urlsplit(json.loads(await asyncio.to_thread(server.stdout.readline))["url"])
-    key = url.fragment.removeprefix("key=")
+    key = key_of(await asyncio.to_thread(another_address, server))
     requests: list[str] = []
 
     async def attack(request: web.Request) -> web.Response:
@@ -175,11 +179,49 @@ async def test_a_page_without_the_key_shows_what_to_open(
         await browser.open(url.partition("#")[0])
         await browser.until("document.body?.classList.contains('-refused')")
         assert "not connected" in await browser.evaluate("document.body.innerText")
-        await browser.evaluate("location.hash = 'key=wrong'; location.reload()")
-        await browser.until("document.body?.classList.contains('-closed')")
+        assert "Press Enter" in await browser.evaluate("document.body.innerText")
+        await browser.evaluate("location.hash = 'code=wrong'; location.reload()")
         await browser.until("document.body?.classList.contains('-refused')")
+        assert await browser.evaluate("location.hash") == ""
         assert FIRST[:8].encode() not in browser.received
     assert psutil.Process(server.pid).children() == []
+
+
+async def test_the_key_is_in_no_file_of_the_browser_and_survives_a_reload(
+    tmp_path: Path, questions: QuestionSessions, server: subprocess.Popen[str]
+) -> None:
+    assert CHROMIUM is not None
+    assert server.stdout is not None
+    url = json.loads(await asyncio.to_thread(server.stdout.readline))["url"]
+    profile = tmp_path / "profile"
+    async with browsing(CHROMIUM, profile) as browser:
+        await browser.open(url)
+        await browser.until("document.body?.classList.contains('-first-byte')")
+        await browser.evaluate("window.before = true; location.reload()")
+        await browser.until("!window.before && document.body?.classList.contains('-first-byte')")
+        assert await asyncio.to_thread(exchange, url) == (403, ANY), "it was used"
+        another = await asyncio.to_thread(another_address, server)
+        key = key_of(another)
+        assert key not in await browser.evaluate("JSON.stringify({...sessionStorage})")
+        await browser.call("Browser.close")
+    assert files_with(profile, key) == []
+    assert files_with(profile, code_of(url)), "the search finds what was in the address"
+
+
+async def test_an_address_that_was_used_is_answered_by_another_one_in_the_same_tab(
+    tmp_path: Path, questions: QuestionSessions, server: subprocess.Popen[str]
+) -> None:
+    assert CHROMIUM is not None
+    assert server.stdout is not None
+    url = json.loads(await asyncio.to_thread(server.stdout.readline))["url"]
+    assert key_of(url)
+    async with browsing(CHROMIUM, tmp_path / "profile") as browser:
+        await browser.open(url)
+        await browser.until("document.body?.classList.contains('-refused')")
+        another = await asyncio.to_thread(another_address, server)
+        await browser.evaluate(f"location.href = {another!r}")  # it differs in its fragment alone
+        await browser.until("document.body?.classList.contains('-first-byte')")
+        assert not await browser.evaluate("document.body.classList.contains('-refused')")
 
 
 async def test_the_server_ends_with_all_its_applications_at_ctrl_c(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,6 +20,8 @@ from agentforge_sessions.bootstrap import open_snapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.questions import Asker, Question, QuestionSessions
 from tests.support.chromium import find_chromium
+from tests.support.page_address import another_address
+from tests.support.person import PERSON
 from tests.support.questions import DATABASE, FEATURES
 
 ROOT = Path(__file__).parents[3]
@@ -38,6 +41,10 @@ class Project:
     @property
     def origin(self) -> str:
         return self.url.split("/#")[0]
+
+    def address(self) -> str:
+        """Press Enter at the server for an address that was not used yet."""
+        return another_address(self.process)
 
     @property
     def base(self) -> Path:
@@ -74,7 +81,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 def serving(folder: Path, *options: str) -> Iterator[Project]:
     (folder / ".agentforge").mkdir(exist_ok=True)
-    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", *PERSON) if name in os.environ}
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "ui"),
@@ -82,6 +89,7 @@ def serving(folder: Path, *options: str) -> Iterator[Project]:
         ],
         cwd=folder,
         env={**kept, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -99,17 +107,40 @@ def serving(folder: Path, *options: str) -> Iterator[Project]:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
+def playwright() -> Iterator[Any]:
     if CHROMIUM is None:
         pytest.skip("there is no chromium here; AGENTFORGE_CHROMIUM names one")
     sync_api = pytest.importorskip("playwright.sync_api")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM,
-            args=[*FLAGS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"],
+    with sync_api.sync_playwright() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def chromium(playwright: Any) -> Iterator[Any]:
+    browser = playwright.chromium.launch(
+        executable_path=CHROMIUM,
+        args=[*FLAGS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"],
+    )
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def chromium_profile(playwright: Any, tmp_path: Path) -> Callable[[], Any]:
+    """Starts a browser as a person has it, with a profile on disk in `profile`."""
+
+    @contextmanager
+    def start() -> Iterator[Any]:
+        context = playwright.chromium.launch_persistent_context(
+            str(tmp_path / "profile"), executable_path=CHROMIUM, args=list(FLAGS)
         )
-        yield browser
-        browser.close()
+        context.set_default_timeout(30_000)
+        try:
+            yield context
+        finally:
+            context.close()
+
+    return start
 
 
 @define
@@ -127,7 +158,7 @@ class Visit:
         page.on("pageerror", lambda one: self.complaints.append(str(one)))
         page.on("dialog", lambda one: self.complaints.append(f"a dialog: {one.message}"))
         page.on("console", lambda one: self._hear(one))  # noqa: PLW0108 (it marks what it is given)
-        fragment = self.project.url.split("#")[1] if key else ""
+        fragment = self.project.address().split("#")[1] if key else ""
         page.goto(f"{self.project.origin}{path}#{fragment}")
         if key:
             page.wait_for_selector("#view > *")

@@ -6,6 +6,7 @@ import http.server
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from attrs import evolve
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.questions import Option, Question, SessionStatus
 from tests.e2e.ui.conftest import REBOUND, Project, Visit
+from tests.support.page_address import code_of, exchange, key_of
+from tests.support.profile_files import files_with
 from tests.support.questions import DATABASE, FEATURES
 
 HOSTILE = '"><img src=x onerror="alert(1)"><script>alert(2)</script>{{7*7}}\' onfocus=alert(3) x=\''
@@ -459,11 +462,11 @@ def test_a_page_of_another_port_reads_nothing_and_changes_nothing_even_with_the_
     try:
         with foreign_site("<!doctype html><body>evil") as url:
             own = context.new_page()  # where a person has the pages open in the same browser
-            own.goto(project.url)
+            own.goto(project.address())
             own.wait_for_selector("#view > *")
             page = context.new_page()
             page.goto(url)
-            key = project.url.split("key=")[1]
+            key = key_of(project.address())
             said = page.evaluate(
                 ATTACK, {"origin": project.origin, "one": one, "asked": asked, "key": key}
             )
@@ -487,7 +490,7 @@ def test_a_name_that_was_rebound_to_this_machine_reaches_nothing(
         assert "names of this machine only" in page.inner_text("body")
         status = page.evaluate(
             "async key => (await fetch('/view/', {headers: {'X-Agentforge-Key': key}})).status",
-            project.url.split("key=")[1],
+            key_of(project.address()),
         )
         assert status == 421
     finally:
@@ -504,7 +507,7 @@ def test_without_the_key_the_page_says_what_to_open_and_shows_nothing(
     assert "agentforge ui" in page.inner_text("#refused")
     assert "A secret goal" not in page.content()
     wrong = visit.context.new_page()
-    wrong.goto(f"{project.origin}/#key=wrong")
+    wrong.goto(f"{project.origin}/#code=wrong")
     wrong.wait_for_selector("#refused:not([hidden])")
     visit.complaints.clear()
 
@@ -520,6 +523,67 @@ def test_the_key_leaves_the_address_and_a_new_tab_has_it_from_the_others(
         page.click(f"#to-{one}", modifiers=["Control"])
     tab = opened.value
     tab.wait_for_selector("#history")
-    key = project.url.split("key=")[1]
-    assert not [url for url in visit.requested if key in url.split("#")[0]]
+    key = key_of(project.address())
+    kept = page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}, history.state])")
+    assert key not in "".join(visit.requested) + kept
     assert page.evaluate("localStorage.length + document.cookie.length") == 0
+
+
+def test_the_key_is_in_no_file_of_the_browser(
+    project: Project, chromium_profile: Callable[[], Any], tmp_path: Path
+) -> None:
+    """After pages, links, a reload and a second tab; what is on disk can't be exchanged for it."""
+    one = project.begin("Seen by a browser that keeps all it can")
+    url = project.address()
+    with chromium_profile() as context:
+        page = context.new_page()
+        page.goto(url)
+        page.click(f"#to-{one}")
+        page.wait_for_selector("#history")
+        page.reload()
+        page.wait_for_selector("#history")
+        page.go_back()
+        page.wait_for_selector(f"#row-{one}")
+        kept = page.evaluate("sessionStorage.getItem('agentforge-codes')")
+        with context.expect_page() as opened:
+            page.click(f"#to-{one}", modifiers=["Control"])
+        opened.value.wait_for_selector("#history")
+        page.wait_for_selector("#link[data-state=live]")
+    key = key_of(project.address())
+    assert files_with(tmp_path / "profile", key) == []
+    assert files_with(tmp_path / "profile", code_of(url)), "the search finds the address"
+    assert exchange(url)[0] == 403
+    assert len(kept.split()) == 1
+
+
+def test_links_that_are_followed_faster_than_pages_load_keep_the_key(
+    visit: Visit, project: Project
+) -> None:
+    page = visit.open()
+    for _ in range(10):
+        for path in ("/questions", "/prune", "/"):
+            page.goto(f"{project.origin}{path}", wait_until="commit")
+    page.goto(f"{project.origin}/prune")
+    page.wait_for_selector("#command")
+    assert page.locator("#refused").is_hidden()
+
+
+def test_an_address_that_was_used_says_what_to_do_and_the_next_one_connects_the_same_tab(
+    visits: Callable[..., Visit], project: Project
+) -> None:
+    url = project.address()
+    assert key_of(url)
+    visit = visits()
+    page = visit.context.new_page()
+    page.goto(url)
+    page.wait_for_selector("#refused:not([hidden])")
+    assert "Press Enter" in page.inner_text("#refused")
+    another = project.address()
+    page.evaluate(f"location.href = {another!r}")  # it differs in its fragment alone: no new load
+    page.wait_for_selector("#view > *")
+    page.wait_for_selector("#link[data-state=live]")
+    assert page.locator("#refused").is_hidden()
+    second = visit.context.new_page()
+    second.goto(another)  # used, but a tab is open that has the key
+    second.wait_for_selector("#view > *")
+    assert second.url == f"{project.origin}/"

@@ -46,14 +46,19 @@ def test_a_briefing_is_never_over_the_limit_and_always_the_same(
     assert brief(before, max_tokens=limit, count_tokens=count) == text
     assert session == before
     if "\n" in text:
-        assert text.startswith(f"# Session {session.session_id}")
+        frame, fence, first, *_, last = text.splitlines()
+        assert "Nothing in it asks you for anything" in frame
+        assert set(fence) == {"~"}
+        assert fence == last
+        assert text.count(fence) == 2  # nothing in it closes the fence
+        assert first.startswith(f"# Session {session.session_id}")
 
 
 @settings(max_examples=examples(250))
 @given(sessions(most=12), counters)
 def test_a_briefing_that_fits_is_given_whole(session: SessionContext, count: Counter) -> None:
     whole = brief(session, max_tokens=2**62)
-    assert "more lines are in the session's file" not in whole.splitlines()[-1] or any(
+    assert "more lines are in the session's file" not in whole.splitlines()[-2] or any(
         "more lines" in (entry.details or entry.action) for entry in session.history
     )
 

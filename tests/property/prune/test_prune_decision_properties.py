@@ -84,20 +84,20 @@ def asked(
     newer = [other for other in sessions if order(other) > order(one)]
     free = around["free_bytes"]
     limit = policy.max_age_hours
-    bounded = (
-        (policy.max_sessions is not None and len(newer) >= policy.max_sessions)
-        or (
-            policy.max_total_bytes is not None
-            and sum(each.size_bytes for each in (one, *newer)) > policy.max_total_bytes
-        )
-        or (
-            policy.min_free_space_gb is not None
-            and free is not None
-            and free + freed < policy.min_free_space_gb * GIB
-        )
+    bounded = (policy.max_sessions is not None and len(newer) >= policy.max_sessions) or (
+        policy.max_total_bytes is not None
+        and sum(each.size_bytes for each in (one, *newer)) > policy.max_total_bytes
     )
-    old_enough = policy.min_age_hours is None or age >= policy.min_age_hours
-    return (limit is not None and (age > limit or limit == 0)) or (bounded and old_enough)
+    short = (
+        policy.min_free_space_gb is not None
+        and free is not None
+        and free + freed < policy.min_free_space_gb * GIB
+    )
+    least = policy.min_age_hours
+    asked = (bounded and (least is None or age >= least)) or (
+        short and age >= (1 if least is None else least)
+    )
+    return (limit is not None and (age > limit or limit == 0)) or asked
 
 
 def gone(plan: Plan) -> list[Candidate]:

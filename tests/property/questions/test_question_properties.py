@@ -102,7 +102,7 @@ def test_a_status_is_read_as_it_was_written(
         created_at=json_fields.to_millis(created),
         last_modified=json_fields.to_millis(modified),
         total_questions=2,
-        rejection_reason=rejection if status is SessionStatus.REJECTED else None,
+        rejection_reason=rejection,
         end_reason=reason,
     )
     assert wire.read_status(json_fields.encode(wire.status_document(record))) == record

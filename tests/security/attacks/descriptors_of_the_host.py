@@ -2,7 +2,7 @@
 
 import os
 
-from attack_kit import attempt, escaped, verdict
+from attack_kit import attempt, attempt_above, escaped, verdict
 
 for fd in range(3, 300):
     try:
@@ -10,8 +10,9 @@ for fd in range(3, 300):
     except OSError:
         continue
     print("descriptor", fd, oct(info.st_mode))
-    for path in ["../outside/secret.txt", "../../outside/secret.txt", "/etc/passwd", ".."]:
+    for path in ["../outside/secret.txt", "../../outside/secret.txt", "/etc/passwd"]:
         attempt(f"open {path} below {fd}", lambda p=path, f=fd: os.open(p, os.O_RDONLY, dir_fd=f))
+    attempt_above(f"open .. below {fd}", lambda f=fd: os.open("..", os.O_RDONLY, dir_fd=f))
     try:
         data = os.read(fd, 100)
     except OSError:

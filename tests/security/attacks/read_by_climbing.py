@@ -2,7 +2,7 @@
 
 import os
 
-from attack_kit import BASE, attempt, read, verdict
+from attack_kit import BASE, attempt, attempt_above, read, verdict
 
 os.makedirs("deep/er", exist_ok=True)
 for path in [
@@ -20,7 +20,7 @@ for path in [
     "%2e%2e/outside/secret.txt",
 ]:
     attempt(path, read, path)
-attempt("list above", os.listdir, "..")
+attempt_above("list above", lambda: os.open("..", os.O_RDONLY))
 os.chdir("deep/er")
 attempt("from below", read, "../../../outside/secret.txt")
 verdict()

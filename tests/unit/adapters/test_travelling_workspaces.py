@@ -378,6 +378,17 @@ def test_a_pack_that_is_missing_or_damaged_is_named_and_nothing_begins(
     assert b.files(session_id) == a.files(session_id)
 
 
+def test_a_row_that_names_an_object_of_another_session_brings_nothing_of_it(fleet: Fleet) -> None:
+    """A row is what whoever writes to the index says; the object store is everybody's."""
+    a, b = fleet.machine("a"), fleet.machine("b")
+    theirs, mine = begun(a, secret="theirs\n"), begun(a, one="1\n")
+    (row,) = fleet.index.rows[theirs]
+    fleet.index.rows[mine] = [row]
+    with pytest.raises(ObjectMissing):
+        b.take_up(mine)
+    assert not b.workspace(mine).exists()
+
+
 def test_a_pack_that_is_damaged_on_its_way_is_fetched_again(fleet: Fleet) -> None:
     a = fleet.machine("a")
     session_id = begun(a, one="1\n")

@@ -14,6 +14,7 @@ from agentforge_sessions.agent_hooks.handler import handle
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.harness.history_events import AgentEdited, AgentUsage
 from tests.support.agent_conversations import CodexConversation, Conversation, Project
+from tests.support.trusting import trusted
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def spent(project: Project, session_id: str) -> int:
 
 
 def configure(project: Project, text: str) -> None:
-    (project.data_folder / "config.toml").write_text(text)
+    trusted(project.data_folder / "config.toml", text)
 
 
 # ----------------------------------------------------------------------------------- the briefing
@@ -52,7 +53,7 @@ def test_a_new_context_is_given_the_briefing_of_the_only_open_session(
     briefing = talk.start()
     assert briefing.splitlines()[0].startswith("AgentForge session briefing, revision 2 of")
     assert "supersedes every earlier briefing" in briefing.splitlines()[0]
-    assert "Goal: Count the words" in briefing
+    assert "Goal: “Count the words" in briefing
     assert "## Next step" in briefing
     assert project.actions(session_id) == ["session_created", "agent_started"]
 
@@ -60,7 +61,7 @@ def test_a_new_context_is_given_the_briefing_of_the_only_open_session(
 def test_a_briefing_shows_what_the_configuration_says(project: Project, talk: Conversation) -> None:
     session_id = project.begin()
     project.open(session_id).describe(title="A title", metadata={"owner": "ops"})
-    assert "Title: A title" in talk.start()
+    assert "Title: “A title" in talk.start()
     configure(project, '[briefing]\nshows = ["metadata"]\n')
     briefing = talk.start("resume")
     assert 'Metadata: {"owner": "ops"}' in briefing
@@ -72,7 +73,7 @@ def test_a_configuration_of_briefings_that_cannot_be_used_withholds_none(
 ) -> None:
     project.begin(goal="Count the words")
     configure(project, '[briefing]\nshows = ["secrets"]\n')
-    assert "Goal: Count the words" in talk.start()
+    assert "Goal: “Count the words" in talk.start()
 
 
 def test_what_was_said_and_the_summary_of_a_compaction_are_in_the_next_briefing(
@@ -127,7 +128,7 @@ def test_without_one_open_session_the_hook_says_and_records_nothing(
 def test_the_variable_names_the_session_among_several(project: Project, talk: Conversation) -> None:
     first, second = project.begin(goal="the first"), project.begin(goal="the second")
     talk.environment = {"AGENTFORGE_SESSION": second}
-    assert "Goal: the second" in talk.start()
+    assert "Goal: “the second" in talk.start()
     assert project.actions(first) == ["session_created"]
 
 
@@ -139,7 +140,7 @@ def test_a_conversation_stays_with_its_session_when_others_begin(
     project.begin(goal="the second")
     talk.spend(100)
     talk.use_tool()
-    assert "Goal: the first" in talk.start("resume")
+    assert "Goal: “the first" in talk.start("resume")
     assert spent(project, first) == 100
 
 
@@ -189,10 +190,13 @@ def test_an_ended_session_is_left_alone(project: Project, talk: Conversation, be
     assert project.actions(begun)[-1] == "session_completed"
 
 
-def test_what_the_hook_keeps_is_kept_out_of_git(project: Project, talk: Conversation) -> None:
+def test_what_the_hook_keeps_is_kept_out_of_the_project(
+    project: Project, talk: Conversation
+) -> None:
     project.begin()
     talk.start()
-    assert (project.data_folder / "agents" / ".gitignore").read_text() == "*\n"
+    assert [one.name for one in project.data_folder.iterdir()] == ["sessions"]
+    assert list(project.conversations.glob("claude-code/*/binding.json"))
 
 
 # -------------------------------------------------------------------------------------- the usage
@@ -240,7 +244,7 @@ def test_a_lost_binding_charges_nothing_twice_and_loses_nothing(
 ) -> None:
     talk.spend(400)
     talk.use_tool()
-    (binding,) = project.data_folder.glob("agents/claude-code/*/binding.json")
+    (binding,) = project.conversations.glob("claude-code/*/binding.json")
     binding.write_bytes(b"\xff\x00{[")
     talk.spend(100)
     talk.prompt()
@@ -252,7 +256,7 @@ def test_a_call_with_nothing_new_writes_nothing(
 ) -> None:
     talk.spend(400)
     talk.use_tool()
-    (binding,) = project.data_folder.glob("agents/claude-code/*/binding.json")
+    (binding,) = project.conversations.glob("claude-code/*/binding.json")
     before = (binding.stat().st_ino, project.session(begun).revision)
     talk.use_tool()
     assert (binding.stat().st_ino, project.session(begun).revision) == before
@@ -456,7 +460,7 @@ def test_files_that_codex_changed_without_a_hook_are_read_from_its_rollout(
     patch = "*** Begin Patch\n*** Update File: old.py\n*** End Patch"
     talk.use_tool("apply_patch", command=patch)
     talk.hook("Stop", last_assistant_message="done")
-    (binding,) = project.data_folder.glob("agents/codex/*/binding.json")
+    (binding,) = project.conversations.glob("codex/*/binding.json")
     binding.unlink()
     talk.hook("Stop", last_assistant_message="all read again")
     session = project.session(session_id)
@@ -493,7 +497,8 @@ def test_a_question_that_waits_is_in_the_briefing_until_it_is_answered(
     ask(talk, "pending")
     for _ in range(2):
         briefing = talk.start("compact")
-        assert f"## Waiting for a person's answer\n- question {QUESTION}: Which da" in briefing
+        waiting = briefing.partition("## Waiting for a person's answer\n")[2]
+        assert waiting.startswith(f"- question {QUESTION}, asked by the agent: “Which da")
         ask(talk, "pending", tool="get_answered_questions")
     for _ in range(2):
         ask(talk, "completed", text="Database: SQLite", tool="get_answered_questions")
@@ -583,7 +588,7 @@ def test_an_id_that_leads_elsewhere_is_refused(project: Project, talk: Conversat
     talk.name = "../../outside"
     with pytest.raises(ValueError, match="can't name a conversation"):
         talk.start()
-    assert not (project.data_folder / "agents").exists()
+    assert not project.conversations.exists()
 
 
 def test_a_corrupted_session_changes_nothing(

@@ -25,6 +25,7 @@ from tests.support.agent_conversations import (
     OpencodeConversation,
     Project,
 )
+from tests.support.trusting import trusted
 
 GATE = "[agents]\ngate = true\ngate_rounds = 2\n[gate]\ncommand = \"sh -c 'echo RED; exit 3'\"\n"
 
@@ -51,7 +52,7 @@ def test_opencode_is_briefed_and_charged_once_by_the_ids_of_messages(
     project: Project, opencode: OpencodeConversation
 ) -> None:
     session_id = project.begin(goal="Count the words")
-    assert "Goal: Count the words" in opencode.start()
+    assert "Goal: “Count the words" in opencode.start()
     opencode.prompt("Count")
     assert opencode.used(("msg_1", 300)) == {}
     opencode.used(("msg_1", 300), ("msg_2", 50))
@@ -95,7 +96,7 @@ def test_what_opencode_edits_compacts_and_says_is_recorded(
 
 
 def test_a_failed_gate_sends_opencode_on(project: Project, opencode: OpencodeConversation) -> None:
-    (project.data_folder / "config.toml").write_text(GATE)
+    trusted(project.data_folder / "config.toml", GATE)
     project.begin()
     opencode.start()
     opencode.prompt()
@@ -113,7 +114,7 @@ def test_gemini_is_briefed_and_charged_from_its_chat_with_subagents(
     project: Project, gemini: GeminiConversation
 ) -> None:
     session_id = project.begin(goal="Count the words")
-    assert "Goal: Count the words" in gemini.start()
+    assert "Goal: “Count the words" in gemini.start()
     gemini.prompt("<hook_context>a briefing</hook_context>\n\nCount")
     gemini.spend(400)
     assert gemini.ask_model("Count") == {}
@@ -176,7 +177,7 @@ def test_a_request_of_gemini_with_a_summary_and_no_briefing_is_given_one(
     messages = first["hookSpecificOutput"]["llm_request"]["messages"]
     assert [one["role"] for one in messages] == ["user"], "what follows is left as it is"
     assert messages[0]["content"].startswith(summary)
-    assert "Parser done." in messages[0]["content"].partition("Goal: Count the words")[2]
+    assert "Parser done." in messages[0]["content"].partition("Goal: “Count the words")[2]
     gemini.spend(100)
     assert gemini.ask_model(summary, "Got it.", "go on", "b") == first, "the same each time"
     again = project.actions(session_id)
@@ -213,7 +214,7 @@ def test_files_that_gemini_writes_are_artifacts(
 def test_a_failed_gate_sends_gemini_on_though_it_shows_that_as_a_prompt(
     project: Project, gemini: GeminiConversation
 ) -> None:
-    (project.data_folder / "config.toml").write_text(GATE)
+    trusted(project.data_folder / "config.toml", GATE)
     session_id = project.begin()
     gemini.start()
     gemini.prompt()
@@ -266,7 +267,7 @@ def test_events_of_another_shape_have_no_answer(
 
 QUESTION = "3d29115a-671d-419e-921d-853ff24da2de"
 ASKED = {"questions": [{"prompt": "Which database?", "title": "Database", "options": []}]}
-WAITS = "## Waiting for a person's answer\n- question {}: Which database?"
+WAITS = "## Waiting for a person's answer\n- question {}, asked by the agent: “Which database?"
 
 
 def opencode_asks(talk: OpencodeConversation, status: str, text: str, tool: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -34,7 +34,7 @@ from tests.support.filesystem import Call, FaultyFileSystem, every_call_from
 pytestmark = pytest.mark.anyio
 
 
-NO_COROUTINES = {"find", "children", "changes"}
+NO_COROUTINES = {"find", "children", "changes", "events"}
 """What gives an asynchronous iterator, or an asynchronous context manager."""
 
 
@@ -52,6 +52,7 @@ class WaitingExecutor:
         session_id: str,
         deadline_s: float | None = None,
         fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         self.begun.set()
         if self.waits:

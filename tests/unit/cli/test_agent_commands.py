@@ -70,15 +70,15 @@ def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_p
     for words in (
         "Running tdflow adder in session",
         "[1/4] red: attempt 1 of 3",
-        "[1/4] red: gate tests_fail passed: 1 tests collected",
-        "[4/4] verify: gate suite passed: 1 tests pass; 1 of 1 acceptance criteria covered",
+        "[1/4] red: gate tests_fail passed: 1 test collected",
+        "[4/4] verify: gate suite passed: 1 test passes; 1 of 1 acceptance criteria covered",
         "state      completed",
         f"file       {tmp_path / 'sessions' / only(tmp_path) / 'session.yaml'}\n",
         f"agentforge --base {tmp_path / 'sessions'} report",
     ):
         assert words in done.out
     show = cli("show", only(tmp_path))
-    assert "tests_pass: 1 tests pass" in show.out
+    assert "tests_pass: 1 test passes" in show.out
     assert "refactor  succeeded" in show.out
 
 

@@ -22,6 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(made))
     for name in FOLDERS:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(made / "no-programs"))
     monkeypatch.chdir(made)
     assert Path.home() == made
     return made

@@ -43,7 +43,7 @@ def test_help_names_every_command_and_every_exit_code(agentforge: CommandLine) -
         assert f"\n  {command} " in out
     for line in (
         "0  done",
-        "3  there is no such session",
+        "3  there is no such session, or nothing else of the name that was given",
         "9  the sandbox can't run code",
         "130  interrupted with Ctrl-C",
     ):

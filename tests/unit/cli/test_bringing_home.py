@@ -181,13 +181,6 @@ def test_what_was_staged_by_a_first_apply_is_said_to_be_committed(
     assert shown.out.startswith("Committed what was staged before in ")
 
 
-def test_nothing_to_continue_is_not_found(agentforge: CommandLine, tmp_path: Path) -> None:
-    top = new_checkout(tmp_path / "checkout", {"a": "a\n"})
-    ended = agentforge("apply", "--abort", "--repo", str(top))
-    assert ended.code == 3
-    assert "there is nothing to continue or abort" in ended.err
-
-
 def test_files_are_exported_to_a_new_folder(
     agentforge: CommandLine, session_id: str, tmp_path: Path
 ) -> None:
@@ -195,3 +188,20 @@ def test_files_are_exported_to_a_new_folder(
     assert agentforge("export", session_id, str(folder)).code == 0
     assert (folder / "new.txt").read_text() == "n\n"
     assert agentforge("export", session_id, str(folder)).code == 8
+
+
+def test_what_the_checkout_does_not_allow_has_one_exit_code(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "checkout"
+    lay(top, {"a.txt": "mine\n"})
+    plain_git(top, "commit", "-a", "-m", "the same line")
+    before = seen(top)
+    conflict = agentforge("apply", session_id)
+    assert (conflict.code, "changed the same lines" in conflict.err) == (6, True)
+    nothing_open = agentforge("apply", "--abort", "--repo", str(top))
+    assert (nothing_open.code, "no apply was interrupted" in nothing_open.err) == (6, True)
+    (tmp_path / "no-repository" / ".git").mkdir(parents=True)
+    no_repository = agentforge("apply", session_id, "--repo", str(tmp_path / "no-repository"))
+    assert (no_repository.code, "is no checkout" in no_repository.err) == (6, True)
+    assert seen(top) == before

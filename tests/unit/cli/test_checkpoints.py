@@ -166,7 +166,7 @@ def test_a_phase_of_scripts_is_repeated_with_the_files_that_it_began_with(
 
 @pytest.mark.parametrize(
     ("options", "code"),
-    [(["--repo", "."], 3), (["--base", "v1"], 2), (["--with-uncommitted"], 2)],
+    [(["--repo", "."], 6), (["--base", "v1"], 2), (["--with-uncommitted"], 2)],
 )
 def test_a_repository_that_is_none_begins_no_session(
     agentforge: CommandLine,

@@ -11,6 +11,7 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.jail import Jail, JailError, JailPolicy
 from tests.support.repositories import new_checkout, write_files
+from tests.support.trusting import trusted
 from tests.unit.cli.conftest import Ended
 
 Command = Callable[..., Ended]
@@ -38,9 +39,7 @@ def agentforge(capsys: pytest.CaptureFixture[str]) -> Command:
 
 
 def configure(project: Path, text: str) -> Path:
-    file = project / ".agentforge" / "config.toml"
-    file.write_text(text)
-    return file
+    return trusted(project, text)
 
 
 def begin(base: Path) -> str:

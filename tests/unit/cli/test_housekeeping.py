@@ -180,15 +180,17 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "file system",
         "space",
         "agents",
+        "hooks",
         "telemetry",
         "sandbox",
         "sandbox cache",
         "sessions",
+        "digests",
         "leftovers",
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("18 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("20 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
@@ -240,6 +242,25 @@ def test_doctor_names_unreadable_sessions(agentforge: CommandLine) -> None:
     agentforge.corrupt(bad)
     found = finding(agentforge, "sessions")
     assert (found["status"], found["message"]) == ("warn", f"1 of 2 can't be read: {bad}")
+
+
+def test_doctor_and_show_tell_of_a_file_that_was_edited_or_damaged(
+    agentforge: CommandLine,
+) -> None:
+    agentforge.new()
+    edited = agentforge.new()
+    assert finding(agentforge, "digests")["status"] == "ok"
+    assert "notice" not in agentforge("show", edited).out
+    path = agentforge.base / edited / "session.yaml"
+    path.write_text(path.read_text().replace("attempt_number: 1", "attempt_number: 3"))
+
+    found = finding(agentforge, "digests")
+    assert found["status"] == "warn"
+    assert f"1 of 2 files have another digest than their content: {edited}" in found["message"]
+    assert "edited by hand, or damaged" in found["advice"]
+    shown = " ".join(agentforge("show", edited).out.split())
+    assert "notice its content is not what its digest was made of" in shown
+    assert agentforge("show", edited, "--json").document["unlike_its_digest"] is True
 
 
 def test_doctor_names_what_killed_deletions_left(agentforge: CommandLine) -> None:
@@ -317,7 +338,7 @@ def test_doctor_sees_a_sandbox_that_is_not_compiled(
     import agentforge_sessions.sandbox
 
     def cold() -> object:
-        return types.SimpleNamespace(cache_dir=tmp_path, cache_warm=False)
+        return types.SimpleNamespace(cache_dir=tmp_path, cache_warm=False, cache_fault=None)
 
     monkeypatch.setattr(agentforge_sessions.sandbox, "runtime_info", cold)
     found = checks.check_sandbox_cache()
@@ -335,7 +356,7 @@ def test_one_check_that_breaks_hides_none_of_the_others(
     monkeypatch.setattr(checks, "check_libyaml", broken)
     ended = agentforge("doctor", "--json")
     assert ended.code == 1
-    assert len(ended.document["checks"]) == 18
+    assert len(ended.document["checks"]) == 20
     assert ended.document["checks"][2] == {
         "name": "libyaml",
         "status": "fail",

@@ -112,8 +112,8 @@ def test_a_briefing_shows_what_the_configuration_says(
     data = {"metadata": {"k": "x" * 2_000}, "workflow_state": {"step": 7}}
     session_id = begin(agentforge, title="A title", tags=["t"], goal="g", **data)
     plain = agentforge("brief", session_id).out
-    assert plain.splitlines()[1:3] == ["Title: A title", "Goal: g"]
-    assert "Tags: t" in plain
+    assert plain.splitlines()[3:5] == ["Title: “A title”", "Goal: “g”"]
+    assert "Tags: “t”" in plain
     assert "Metadata" not in plain
     configuration = tmp_path / "config.toml"
     configuration.write_text('[briefing]\nshows = ["workflow_state", "metadata"]\n')

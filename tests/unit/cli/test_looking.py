@@ -62,6 +62,7 @@ def test_list_in_json_has_every_field_of_the_head(agentforge: CommandLine) -> No
         "title",
         "tags",
         "state",
+        "own",
         "interrupted",
         "workflow_type",
         "current_phase",
@@ -488,7 +489,7 @@ def test_brief_writes_the_briefing_within_its_limit(agentforge: CommandLine) -> 
     session_id = agentforge.new_id(manager)
     whole = agentforge("brief", session_id)
     assert whole.out == f"{manager.briefing(2000)}\n"
-    assert "Goal: Count things" in whole.out
+    assert "Goal: “Count things" in whole.out
     short = agentforge("brief", session_id, "--max-tokens", 100, "--json").document
     assert short["briefing"] == manager.briefing(100)
     assert short["estimated_tokens"] <= short["max_tokens"] == 100

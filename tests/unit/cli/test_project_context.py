@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.data_folder import sessions_directory
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
 from agentforge_sessions.entrypoints.cli.main import run
@@ -15,6 +16,7 @@ from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.workflows.job import AgentWork
 from tests.support.agents import GOOD, SPEC, FakeGates
 from tests.support.repositories import commit_all, plain_git, write_files
+from tests.support.trusting import trusted
 from tests.unit.cli.conftest import Ended
 
 Command = Callable[..., Ended]
@@ -48,6 +50,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
+    trusted(root)
     monkeypatch.chdir(root)
     return root
 
@@ -147,7 +150,7 @@ def test_without_any_word_of_it_nothing_of_the_project_is_sent(
     planned = agentforge("tdflow", "spec.yaml", "--dry-run")
     assert "Nothing of the project is sent." in planned.out
     assert agentforge("tdflow", "spec.yaml", "--dry-run", "--json").document["context"] is None
-    (project / ".agentforge" / "config.toml").write_text("[context]\nenabled = false\n")
+    trusted(project, "[context]\nenabled = false\n")
     assert "Nothing of the project is sent." in agentforge("tdflow", "spec.yaml", "--dry-run").out
 
 
@@ -187,7 +190,7 @@ def test_of_a_repository_prompts_show_what_the_job_is_about_and_the_context(
     done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--repo", ".")
     assert done.code == 0, done.err
     assert f"of {repository} at HEAD (" in done.err
-    store = SessionStore()
+    store = SessionStore(sessions_directory(repository))
     (session_id,) = store.list_sessions()
     assert (store.workspace_path(session_id) / "lib.py").read_text() == "UNASKED = 1\n"
     prompts = sorted(store.session_path(session_id).parent.rglob("*prompt*"))
@@ -198,15 +201,14 @@ def test_of_a_repository_prompts_show_what_the_job_is_about_and_the_context(
 
 
 def test_the_configured_gate_is_taken_and_said(project: Path, agentforge: Command) -> None:
-    configuration = project / ".agentforge" / "config.toml"
-    configuration.write_text(CONFIG + "[gate]\ncommand = 'no-such-program -q'\nreport = 'tap'\n")
+    trusted(project, CONFIG + "[gate]\ncommand = 'no-such-program -q'\nreport = 'tap'\n")
     done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded")
     assert "Gate, as .agentforge/config.toml says: no-such-program -q" in done.err
     assert done.code == ExitCode.SANDBOX, done.err
     assert SessionStore().list_sessions() == []
     sandbox = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--gate", "sandbox")
     assert sandbox.code == 0, sandbox.err
-    configuration.write_text(CONFIG + '[gate]\ncommand = "\'"\n')
+    trusted(project, CONFIG + '[gate]\ncommand = "\'"\n')
     refused = agentforge("tdflow", "spec.yaml", "--dry-run")
     assert refused.code == 2
     assert "[gate] in .agentforge/config.toml" in refused.err
@@ -234,6 +236,7 @@ def test_what_can_not_be_used_is_refused_before_anything_is_begun(
 
 def test_rules_that_do_not_fit_are_refused(project: Path, agentforge: Command) -> None:
     (project / "rules.md").write_text("Be careful.\n" * 2000)
+    trusted(project)
     done = agentforge("tdflow", "spec.yaml", "--dry-run")
     assert done.code == 2
     assert "the rules take more than the 3,000 tokens" in done.err

@@ -24,6 +24,7 @@ from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode_metadata
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_tmpfs
+from tests.support.trusting import trusted
 from tests.unit.cli.conftest import CommandLine, Ended
 
 Prune = Callable[..., Ended]
@@ -790,6 +791,20 @@ def test_what_is_in_use_is_told_before_anything_is_asked(
     assert there(workspaces) == [used]
 
 
+def test_free_space_out_of_reach_keeps_what_was_used_within_the_hour_unless_asked(
+    prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    old, young = made(hours=2), made(hours=0.5)
+    done = prune("--yes", "--min-free", "8000000GB")
+    assert done.code == 0
+    assert there(workspaces) == [young]
+    assert f"left alone, used within --min-age (1h with --min-free): {young}" in done.err
+    assert "would be free, less than" in done.err
+    assert prune("--yes", "--min-free", "8000000GB", "--min-age", "0s").code == 0
+    assert there(workspaces) == []
+    assert old != young
+
+
 def test_a_default_directory_that_is_missing_is_told(
     agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -809,7 +824,7 @@ def test_for_ever_in_the_configuration_wins_over_the_nightly_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".agentforge").mkdir()
-    (tmp_path / ".agentforge" / "config.toml").write_text("[questions]\nretention_s = 0\n")
+    trusted(tmp_path, "[questions]\nretention_s = 0\n")
     asked = agentforge("ask", "Which?", *OPTIONS, "--no-wait", "--json")
     session_id = json.loads(asked.out)["session_id"]
     assert agentforge("reject", session_id).code == 0

@@ -19,6 +19,7 @@ from agentforge_sessions.entrypoints.cli.question_answers import parse_line
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from agentforge_sessions.questions.wire import question_document
 from tests.support.questions import ANSWERS, DATABASE, QUESTIONS
+from tests.support.trusting import trusted
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -274,7 +275,7 @@ def test_label_that_looks_like_the_former_name_is_a_label(
 
 def test_a_wrong_configuration_ends_with_7(cli: Run, tmp_path: Path) -> None:
     (tmp_path / ".agentforge").mkdir()
-    (tmp_path / ".agentforge/config.toml").write_text("[questions]\nmax_session = 3\n")
+    trusted(tmp_path, "[questions]\nmax_session = 3\n")
     code, _, err = cli("ask", "p", "-o", "a", "-o", "b")
     assert code == 7
     assert "did you mean 'max_sessions'?" in err

@@ -20,6 +20,7 @@ from tests.support.filesystem import FaultyFileSystem, nth_of
 def test_a_missing_directory_is_made_with_its_parents_each_synced(tmp_path: Path) -> None:
     fs = FaultyFileSystem()
     path = tmp_path / "a" / "b" / "c"
+    (tmp_path / "more").touch()
 
     assert make_durable_directory(fs, path) is True
 
@@ -29,9 +30,38 @@ def test_a_missing_directory_is_made_with_its_parents_each_synced(tmp_path: Path
         *(("mkdir", "a"), ("fsync", "."), ("mkdir", "a/b"), ("fsync", "a")),
         *(("mkdir", "a/b/c"), ("fsync", "a/b")),
     ]
+    (path / "content").touch()
     fs.begin()
     assert make_durable_directory(fs, path) is False
     assert fs.trace == []
+
+
+def test_an_empty_directory_may_be_a_killed_processs_and_is_synced(tmp_path: Path) -> None:
+    """What is in a directory was put there after its name was durable."""
+    fs = FaultyFileSystem()
+    path = tmp_path / "a" / "b"
+    path.mkdir(parents=True)
+
+    assert make_durable_directory(fs, path) is False
+    assert synced(fs, tmp_path) == ["a"]
+    path.rmdir()
+    assert make_durable_directory(fs, path) is True
+    assert synced(fs, tmp_path) == [".", "a"]
+
+
+def test_an_empty_directory_that_can_not_be_synced_is_an_error(tmp_path: Path) -> None:
+    fs = FaultyFileSystem(plan=nth_of("fsync", 0, errno.EIO))
+    (tmp_path / "a").mkdir()
+    with pytest.raises(WriteError) as caught:
+        make_durable_directory(fs, tmp_path / "a")
+    assert caught.value.errno == errno.EIO
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def synced(fs: FaultyFileSystem, top: Path) -> list[str]:
+    found = [os.path.relpath(one.path, top) for one in fs.trace if one.operation == "fsync"]
+    fs.begin()
+    return found
 
 
 def test_directories_that_could_not_be_synced_are_not_left_for_durable_ones(

@@ -337,6 +337,17 @@ def test_who_waits_is_told_the_id_when_the_person_can_see_the_question(
     assert told == [("q-1", True)]
 
 
+def test_nobody_waits_for_what_was_answered_before_the_question_was_taken_up(
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
+) -> None:
+    told: list[str] = []
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], pause=True, timeout_s=0, on_waiting=told.append)
+    channel.answer("q-1", "red")
+    reply = another(manager, channel, clock).ask([COLOUR], pause=True, on_waiting=told.append)
+    assert (reply.outcome, told) == ("answered", ["q-1"])
+
+
 def test_answers_come_back_from_the_history_to_the_letter(
     manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:

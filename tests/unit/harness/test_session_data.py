@@ -57,7 +57,8 @@ def test_who_it_is_stands_first_and_its_data_behind_the_goal() -> None:
     ).decode()
     names = [line.split(":")[0] for line in text.splitlines() if line[0].isalpha()]
     assert names[:5] == ["schema_version", "session_id", "parent_id", "title", "tags"]
-    assert names[-5:] == ["goal", "metadata", "workflow_state", "artifacts", "history"]
+    assert names[-6:-1] == ["goal", "metadata", "workflow_state", "artifacts", "history"]
+    assert names[-1] == "digest"
     assert 'schema_version: "1.1"\n' in text
     assert "tags:\n  - a\n  - b\n" in text
 

@@ -19,8 +19,10 @@ from agentforge_sessions.harness import (
     SessionInUse,
     SessionNotFound,
     SessionStore,
+    SessionUnreadable,
 )
 from agentforge_sessions.harness.prune_target import HarnessTarget
+from agentforge_sessions.identifiers import is_session_id
 from agentforge_sessions.prune import read_audit
 from tests.support.clock import START, FakeTokens
 from tests.support.contained import contained
@@ -78,9 +80,17 @@ def delete_what_is_no_session(folder: Path) -> None:
             with pytest.raises(InvalidSessionId):
                 store.delete(name)
             continue
-        assert store.delete(name) is False
-        with pytest.raises(SessionNotFound):
-            store.delete(name, missing_ok=False)
+        there = is_session_id(name) and store.exists(name)
+        assert there is (name in {an_id(number) for number in (3, 4, 6, 7, 8, 9)})
+        for missing_ok in (True, False):
+            if there:
+                with pytest.raises(SessionUnreadable):
+                    store.delete(name, missing_ok=missing_ok)
+            elif missing_ok:
+                assert store.delete(name) is False
+            else:
+                with pytest.raises(SessionNotFound):
+                    store.delete(name, missing_ok=False)
     for hostile in (*HOSTILE, str(project / "src"), f"../{project.name}", "/", str(folder)):
         for call in (store.delete, store.load, store.exists, store.session_path):
             with pytest.raises(InvalidSessionId):
@@ -106,6 +116,26 @@ def test_a_session_is_deleted_whether_it_can_be_read_or_not(base: Path, session_
         assert store.delete(session_id) is True
         assert not (base / session_id).exists()
         assert store.delete(session_id) is False
+
+
+@pytest.mark.parametrize("link", ["directory", "file"])
+def test_a_session_behind_a_link_is_there_for_all_and_deleted_by_none(
+    store: SessionStore, base: Path, link: str
+) -> None:
+    linked = base / S if link == "directory" else store.session_path(S)
+    linked.rename(linked.with_name("moved"))
+    linked.symlink_to("moved")
+    before = snapshot(base)
+
+    assert store.exists(S)
+    assert store.list_sessions() == [S]
+    with pytest.raises(SessionUnreadable) as of_load:
+        store.load(S)
+    with pytest.raises(SessionUnreadable) as of_delete:
+        store.delete(S)
+    assert str(of_delete.value) == str(of_load.value)
+    assert of_delete.value.session_id == S
+    assert snapshot(base) == before
 
 
 def test_a_missing_session_is_told_where_it_must_be_there(base: Path) -> None:

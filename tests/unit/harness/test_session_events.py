@@ -78,7 +78,7 @@ def test_a_refused_transition_is_not_told_as_done(manager: SessionManager) -> No
     assert events == []
 
 
-def test_a_checkpoint_is_told_with_its_revision(manager: SessionManager) -> None:
+def test_a_checkpoint_is_told_with_its_entry(manager: SessionManager) -> None:
     manager.create("tdflow", "red")
     with capture_logs() as events:
         manager.advance_phase("green")
@@ -86,7 +86,7 @@ def test_a_checkpoint_is_told_with_its_revision(manager: SessionManager) -> None
 
     assert named(events) == ["phase.advanced", "session.checkpoint", "session.checkpoint"]
     assert (events[0]["from_phase"], events[0]["to_phase"]) == ("red", "green")
-    assert [event["revision"] for event in events[1:]] == [2, 3]
+    assert [event["entry"] for event in events[1:]] == [2, 3]
 
 
 def test_each_line_of_the_budget_is_told_once_when_it_is_crossed(manager: SessionManager) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -106,8 +107,49 @@ async def test_a_session_is_read_as_its_file_its_briefing_and_its_report(
         f"{ROOT}/{{session_id}}/session.yaml": "application/yaml",
         f"{ROOT}/{{session_id}}/briefing": "text/markdown",
         f"{ROOT}/{{session_id}}/report": "text/html",
+        f"{ROOT}/{{session_id}}/events/{{after}}": "application/json",
+        "agentforge://events/{after}": "application/json",
         f"{ROOT}/{{session_id}}/artifacts/{{+path}}": "application/octet-stream",
     }
+
+
+async def test_events_are_read_behind_a_cursor_and_none_twice(
+    client: Client, manager: SessionManager, store: SessionStore
+) -> None:
+    async def read(uri: str) -> tuple[list[str], str]:
+        found = json.loads(await text_at(client, uri))
+        return [one["type"] for one in found["events"]], found["cursor"]
+
+    own = f"{ROOT}/{id_of(manager)}/events"
+    for root in (own, "agentforge://events"):
+        names, cursor = await read(f"{root}/begin")
+        assert names[:2] == ["session.created", "session.recorded"]
+        _, now = await read(f"{root}/now")
+        manager.pause()
+        manager.resume()
+        for after in (cursor, now):
+            names, later = await read(f"{root}/{after}")
+            assert names == ["session.paused", "session.resumed"]
+            assert (await read(f"{root}/{later}"))[0] == []
+    SessionManager(store).create()
+    assert (await read(f"{own}/{(await read(f'{own}/now'))[1]}"))[0] == []
+
+
+async def test_more_events_than_are_given_at_once_stand_behind_the_cursor(
+    client: Client, manager: SessionManager
+) -> None:
+    with manager.changes():
+        for number in range(300):
+            manager.add_history(f"note{number}")
+    first = json.loads(await text_at(client, "agentforge://events/begin"))
+    rest = json.loads(await text_at(client, f"agentforge://events/{first['cursor']}"))
+    assert (len(first["events"]), len(rest["events"])) == (200, 102)
+    assert len({one["id"] for one in first["events"] + rest["events"]}) == 302
+
+
+async def test_what_is_no_cursor_is_an_error_of_the_protocol(client: Client) -> None:
+    with pytest.raises(MCPError, match="is no cursor of"):
+        await client.read_resource("agentforge://events/nowhere")
 
 
 async def test_artifacts_are_read_as_text_or_as_bytes(

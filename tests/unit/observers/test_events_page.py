@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.harness.entry_events import SAID_BY_ENTRIES
 from agentforge_sessions.harness.event_codec import EVENTS
 from agentforge_sessions.harness.history_events import CheckpointTaken
 from agentforge_sessions.harness.session_notices import NOTICES, OBSERVED
@@ -38,10 +40,28 @@ def test_all_that_can_happen_is_observed_under_a_name_of_its_own() -> None:
     assert len(OBSERVED) == len(kinds)
 
 
+def test_the_page_says_which_events_stand_in_the_history() -> None:
+    section = PAGE.split("## All events", 1)[1].split("\n## ", 1)[0]
+    names = re.findall(r"^\| `([\w.]+)` \|", section, re.MULTILINE)
+    kept = names[: names.index("session.loaded")]
+    assert set(kept) == {n for n, kind in OBSERVED.items() if issubclass(kind, SAID_BY_ENTRIES)}
+
+
+def test_the_loop_of_the_page_is_given_what_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session_id = SessionManager().create().session_id
+    capsys.readouterr()
+    exec(BLOCKS[1], {})
+    out = capsys.readouterr().out
+    assert f"session.created {session_id}" in out
+
+
 @pytest.fixture
 def is_genuine() -> Any:
     names: dict[str, Any] = {}
-    exec(BLOCKS[1], names)
+    exec(BLOCKS[2], names)
     return names["is_genuine"]
 
 

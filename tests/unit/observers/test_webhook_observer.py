@@ -13,9 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.event_log import get_logger
-from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.observers.delivery import signature
-from agentforge_sessions.observers.outbox import Outbox
 from agentforge_sessions.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.observers.webhook_sender import WebhookSender
 from agentforge_sessions.project.webhooks import Webhook
@@ -25,21 +24,24 @@ from tests.support.webhook_receiver import OK, answers, receiving, status
 LOG = get_logger("agentforge.observers")
 
 
-def observer(directory: Path, url: str, *events: str) -> WebhookObserver:
+def sender(base: Path, url: str, *events: str) -> WebhookSender:
     webhook = Webhook(
         name="team", url=url, events=events or ("session.*",), secret_env="S", timeout_s=PATIENCE_S
     )
-    outbox = Outbox(directory, "team")
-    return WebhookObserver(WebhookSender(webhook, outbox, log=LOG, environment={"S": "k"}), log=LOG)
+    return WebhookSender(webhook, SessionStore(base), log=LOG, environment={"S": "k"})
 
 
-def waiting(directory: Path) -> int:
-    return len(Outbox(directory, "team").names())
+def observer(base: Path, url: str, *events: str) -> WebhookObserver:
+    return WebhookObserver(sender(base, url, *events), log=LOG)
 
 
-def test_the_events_that_a_receiver_wants_reach_it_signed(base: Path, tmp_path: Path) -> None:
+def waiting(base: Path, *events: str) -> int:
+    return len(sender(base, "https://example.com/", *events).backlog().deliveries)
+
+
+def test_the_events_that_a_receiver_wants_reach_it_signed(base: Path) -> None:
     with receiving() as receiver:
-        told = observer(tmp_path / "out", receiver.url, "session.paused", "session.c*d")
+        told = observer(base, receiver.url, "session.paused", "session.c*d")
         manager = SessionManager(base, observers=[told])
         session = manager.create(goal="not told")
         manager.pause("for lunch")
@@ -59,10 +61,10 @@ def test_the_events_that_a_receiver_wants_reach_it_signed(base: Path, tmp_path: 
         assert known["webhook-signature"] == signature(
             "k", known["webhook-id"], known["webhook-timestamp"], one.body
         )
-    assert waiting(tmp_path / "out") == 0
+    assert waiting(base) == 0
 
 
-def test_the_work_never_waits_for_a_receiver(base: Path, tmp_path: Path) -> None:
+def test_the_work_never_waits_for_a_receiver(base: Path) -> None:
     answer = threading.Event()
 
     def behave(connection: socket.socket, _: int) -> None:
@@ -70,52 +72,59 @@ def test_the_work_never_waits_for_a_receiver(base: Path, tmp_path: Path) -> None
         connection.sendall(OK)
 
     with receiving(behave) as receiver:
-        told = observer(tmp_path / "out", receiver.url)
+        told = observer(base, receiver.url)
         manager = SessionManager(base, observers=[told])
         manager.create()
         wait_until(lambda: receiver.received)
         manager.complete()  # while the first delivery is under way
-        assert waiting(tmp_path / "out") == 2, "each is on disk until it was taken"
+        assert waiting(base) == 2, "each is on disk until it was taken"
         answer.set()
         told.close(PATIENCE_S)
-    assert waiting(tmp_path / "out") == 0
+    assert waiting(base) == 0
 
 
-def test_what_a_dead_receiver_did_not_take_stays_for_the_next_process(
-    base: Path, tmp_path: Path
-) -> None:
+def test_what_a_dead_receiver_did_not_take_stays_for_the_next_process(base: Path) -> None:
     with receiving(answers(status(500))) as receiver, capture_logs() as logs:
-        told = observer(tmp_path / "out", receiver.url)
+        told = observer(base, receiver.url)
         SessionManager(base, observers=[told]).create()
         told.close(PATIENCE_S)
         assert len(receiver.received) == 1
     [left] = [one for one in logs if one["event"] == "webhook.waiting"]
-    assert (left["count"], left["log_level"]) == (1, "warning")
-    assert waiting(tmp_path / "out") == 1
+    assert (left["webhook"], left["log_level"]) == ("team", "warning")
+    assert waiting(base) == 1
 
 
-def test_the_end_waits_no_longer_than_it_is_given(base: Path, tmp_path: Path) -> None:
+def test_the_end_waits_no_longer_than_it_is_given(base: Path) -> None:
     leave = threading.Event()
 
     def hang(connection: socket.socket, _: int) -> None:
         leave.wait(PATIENCE_S)
 
     with receiving(hang) as receiver:
-        told = observer(tmp_path / "out", receiver.url)
+        told = observer(base, receiver.url)
         SessionManager(base, observers=[told]).create()
         told.close(0.05)
-        assert waiting(tmp_path / "out") == 1
+        assert waiting(base) == 1
         leave.set()
         told.close(PATIENCE_S)
 
 
-def test_a_run_delivers_what_an_earlier_process_left(base: Path, tmp_path: Path) -> None:
+def left_by_another(base: Path, *events: str) -> str:
+    """Have something happen that a receiver is to be told of, and nobody tell it."""
+    sender(base, "https://example.com/", *events).begin()
+    manager = SessionManager(base)
+    session_id = manager.create().session_id
+    manager.pause()
+    return session_id
+
+
+def test_a_run_delivers_what_an_earlier_process_left(base: Path) -> None:
     from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
     from tests.support.executors import FakeExecutor
 
-    Outbox(tmp_path / "out", "team").add({"type": "x", "session_id": None}, token="00000001")
+    session_id = left_by_another(base, "session.paused")
     with receiving() as receiver:
-        told = observer(tmp_path / "out", receiver.url, "session.aborted")
+        told = observer(base, receiver.url, "session.paused")
         manager = SessionManager(base, executor=FakeExecutor(), observers=[told])
         WorkflowRunner(manager).start(
             Workflow(
@@ -124,32 +133,66 @@ def test_a_run_delivers_what_an_earlier_process_left(base: Path, tmp_path: Path)
                 phases=[Phase(name="one", gate=Script(code="pass"))],
             )
         )
-        wait_until(lambda: waiting(tmp_path / "out") == 0)
+        wait_until(lambda: receiver.received)
         told.close(PATIENCE_S)
-    assert [one.headers["webhook-id"] for one in receiver.received] == ["evt_00000001"]
+    assert [json.loads(one.body)["session_id"] for one in receiver.received] == [session_id]
 
 
-def test_an_observer_that_was_told_nothing_starts_no_thread(base: Path, tmp_path: Path) -> None:
+def test_opening_a_session_delivers_what_an_earlier_process_left(base: Path) -> None:
+    left_by_another(base, "session.paused")
+    other = SessionManager(base).create().session_id
+    with receiving() as receiver:
+        told = observer(base, receiver.url, "session.paused")
+        SessionManager(base, observers=[told]).open(other)
+        wait_until(lambda: receiver.received)
+        told.close(PATIENCE_S)
+    assert waiting(base, "session.paused") == 0
+
+
+def test_what_stands_in_no_history_is_tried_once_and_its_loss_is_logged(base: Path) -> None:
+    with receiving(answers(status(503))) as receiver, capture_logs() as logs:
+        told = observer(base, receiver.url, "session.loaded")
+        session_id = left_by_another(base, "session.loaded")
+        SessionManager(base, observers=[told]).open(session_id)
+        told.close(PATIENCE_S)
+    [one] = receiver.received
+    assert json.loads(one.body)["type"] == "session.loaded"
+    [lost] = [one for one in logs if one["event"] == "webhook.not_told"]
+    assert (lost["observed"], lost["error"]) == ("session.loaded", "it answered 503")
+    assert waiting(base, "session.loaded") == 0
+
+
+def test_an_observer_that_was_told_nothing_starts_no_thread(base: Path) -> None:
     before = set(threading.enumerate())
-    told = observer(tmp_path / "out", "https://example.com/", "session.aborted")
+    told = observer(base, "https://example.com/", "session.aborted")
     SessionManager(base, observers=[told]).create()
     assert set(threading.enumerate()) <= before
     told.close(0)
-    assert not (tmp_path / "out").exists()
+
+
+def test_a_store_in_which_nothing_can_be_kept_fails_no_work(tmp_path: Path) -> None:
+    base = tmp_path / "file"
+    base.write_text("no directory")
+    with capture_logs() as logs:
+        observer(base, "https://example.com/").close(0)
+    assert [one["event"] for one in logs] == ["webhook.not_begun"]
 
 
 KILLED = """
 import os, sys, threading
 from pathlib import Path
 from agentforge_sessions.event_log import get_logger
-from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.outbox import Outbox
+from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.observers.webhook_sender import WebhookSender
 from agentforge_sessions.project.webhooks import Webhook
 
-base, out, killed_at = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+base, killed_at = Path(sys.argv[1]), sys.argv[2]
+
+class Killer:
+    def on_event(self, event):
+        if killed_at == "once it is saved" and event.name == "session.completed":
+            os._exit(9)
 
 def send(*_, **__):
     if killed_at == "sending":
@@ -158,8 +201,8 @@ def send(*_, **__):
 
 log = get_logger("agentforge.observers")
 webhook = Webhook(name="team", url="https://example.com/", events=("session.completed",))
-sender = WebhookSender(webhook, Outbox(out, "team"), log=log, environment={}, send=send)
-manager = SessionManager(base, observers=[WebhookObserver(sender, log=log)])
+sender = WebhookSender(webhook, SessionStore(base), log=log, environment={}, send=send)
+manager = SessionManager(base, observers=[Killer(), WebhookObserver(sender, log=log)])
 manager.create()
 manager.complete()
 if killed_at == "sending":
@@ -168,22 +211,17 @@ os._exit(9)
 """
 
 
-@pytest.mark.parametrize("killed_at", ["once it is saved", "sending"])
+@pytest.mark.parametrize("killed_at", ["once it is saved", "once it is told", "sending"])
 def test_what_a_killed_process_had_to_tell_is_told_by_the_next_one(
-    base: Path, tmp_path: Path, killed_at: str
+    base: Path, killed_at: str
 ) -> None:
-    out = tmp_path / "out"
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(base), str(out), killed_at],
-        check=False,
-        timeout=PATIENCE_S,
+        [sys.executable, "-c", KILLED, str(base), killed_at], check=False, timeout=PATIENCE_S
     )
     assert killed.returncode == 9
     [session_id] = SessionManager(base).store.list_sessions()
 
     with receiving() as receiver:
-        webhook = Webhook(name="team", url=receiver.url)
-        sender = WebhookSender(webhook, Outbox(out, "team"), log=LOG, environment={})
-        assert sender.deliver().delivered == 1
+        assert sender(base, receiver.url, "session.completed").deliver().delivered == 1
     [told] = [json.loads(one.body) for one in receiver.received]
     assert (told["type"], told["session_id"]) == ("session.completed", session_id)

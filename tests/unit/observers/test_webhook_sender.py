@@ -1,9 +1,12 @@
-"""What waits for a receiver: kept, sent in order, tried again, given up; and by one process."""
+"""What a receiver is told of the histories of a store: in order, tried again, given up, by one."""
 
 from __future__ import annotations
 
 import errno
+import json
+import shutil
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import SplitResult
 
@@ -11,17 +14,19 @@ import pytest
 from attrs import define, field
 from structlog.testing import capture_logs
 
-from agentforge_sessions.durable import DirectoryLock, OsFileSystem, WriteError
+from agentforge_sessions.durable import DirectoryLock, OsFileSystem
 from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.history_events import SessionForked
+from agentforge_sessions.harness.receiver_files import FOLDER
+from agentforge_sessions.harness.session_domain import SessionContext
 from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.errors import OutboxFull
-from agentforge_sessions.observers.outbox import Outbox
-from agentforge_sessions.observers.webhook_sender import Round, WebhookSender
+from agentforge_sessions.observers.rounds import Round
+from agentforge_sessions.observers.webhook_sender import WebhookSender
 from agentforge_sessions.project.webhooks import Webhook
-from tests.support.clock import START, FakeClock, FakeTokens
-from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.clock import START, FakeClock
+from tests.support.filesystem import FaultyFileSystem
 
-NOW = START.timestamp()
 TAKEN, DOWN, WRONG = Answer(status=200), Answer(status=503), Answer(status=400)
 
 
@@ -45,99 +50,212 @@ class Line:
 
 @define
 class Ground:
-    """An outbox, its receiver, and a process that delivers."""
+    """Sessions, a receiver of what is recorded in them, and a process that delivers."""
 
-    directory: Path
+    base: Path
     line: Line = field(factory=Line)
     clock: FakeClock = field(factory=FakeClock)
-    tokens: FakeTokens = field(factory=FakeTokens)
     environment: dict[str, str] = field(factory=dict)
-    webhook: Webhook = field(factory=lambda: Webhook(name="team", url="https://example.com/x"))
+    webhook: Webhook = field(
+        factory=lambda: Webhook(
+            name="team", url="https://example.com/x", events=("session.recorded",)
+        )
+    )
+    sessions: dict[str, str] = field(factory=dict)
 
-    def outbox(self, **more: object) -> Outbox:
-        return Outbox(self.directory / "team", "team", clock=self.clock, **more)  # type: ignore[arg-type]
+    def add(self, *labels: str) -> None:
+        """Record something in the sessions of these labels, each in turn."""
+        for label in labels:
+            manager = SessionManager(self.base, clock=self.clock)
+            if label not in self.sessions:
+                self.sessions[label] = manager.create().session_id
+                manager.release()
+            number = len(manager.open(self.sessions[label]).history)
+            manager.add_history(f"{label}{number}")
+            self.clock.advance(0.001)
 
-    def add(self, *sessions: str | None) -> None:
-        outbox = self.outbox()
-        for one in sessions:
-            outbox.add({"type": "session.paused", "session_id": one}, token=self.tokens())
-
-    def deliver(self, **more: bool) -> Round:
-        sender = WebhookSender(
+    def sender(self, fs: FaultyFileSystem | None = None) -> WebhookSender:
+        return WebhookSender(
             self.webhook,
-            self.outbox(),
+            SessionStore(self.base, fs=fs),
             log=get_logger("agentforge.observers"),
             environment=self.environment,
             send=self.line,
             clock=self.clock,
             chance=lambda: 1.0,
         )
-        return sender.deliver(**more)
+
+    def deliver(self, **more: bool) -> Round:
+        return self.sender().deliver(**more)  # type: ignore[arg-type]
 
     @property
-    def waiting(self) -> int:
-        return len(self.outbox().names())
+    def told(self) -> list[str]:
+        return [json.loads(body)["data"]["action"] for _, _, body in self.line.sent]
+
+    @property
+    def waiting(self) -> list[str]:
+        found = self.sender().backlog().deliveries
+        return [one.event["data"]["action"] for one in found]
 
 
 @pytest.fixture
 def ground(tmp_path: Path) -> Ground:
-    return Ground(tmp_path / "outbox")
+    found = Ground(tmp_path / "sessions")
+    found.sender().begin()
+    return found
 
 
-def test_what_was_added_is_sent_in_order_and_then_gone(ground: Ground) -> None:
+def test_what_was_saved_is_sent_in_order_once(ground: Ground) -> None:
     ground.add("a", "b", "a")
+    assert ground.waiting == ["a1", "a2", "b1"]
     assert ground.deliver() == Round(delivered=3)
-    assert ground.line.ids == ["evt_00000001", "evt_00000002", "evt_00000003"]
-    assert ground.waiting == 0
+    assert sorted(ground.told) == ["a1", "a2", "b1"]
+    assert ground.told.index("a1") < ground.told.index("a2")
+    assert ground.waiting == []
     assert ground.deliver() == Round()
 
 
-def test_nothing_waits_where_nothing_was_ever_added(ground: Ground) -> None:
-    assert ground.deliver() == Round()
-    assert not ground.directory.exists(), "a look makes nothing"
+def test_a_receiver_begins_with_what_happens_after_it_was_named(ground: Ground) -> None:
+    ground.add("a", "b")
+    ground.webhook = Webhook(
+        name="new", url="https://example.com/y", events=("session.recorded", "session.created")
+    )
+    ground.sender().begin()
+    assert ground.sender().backlog().deliveries == ()
+    ground.add("a", "c")
+    ground.sender().begin()  # it has begun
+    ground.deliver()
+    assert [json.loads(body)["type"] for _, _, body in ground.line.sent] == [
+        *("session.recorded", "session.created", "session.recorded"),
+    ]
 
 
-def test_what_waits_is_no_part_of_the_repository(ground: Ground) -> None:
+def test_a_receiver_that_begins_when_it_delivers_is_told_nothing_of_before(ground: Ground) -> None:
     ground.add("a")
-    assert (ground.directory / ".gitignore").read_text() == "*\n"
+    ground.webhook = Webhook(name="new", url="https://example.com/y", events=("*",))
+    assert ground.deliver() == Round()
+    ground.add("a")
+    assert ground.deliver() == Round(delivered=1)
 
 
-def test_the_order_is_that_of_adding_whatever_the_clock_and_the_ids_are(ground: Ground) -> None:
-    outbox = ground.outbox()
-    for token in ("ffffffff", "00000000", "88888888"):
-        outbox.add({"type": "x", "session_id": "a"}, token=token)
-        ground.clock.advance(-1)  # it stands still, or goes back
-    assert ground.deliver().delivered == 3
-    assert ground.line.ids == ["evt_ffffffff", "evt_00000000", "evt_88888888"]
+def test_what_is_kept_of_receivers_is_no_part_of_the_repository(ground: Ground) -> None:
+    assert (ground.base / FOLDER / ".gitignore").read_text() == "*\n"
+
+
+def test_a_state_that_came_with_a_copy_is_nobodys(ground: Ground, tmp_path: Path) -> None:
+    ground.add("a")
+    copy = tmp_path / "clone"
+    shutil.copytree(ground.base, copy)
+    ground.base = copy
+    assert ground.deliver() == Round(), "it begins here, and is told nothing of before"
+    SessionStore(copy).make_own(ground.sessions["a"])
+    ground.add("a")
+    assert ground.deliver() == Round(delivered=1)
+
+
+def test_what_a_clone_brought_is_told_to_nobody(ground: Ground, tmp_path: Path) -> None:
+    ground.deliver()
+    theirs = Ground(tmp_path / "theirs")
+    theirs.add("b")
+    session_id = theirs.sessions["b"]
+    shutil.copytree(theirs.base / session_id, ground.base / session_id)
+    assert ground.deliver() == Round()
+    ground.add("a")
+    assert ground.deliver() == Round(delivered=1)
+
+
+def test_a_state_that_is_none_is_begun_anew(ground: Ground) -> None:
+    ground.add("a")
+    [state] = (ground.base / FOLDER / "team").glob("cursor-*")
+    state.write_text('{"cursor": 7}')
+    with capture_logs() as logs:
+        assert ground.deliver() == Round()
+    assert [one["event"] for one in logs] == ["webhook.begun_anew"]
+    ground.add("a")
+    assert ground.deliver() == Round(delivered=1)
+
+
+def test_the_copied_entries_of_a_fork_are_not_told_again(tmp_path: Path) -> None:
+    ground = Ground(tmp_path / "sessions")
+    ground.webhook = Webhook(name="team", url="https://example.com/x", events=("session.*",))
+    ground.sender().begin()
+    store = SessionStore(ground.base)
+    parent = SessionContext.create(now=START)
+    store.save(parent)
+    child = SessionContext.create(now=START + timedelta(seconds=1))
+    child.history[:] = parent.history
+    fork = SessionForked(parent_id=parent.session_id, parent_entries=1, attempt=3, snapshot="s")
+    child.add_event(fork, now=child.created_at)
+    store.save(child)
+
+    ground.deliver()
+
+    told = [json.loads(body) for _, _, body in ground.line.sent]
+    assert [(one["type"], one["session_id"]) for one in told] == [
+        ("session.created", parent.session_id),
+        ("session.forked", child.session_id),
+    ]
+    assert told[1]["attempt"] == 3
 
 
 def test_a_receiver_that_is_down_is_left_alone_until_the_next_try_is_due(ground: Ground) -> None:
     ground.line.answers = [DOWN, TAKEN]
     ground.add("a", "b")
+    now = ground.clock().timestamp()
 
     found = ground.deliver()
-    assert (found.failed, found.next_due, found.problem) == (1, NOW + 5, "it answered 503")
-    assert len(ground.line.sent) == 1, "b is not tried on a receiver that is down"
+    assert (found.failed, found.next_due, found.problem) == (1, now + 5, "it answered 503")
+    assert ground.told == ["a1"], "b is not tried on a receiver that is down"
 
     ground.clock.advance(4.9)
     ground.deliver()
-    assert ground.line.ids == ["evt_00000001", "evt_00000002"], "b is taken, a not due yet"
-    ground.clock.advance(0.1)
+    assert ground.told == ["a1", "b1"], "b is taken, a not due yet"
+    ground.clock.advance(0.11)
     assert ground.deliver() == Round(delivered=1)
-    assert ground.line.ids[-1] == "evt_00000001"
+    assert ground.told[-1] == "a1"
+    assert ground.waiting == []
+
+
+def test_each_pause_is_twice_as_long_up_to_an_hour(ground: Ground) -> None:
+    ground.line.answers = [DOWN]
+    ground.add("a")
+    pauses = []
+    for _ in range(12):
+        due = ground.deliver().next_due
+        assert due is not None
+        pauses.append(due - ground.clock().timestamp())
+        ground.clock.advance(pauses[-1] + 0.001)
+    assert [round(one) for one in pauses] == [
+        *(5, 10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 3_600, 3_600),
+    ]
 
 
 def test_the_later_events_of_a_session_wait_for_the_earlier_ones(ground: Ground) -> None:
     ground.line.answers = [WRONG, TAKEN]
-    ground.add("a", "a", "b", None, "a")
+    ground.add("a", "a", "b", "a")
 
     found = ground.deliver()
 
-    assert (found.failed, found.delivered) == (1, 2)
-    assert ground.line.ids == ["evt_00000001", "evt_00000003", "evt_00000004"]
+    assert (found.failed, found.delivered) == (1, 1)
+    assert ground.told == ["a1", "b1"]
+    ground.add("a")
+    assert sorted(ground.waiting) == ["a1", "a2", "a3", "a4"]
+    ground.clock.advance(5)
+    assert ground.deliver().delivered == 4
+    assert ground.told[2:] == ["a1", "a2", "a3", "a4"]
+    assert len({headers["webhook-id"] for _, headers, _ in ground.line.sent}) == 5
+    assert ground.deliver() == Round()
+
+
+def test_what_waits_in_the_middle_of_a_session_goes_on_there(ground: Ground) -> None:
+    ground.add("a", "a", "a")
+    ground.line.answers = [TAKEN, WRONG, WRONG, TAKEN]
+    ground.deliver()
     ground.clock.advance(5)
     ground.deliver()
-    assert ground.line.ids[3:] == ["evt_00000001", "evt_00000002", "evt_00000005"]
+    ground.clock.advance(10)
+    ground.deliver()
+    assert ground.told == ["a1", "a2", "a2", "a2", "a3"]
 
 
 def test_a_try_that_is_asked_for_does_not_wait_until_it_is_due(ground: Ground) -> None:
@@ -148,9 +266,67 @@ def test_a_try_that_is_asked_for_does_not_wait_until_it_is_due(ground: Ground) -
     assert ground.deliver(at_once=True).delivered == 1
 
 
+def test_what_a_removed_session_had_to_tell_is_told(ground: Ground) -> None:
+    ground.line.answers = [TAKEN, DOWN, TAKEN]
+    ground.add("a", "a", "b")
+    ground.deliver()
+    for session_id in ground.sessions.values():
+        assert SessionStore(ground.base).delete(session_id)
+    assert sorted(ground.waiting) == ["a2", "b1"]
+    ground.clock.advance(5)
+    assert ground.deliver().delivered == 2
+    assert ground.told == ["a1", "a2", "a2", "b1"]
+    assert ground.waiting == []
+    assert [one.name[:7] for one in (ground.base / FOLDER / "team").iterdir()] == ["cursor-"]
+
+
+def test_what_a_pruned_session_had_to_tell_is_told(ground: Ground) -> None:
+    ground.add("a")
+    manager = SessionManager(ground.base, clock=ground.clock)
+    manager.open(ground.sessions["a"])
+    manager.complete()
+    ground.clock.advance(86_400)
+    assert manager.cleanup_old_sessions(0.5) == [ground.sessions["a"]]
+    assert ground.deliver() == Round(delivered=1)
+    assert ground.told == ["a1"]
+
+
+def test_a_removal_keeps_only_what_the_receiver_gets_and_has_not_had(ground: Ground) -> None:
+    ground.add("a")
+    ground.deliver()
+    SessionStore(ground.base).delete(ground.sessions["a"])
+    assert [one.name[:7] for one in (ground.base / FOLDER / "team").iterdir()] == ["cursor-"]
+
+
+def test_a_removal_goes_on_where_nothing_more_can_be_kept(ground: Ground) -> None:
+    ground.add("a")
+    fs = FaultyFileSystem(
+        plan=lambda _, call: errno.ENOSPC if "session.yaml.new-" in call.path else None
+    )
+    with capture_logs() as logs:
+        assert SessionStore(ground.base, fs=fs).delete(ground.sessions["a"])
+    assert "feed.not_kept" in [one["event"] for one in logs]
+    assert ground.deliver() == Round()
+
+
+def test_a_session_that_can_not_be_read_is_told_once_it_can(ground: Ground) -> None:
+    ground.add("a")
+    file = ground.base / ground.sessions["a"] / "session.yaml"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    assert ground.deliver() == Round()
+    file.write_bytes(whole)
+    assert ground.deliver() == Round(delivered=1)
+
+
 def test_each_try_has_the_same_id_and_body_and_a_time_of_its_own(ground: Ground) -> None:
     ground.environment["SECRET"] = "s3cret"
-    ground.webhook = Webhook(name="team", url="https://example.com/x", secret_env="SECRET")
+    ground.webhook = Webhook(
+        name="team",
+        url="https://example.com/x",
+        secret_env="SECRET",
+        events=("session.recorded",),
+    )
     ground.line.answers = [DOWN, TAKEN]
     ground.add("a")
     ground.deliver()
@@ -170,22 +346,29 @@ def test_a_receiver_that_is_none_any_more_is_sent_nothing_again(ground: Ground) 
     with capture_logs() as logs:
         assert ground.deliver().given_up == 1
     assert [one["event"] for one in logs] == ["webhook.given_up"]
-    assert ground.waiting == 0
+    assert ground.waiting == []
 
 
 def test_what_is_not_taken_for_three_days_is_given_up_and_told(ground: Ground) -> None:
     ground.line.answers = [DOWN]
     ground.add("a")
+    ground.clock.advance(10 * 86_400)  # nobody was there to send it
+    assert ground.deliver().failed == 1
     ground.clock.advance(3 * 86_400 - 1)
     assert ground.deliver().failed == 1
-    ground.clock.advance(3_600)
+    ground.clock.advance(3_601)
     with capture_logs() as logs:
         assert ground.deliver().given_up == 1
     assert (logs[0]["event"], logs[0]["error"]) == ("webhook.given_up", "it answered 503")
 
 
 def test_a_secret_that_is_not_set_sends_nothing_unsigned(ground: Ground) -> None:
-    ground.webhook = Webhook(name="team", url="https://example.com/x", secret_env="SECRET")
+    ground.webhook = Webhook(
+        name="team",
+        url="https://example.com/x",
+        secret_env="SECRET",
+        events=("session.recorded",),
+    )
     ground.add("a")
     assert ground.deliver().problem == "the variable SECRET is not set"
     assert not ground.line.sent
@@ -194,7 +377,7 @@ def test_a_secret_that_is_not_set_sends_nothing_unsigned(ground: Ground) -> None
 
 
 def test_an_address_of_a_variable_is_judged_before_anything_is_sent(ground: Ground) -> None:
-    ground.webhook = Webhook(name="team", url_env="HOOK")
+    ground.webhook = Webhook(name="team", url_env="HOOK", events=("session.recorded",))
     ground.add("a")
     problems = []
     for url in ("", "http://169.254.169.254/", "file:///etc/passwd", "https://u:pw@example.com/"):
@@ -211,59 +394,28 @@ def test_an_address_of_a_variable_is_judged_before_anything_is_sent(ground: Grou
 
 def test_one_process_delivers_at_a_time(ground: Ground) -> None:
     ground.add("a")
-    with DirectoryLock(OsFileSystem(), ground.directory / "team"):
+    with DirectoryLock(OsFileSystem(), ground.base / FOLDER / "team"):
         assert ground.deliver() == Round(busy=True)
     assert ground.deliver().delivered == 1
 
 
-def test_what_is_no_delivery_is_passed_over_and_kept(ground: Ground) -> None:
+def test_a_cursor_that_can_not_be_moved_has_what_was_taken_sent_once_more(ground: Ground) -> None:
     ground.add("a")
-    strange = ground.directory / "team" / f"{0:020d}-00000000.json"
-    strange.write_text("{")
-    (ground.directory / "team" / "notes.txt").write_text("mine")
-    assert ground.deliver().delivered == 1
-    assert ground.waiting == 1
-    assert strange.exists()
-
-
-def test_a_full_outbox_keeps_what_it_has_and_says_so(ground: Ground) -> None:
-    outbox = ground.outbox(most=2)
-    for token in ("00000001", "00000002"):
-        outbox.add({"type": "x"}, token=token)
-    with pytest.raises(OutboxFull) as caught:
-        outbox.add({"type": "x"}, token="00000003")
-    assert (caught.value.webhook, caught.value.most) == ("team", 2)
-    assert ground.waiting == 2
-
-
-@pytest.mark.parametrize("call", ["open", "fsync", "rename"])
-def test_what_can_not_be_kept_is_told_and_leaves_nothing(ground: Ground, call: str) -> None:
-    ground.add("a")
-    fs = FaultyFileSystem()
-    fs.begin(nth_of(call, 1 if call == "open" else 0, errno.ENOSPC))
-    with pytest.raises(WriteError):
-        ground.outbox(fs=fs).add({"type": "x"}, token="00000009")
-    assert ground.waiting == 1
-    assert len(list((ground.directory / "team").iterdir())) == 1
-
-
-def test_a_delivery_that_can_not_be_put_back_waits_as_it_was(ground: Ground) -> None:
-    ground.line.answers = [DOWN]
-    ground.add("a")
-    fs = FaultyFileSystem()
-    sender = WebhookSender(
-        ground.webhook,
-        ground.outbox(fs=fs),
-        log=get_logger("agentforge.observers"),
-        environment={},
-        send=ground.line,
-        clock=ground.clock,
+    fs = FaultyFileSystem(
+        plan=lambda _, call: errno.ENOSPC if "cursor-" in call.path and call.writing else None
     )
-    fs.begin(nth_of("fsync", 0, errno.ENOSPC))
     with capture_logs() as logs:
-        assert sender.deliver().failed == 1
+        assert ground.sender(fs).deliver().delivered == 1
     assert "webhook.not_noted" in [one["event"] for one in logs]
-    assert ground.waiting == 1
+    assert ground.deliver().delivered == 1
+    assert len(set(ground.line.ids)) == 1
+
+
+def test_of_one_session_that_changed_no_other_is_looked_at(ground: Ground) -> None:
+    ground.add("a", "b")
+    found = ground.sender().deliver(only={ground.sessions["b"]})
+    assert (found.delivered, ground.told) == (1, ["b1"])
+    assert ground.waiting == ["a1"]
 
 
 def test_logs_name_the_receiver_and_never_its_address(ground: Ground) -> None:

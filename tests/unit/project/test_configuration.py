@@ -12,6 +12,7 @@ from agentforge_sessions.project.configuration import Configuration, load_config
 from agentforge_sessions.project.configuration_file import SECTIONS
 from agentforge_sessions.project.errors import InvalidConfiguration
 from agentforge_sessions.questions import InvalidConfig, load_config
+from tests.support.trusting import PERSON, trusted
 
 WHOLE = """\
 [project]
@@ -96,9 +97,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write(root: Path, text: str) -> Path:
-    file = root / ".agentforge" / "config.toml"
-    file.write_text(text)
-    return file
+    (root / "docs").mkdir(exist_ok=True)
+    (root / "docs" / "rules.md").write_text("Be careful.\n")
+    return trusted(root, text)
 
 
 def faults_of(root: Path, text: str) -> list[str]:
@@ -134,7 +135,7 @@ def test_every_key_is_read_and_differs_from_its_default(project: Path) -> None:
     assert found["sessions"] == Path("elsewhere")
     assert set(found["given"]) == set(SECTIONS)
     assert found["jail"]["read"] == (Path("/opt/toolchain"), Path("vendor"))
-    assert load_config(environment={}).questions.max_sessions == 5
+    assert load_config(environment=PERSON).questions.max_sessions == 5
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_the_file(project: Path) -> None:
@@ -237,7 +238,7 @@ def test_the_environment_names_another_file_which_must_be_there(
 
 def test_a_key_of_the_project_is_no_fault_of_the_questions(project: Path) -> None:
     write(project, "[run]\nagent = 3\n[questions]\nmax_sessions = 7\n")
-    assert load_config(environment={}).questions.max_sessions == 7
+    assert load_config(environment=PERSON).questions.max_sessions == 7
     write(project, "[rum]\n")
     with pytest.raises(InvalidConfig, match="did you mean 'run'"):
-        load_config(environment={})
+        load_config(environment=PERSON)

@@ -27,6 +27,7 @@ from agentforge_sessions.project.scaffold_content import with_ignored
 from agentforge_sessions.workflows import load_workflow
 from agentforge_sessions.workflows.specification_document import load_specification
 from tests.support.filesystem import FaultyFileSystem, every_call_from
+from tests.support.trusting import trusted
 
 LINES = b"/.agentforge/sessions/\n/.agentforge/questions/\n"
 CONFIG = ".agentforge/config.toml"
@@ -37,6 +38,7 @@ def root(tmp_path: Path) -> Path:
     root = tmp_path / "project"
     root.mkdir()
     (root / ".git").mkdir()
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     return root
 
 
@@ -60,6 +62,7 @@ def test_what_is_written_can_be_used_as_it_is(root: Path, monkeypatch: pytest.Mo
     done = begin_project(root)
     assert set(changes(done).values()) == {Change.WRITTEN}
     monkeypatch.chdir(root)
+    trusted(root)
     configuration = load_configuration()
     assert configuration.project == done.detected.facts
     assert configuration.project.test == "uv run pytest -q"
@@ -82,6 +85,7 @@ def test_what_is_written_as_a_comment_can_be_used_too(
     lines = (root / CONFIG).read_text().splitlines()
     used = [line[2:] if key.match(line) and "…" not in line else line for line in lines]
     (root / CONFIG).write_text("\n".join(used))
+    trusted(root)
     found = load_configuration()
     assert found.repository.use
     assert (found.repository.base, found.gate.report_path) == ("main", "reports/**/*.xml")
@@ -340,6 +344,7 @@ def test_another_language_begins_with_what_fits_it(
     assert not component.is_python
     assert described in (component.description or "")
     monkeypatch.chdir(root)
+    trusted(root)
     found = load_configuration()
     assert (found.gate.command, found.gate.report) == (command, report)
     assert found.repository.use
@@ -366,11 +371,13 @@ def test_the_dependencies_that_are_there_are_shown_to_commands(
     (root / ".venv" / "pyvenv.cfg").write_text("")
     begin_project(root)
     monkeypatch.chdir(root)
+    trusted(root)
     assert load_configuration().jail.mounts == (".venv",)
     (root / "pyproject.toml").unlink()
     (root / "package.json").write_text("{}")
     (root / "node_modules").mkdir()
     begin_project(root, force=True)
+    trusted(root)
     assert load_configuration().jail.mounts == ("node_modules",)
 
 

@@ -146,6 +146,76 @@ def test_a_write_that_failed_half_way_spoils_no_later_line(tmp_path: Path) -> No
     log.close()
 
 
+@pytest.mark.parametrize("torn", [b'{"event": "remov', b"\xff\x00", b"[", b"3"])
+def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path: Path, torn: bytes) -> None:
+    """Every line is JSON again, for readers that are not ours."""
+    path = tmp_path / AUDIT_NAME
+    path.write_bytes(b'{"session_id": "first"}\n' + torn)
+    log = Log(tmp_path, FaultyFileSystem())
+    log.close()
+    assert path.read_bytes() == b'{"session_id": "first"}\n'
+
+
+def test_half_a_line_of_a_full_disk_is_cut_off(tmp_path: Path) -> None:
+    fs = FaultyFileSystem(largest_write=20)
+    log = Log(tmp_path, fs)
+    log.add("first")
+    log.log.write()
+    fs.begin(nth_of("writev", 2, errno.ENOSPC))
+    log.add("lost")
+    with pytest.raises(OSError, match="No space left"):
+        log.log.write()
+    fs.begin()
+    log.close()
+
+    later = Log(tmp_path, FaultyFileSystem())
+    later.add("second")
+    later.log.write()
+    later.close()
+
+    lines = (tmp_path / AUDIT_NAME).read_bytes().splitlines()
+    assert [json.loads(line)["session_id"] for line in lines] == ["first", "second"]
+
+
+def test_a_whole_line_without_its_end_is_kept_and_ended(tmp_path: Path) -> None:
+    path = tmp_path / AUDIT_NAME
+    path.write_bytes(b'{"session_id": "first"}')
+    log = Log(tmp_path, FaultyFileSystem())
+    log.add("second")
+    log.log.write()
+    log.close()
+    assert [json.loads(line)["session_id"] for line in path.read_bytes().splitlines()] == [
+        "first",
+        "second",
+    ]
+
+
+def test_half_a_line_that_can_not_be_cut_off_is_ended(tmp_path: Path) -> None:
+    """As in a log that may only be added to."""
+    path = tmp_path / AUDIT_NAME
+    path.write_bytes(b'{"session_id": "first"}\n{"eve')
+    fs = FaultyFileSystem()
+    fs.begin(nth_of("ftruncate", 0, errno.EPERM))
+    log = Log(tmp_path, fs)
+    log.add("second")
+    log.log.write()
+    log.close()
+    assert path.read_bytes().startswith(b'{"session_id": "first"}\n{"eve\n{')
+    assert log.ids() == ["first", "second"]
+
+
+def test_a_log_elsewhere_which_others_may_be_writing_to_is_never_cut(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.jsonl"
+    path.write_bytes(b'{"eve')
+    fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    log = AuditLog(OsFileSystem(), fd, run="r1", by=ACTOR, path=path, root=tmp_path)
+    log.add("removing", at=START, session_id="a")
+    log.write()
+    log.close()
+    os.close(fd)
+    assert path.read_bytes().startswith(b'{"eve\n{')
+
+
 def test_lines_that_were_not_made_durable_are_an_error(log: Log) -> None:
     log.fs.begin(nth_of("fsync", 0, errno.EIO))
     log.add("a")

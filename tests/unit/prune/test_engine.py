@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.prune import (
@@ -180,18 +181,17 @@ def test_a_session_that_somebody_works_in_is_kept(site: Site, how: int, dry_run:
     busy, idle = site.add(age_hours=60), site.add(age_hours=50)
     with locked(site.root / busy, how):
         result = run(site, dry_run=dry_run)
-    if how == SHARED and dry_run:
-        return  # whoever reads does not keep a reader out; the run itself finds it
     assert result.deleted_sessions == [idle]
     assert why(result)[busy] == (Reason.IN_USE,)
     assert result.errors == {}
     assert (busy in site.sessions()) is True
 
 
+@pytest.mark.parametrize("how", [SHARED, EXCLUSIVE])
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_session_whose_guard_is_held_is_kept(site: Site, dry_run: bool) -> None:
+def test_a_session_whose_guard_is_held_is_kept(site: Site, how: int, dry_run: bool) -> None:
     busy, idle = fake(site, "s-1"), fake(site, "s-2")
-    with locked(site.root / busy / "guard"):
+    with locked(site.root / busy / "guard", how):
         result = run_fakes(site, dry_run=dry_run)
     assert result.deleted_sessions == [idle]
     assert why(result)[busy] == (Reason.IN_USE,)
@@ -372,6 +372,74 @@ def test_a_session_that_somebody_else_removed_is_no_error(site: Site) -> None:
     assert result.deleted_sessions == [old]
     assert result.errors == {}
     assert why(result)[gone] == (Reason.GONE,)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_is_in_use_by_its_removal_is_gone_once_it_is_removed(
+    site: Site, dry_run: bool
+) -> None:
+    """Another process holds it locked when it is opened, and has removed it by the answer."""
+    gone, old = site.add(age_hours=60), site.add(age_hours=50)
+    with locked(site.root / gone):
+        seen: list[Call] = []
+
+        def remove(call: Call) -> None:
+            if call.operation == "flock" and not seen:
+                seen.append(call)
+                (site.root / gone).rename(site.top / "taken")
+
+        site.fs.before = remove
+        result = run(site, dry_run=dry_run)
+    assert seen
+    assert result.deleted_sessions == [old]
+    assert (result.skipped_sessions, result.errors) == ([], {})
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_prune_beside_another_finds_gone_what_that_one_removed(site: Site, shown: bool) -> None:
+    """The second looks while the first holds a session, and waits for the first to end."""
+    first, old = site.add(age_hours=60), site.add(age_hours=50)
+    only = run(site, dry_run=True).decisions if shown else None
+    (site.root / ".prune").mkdir(mode=0o700)
+    with ExitStack() as other:
+        other.enter_context(locked(site.root / ".prune"))
+        other.enter_context(locked(site.root / first))
+
+        def end(_: float) -> None:
+            if (site.root / first).exists():  # the pauses go on until both locks are free
+                return
+            other.close()
+
+        waited: list[Call] = []
+
+        def remove(call: Call) -> None:
+            if call.operation == "flock" and ".prune" in call.path and not waited:
+                waited.append(call)
+                (site.root / first).rename(site.top / "taken")
+
+        site.fs.before = remove
+        result = prune(
+            SandboxTarget(site.root), OLD, only=only, outside=evolve(site.outside(), sleep=end)
+        )
+    assert waited
+    assert result.deleted_sessions == [old]
+    assert (result.skipped_sessions, result.errors, result.busy) == ([], {}, False)
+    assert why(result).get(first) == ((Reason.GONE,) if shown else None)
+
+
+def test_what_is_in_use_beside_a_prune_that_goes_on_is_told_and_nothing_goes(site: Site) -> None:
+    busy, old = site.add(age_hours=60), site.add(age_hours=50)
+    (site.root / ".prune").mkdir(mode=0o700)
+    with locked(site.root / ".prune"), locked(site.root / busy):
+        result = prune(
+            SandboxTarget(site.root),
+            OLD,
+            disposal=Disposal(lock_timeout_s=0),
+            outside=site.outside(),
+        )
+    assert result.busy
+    assert result.skipped_sessions == [busy]
+    assert why(result) == {busy: (Reason.IN_USE,), old: (Reason.BUSY,)}
 
 
 def test_a_session_that_is_gone_after_it_was_announced_is_no_error(site: Site) -> None:

@@ -242,6 +242,19 @@ def test_no_rule_but_age_takes_what_was_used_lately() -> None:
     assert names(decided(young, max_age_hours=0, min_age_hours=2)) == "abc"
 
 
+def test_space_that_is_out_of_reach_takes_nothing_of_the_last_hour_unless_that_is_asked_for() -> (
+    None
+):
+    sized = [one(name, age, disk_bytes=5) for name, age in (("a", 9), ("b", 1), ("c", 0.99))]
+    plan = decided(sized, free_bytes=0, min_free_space_gb=10**6)
+    assert names(plan) == "ab"
+    assert reasons(plan)["c"] == (R.YOUNG,)
+    assert [told.rule for told in plan.unmet] == ["min_free_space_gb"]
+    assert names(decided(sized, free_bytes=0, min_free_space_gb=1, min_age_hours=0)) == "abc"
+    assert names(decided(sized, free_bytes=0, min_free_space_gb=1, min_age_hours=2)) == "a"
+    assert names(decided(sized, free_bytes=0, min_free_space_gb=1, max_sessions=0)) == "abc"
+
+
 def test_what_a_rule_asks_for_and_is_needed_is_told() -> None:
     held = [one("a", 9, pinned=True), one("b", 8, in_use=True), one("c", 1, pinned=True)]
     plan = decided([*held, one("d", 0.5, in_use=True)], max_age_hours=2)

@@ -17,6 +17,7 @@ from agentforge_sessions.questions import (
     open_sessions,
     shared_directory,
 )
+from tests.support.trusting import PERSON, trusted
 
 
 @pytest.fixture
@@ -26,10 +27,10 @@ def file(tmp_path: Path) -> Path:
 
 def test_no_file_is_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_config(environment={}) == Config()
+    assert load_config(environment=PERSON) == Config()
     Path(".agentforge").mkdir()
-    Path(".agentforge/config.toml").write_text("[questions]\nmax_sessions = 5\n")
-    assert load_config(environment={}).questions.max_sessions == 5
+    trusted(Path(), "[questions]\nmax_sessions = 5\n")
+    assert load_config(environment=PERSON).questions.max_sessions == 5
 
 
 def test_only_the_bell_and_the_title_are_on_by_default() -> None:

@@ -264,7 +264,7 @@ def test_what_is_no_checkout_is_refused(tmp_path: Path, kind: str) -> None:
     with pytest.raises(NotARepository) as caught:
         UserRepository.at(path)
     assert caught.value.path == path
-    assert caught.value.kind is ErrorKind.NOT_FOUND
+    assert caught.value.kind is ErrorKind.REFUSED
 
 
 def test_a_checkout_in_a_folder_with_a_line_break_is_refused(tmp_path: Path) -> None:

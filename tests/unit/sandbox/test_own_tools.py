@@ -48,6 +48,29 @@ SCHEMA = {
     "definitions": {"a/b": {"type": "object"}},
 }
 
+
+def test_a_request_that_comes_as_its_turn_ends_is_not_looked_through() -> None:
+    """A mebibyte of values takes longer to check than the turn may last."""
+
+    @tool
+    def offered(x: list[Any]) -> int:
+        """A function.
+
+        Args:
+            x: Anything.
+        """
+        return len(x)
+
+    cancel = threading.Event()
+    cancel.set()
+    door = OfferedTools((offered,), None).door(60, cancel)
+    values = "[]," * 150_000
+    frame = f'{{"v":1,"id":1,"op":"call","tool":"offered","args":{{"x":[{values}[]]}}}}'.encode()
+    assert door.admit(len(frame)) is None
+    assert json.loads(door(frame))["error"]["kind"] == "cancelled"
+    assert [outcome.outcome for outcome in door.record.outcomes] == ["cancelled"]
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()

@@ -33,6 +33,7 @@ def test_the_default_policy_has_every_limit() -> None:
     assert policy.file_bytes == 256 << 20
     assert policy.temporary_bytes == 1 << 30
     assert policy.file_calls == 1_000_000
+    assert policy.host_bytes == 64 << 20
     assert policy.mounts == ()
     assert policy.sync_files is False
 
@@ -59,6 +60,7 @@ def test_a_policy_takes_keywords_only() -> None:
         "file_bytes",
         "temporary_bytes",
         "file_calls",
+        "host_bytes",
     ],
 )
 @pytest.mark.parametrize("value", [True, False, 1.0, "1", None, b"1", math.nan])
@@ -79,6 +81,7 @@ def test_an_integer_limit_takes_integers_only(name: str, value: object) -> None:
         ("file_bytes", 1 << 10, 4 << 30),
         ("temporary_bytes", 1 << 20, 4 << 30),
         ("file_calls", 1, 10**9),
+        ("host_bytes", 4 << 20, 4 << 30),
     ],
 )
 def test_an_integer_limit_takes_both_ends_of_its_range_and_nothing_beyond(

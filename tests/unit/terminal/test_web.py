@@ -10,15 +10,15 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 from aiohttp import web
 from attrs import define
 
-from agentforge_sessions.entrypoints.loopback import AddressRefused
+from agentforge_sessions.entrypoints.loopback import AddressRefused, PageKey
 from agentforge_sessions.entrypoints.terminal.web import MAX_PAGES, LoopbackServer, serve
+from tests.support.page_address import code_of
 
 pytestmark = pytest.mark.anyio
 KEY = "k" * 32
@@ -39,6 +39,7 @@ class Page:
 
     http: aiohttp.ClientSession
     server: LoopbackServer
+    key: PageKey
 
     @property
     def base(self) -> str:
@@ -46,6 +47,13 @@ class Page:
 
     async def get(self, path: str, **headers: str) -> tuple[int, str]:
         async with self.http.get(self.base + path, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    async def post(
+        self, path: str, headers: dict[str, str] | None = None, **fields: str
+    ) -> tuple[int, str]:
+        headers = {"Origin": self.base} if headers is None else headers
+        async with self.http.post(self.base + path, headers=headers, data=fields) as answer:
             return answer.status, await answer.text()
 
     def socket(self, *, key: str | None = KEY, path: str = "/ws", **headers: str):  # type: ignore[no-untyped-def]
@@ -57,14 +65,15 @@ class Page:
 @asynccontextmanager
 async def served(command: Sequence[str] = QUIET) -> AsyncIterator[Page]:
     listening = socket.create_server(("127.0.0.1", 0))
-    server = LoopbackServer(command, port=listening.getsockname()[1], key=KEY)
+    key = PageKey(KEY)
+    server = LoopbackServer(command, port=listening.getsockname()[1], key=key)
     runner = web.AppRunner(await server.application(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     jar = aiohttp.CookieJar(unsafe=True)  # also of numeric addresses
     try:
         async with aiohttp.ClientSession(cookie_jar=jar) as http:
-            yield Page(http, server)
+            yield Page(http, server, key)
     finally:
         await runner.cleanup()
 
@@ -103,16 +112,22 @@ async def test_a_key_that_is_no_text_is_a_wrong_key_and_no_fault(anyio_backend: 
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
-async def test_the_key_is_in_the_fragment_and_nowhere_that_a_request_goes(
+async def test_the_key_is_in_no_address_and_comes_for_a_code_that_ends_with_it(
     anyio_backend: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A fragment stays in the browser; a cookie would go to every port of this machine."""
+    """Browsers write addresses to their history, and send cookies to every port of a host."""
     caplog.set_level(logging.DEBUG)
     async with served() as page:
-        url = urlsplit(page.server.url)
-        assert (url.path, url.query, url.fragment) == ("/", "", f"key={KEY}")
-        assert f"{url.scheme}://{url.netloc}" == page.base
-        for path in ("/", "/questions.js", "/static/js/textual.js"):
+        url = page.key.address(page.server.port)
+        assert KEY not in url
+        assert url.startswith(f"{page.base}/#code=")
+        for headers in ({}, {"Origin": "http://127.0.0.1:1"}):
+            assert (await page.post("/key", headers, code=code_of(url)))[0] == 403
+        assert await page.post("/key", code=code_of(url)) == (200, KEY)
+        status, text = await page.post("/key", code=code_of(url))
+        assert status == 403
+        assert "Press Enter" in text
+        for path in ("/", "/questions.js", "/key.js", "/static/js/textual.js"):
             async with page.http.get(page.base + path) as answer:
                 assert KEY not in await answer.text()
                 assert KEY not in repr(answer.raw_headers)
@@ -129,9 +144,21 @@ async def test_the_key_is_in_the_fragment_and_nowhere_that_a_request_goes(
     assert KEY not in told.out + told.err + caplog.text
 
 
+async def test_a_page_that_has_the_key_makes_the_code_of_its_reload(anyio_backend: str) -> None:
+    async with served() as page:
+        own, code = {"Origin": page.base}, "c" * 32
+        assert (await page.post("/code", code=code))[0] == 403
+        shown = {**own, "X-Agentforge-Key": KEY}
+        assert (await page.post("/code", shown, code="short"))[0] == 422
+        assert (await page.post("/code", shown, code=code))[0] == 204
+        assert await page.post("/key", code=code) == (200, KEY)
+        assert (await page.post("/key", code=code))[0] == 403
+        assert (await page.post("/key", code=code, more="x" * 2_000))[0] == 413
+
+
 async def test_the_page_loads_nothing_from_elsewhere(anyio_backend: str) -> None:
     async with served() as page:
-        text = "".join([(await page.get(path))[1] for path in ("/", "/questions.js")])
+        text = "".join([(await page.get(path))[1] for path in ("/", "/questions.js", "/key.js")])
     assert "https:" not in text
     assert "http:" not in text
 
@@ -185,4 +212,4 @@ def test_a_port_that_is_taken_is_told(anyio_backend: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(AddressRefused, match=f"port {port}: Address already in use.*--port 0"):
-            serve(QUIET, port=port, key=KEY, ready=lambda _: None)
+            serve(QUIET, port=port, ready=lambda _: None)

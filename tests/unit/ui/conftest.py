@@ -12,6 +12,7 @@ from attrs import define
 from starlette.testclient import TestClient
 
 from agentforge_sessions.clock import Clock
+from agentforge_sessions.entrypoints.loopback import PageKey
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
@@ -22,6 +23,7 @@ from tests.support.clock import FakeClock
 from tests.support.questions import QUESTIONS
 
 KEY = "the-key-of-this-start"
+PAGE_KEY = PageKey(KEY)
 ORIGIN = "http://127.0.0.1:8766"
 
 
@@ -77,7 +79,7 @@ def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
         services = Services(places, clock=pages_clock or clock, **given)
         opened.append(services)
         live = Live(services)
-        client = TestClient(application(services, live, key=KEY), base_url=ORIGIN)
+        client = TestClient(application(services, live, key=PAGE_KEY), base_url=ORIGIN)
         config = QuestionsConfig(min_options=0)
         questions = QuestionSessions(asked, clock=clock, config=config)
         return Site(base, questions, services, live, client, clock)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentforge_sessions.entrypoints.ui.guard import HEADERS, MAX_BODY_BYTES, Guard
-from tests.unit.ui.conftest import KEY, ORIGIN, Site
+from tests.unit.ui.conftest import KEY, ORIGIN, PAGE_KEY, Site
 
 HOST = (b"host", b"127.0.0.1:8766")
 OWN = (b"origin", ORIGIN.encode())
@@ -13,7 +13,7 @@ SHOWN = (b"x-agentforge-key", KEY.encode())
 
 
 def refusal(method: str, path: str, *headers: tuple[bytes, bytes]) -> int | None:
-    found = Guard(KEY).refusal(method, path, headers)
+    found = Guard(PAGE_KEY).refusal(method, path, headers)
     return None if found is None else found.status
 
 
@@ -38,7 +38,9 @@ def test_a_request_without_one_name_is_refused() -> None:
     assert refusal("GET", "/", HOST, HOST) == 421
 
 
-@pytest.mark.parametrize("path", ["/view/", "/view/sessions/x", "/do/sessions/x/abort", "/events"])
+@pytest.mark.parametrize(
+    "path", ["/view/", "/view/sessions/x", "/do/sessions/x/abort", "/events", "/code"]
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_what_shows_or_changes_sessions_needs_the_key(method: str, path: str) -> None:
     assert refusal(method, path, HOST, OWN) == 401

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from agentforge_sessions.entrypoints.ui.live import MAX_PAGES, Listener
@@ -58,6 +59,38 @@ async def hears_of_both(site: Site, one: str, told: AsyncIterator[bytes]) -> Non
         while b"changed" not in await anext(told):
             pass
         group.cancel_scope.cancel()
+
+
+class Teller:
+    """An observer that can be told of what other processes saved."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def on_event(self, event: object) -> None:
+        """Take an event."""
+
+    def look(self) -> None:
+        self.looks += 1
+
+
+@pytest.mark.anyio
+async def test_what_another_process_saved_is_told_while_the_pages_are_served(
+    make_site: Callable[..., Site],
+) -> None:
+    teller = Teller()
+    site = make_site(observers=[teller])
+    one = site.begin()
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as group:
+            group.start_soon(site.live.run)
+            while not teller.looks:
+                await anyio.lowlevel.checkpoint()
+            site.services.watch.rows()
+            site.lead(one).pause()
+            while teller.looks < 2:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
 
 
 def test_no_more_pages_listen_than_the_server_can_serve(site: Site) -> None:

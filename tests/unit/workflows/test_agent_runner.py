@@ -343,7 +343,7 @@ def test_contested_tests_are_written_again_with_the_contest_as_evidence(
     red = [files for files in ground.gates.runs if "adder.py" not in files]
     assert len(red) == 2, "the gate of red never sees what the session wrote of the component"
     succeeded = [one.details for one in ground.session.history if one.action == "phase_succeeded"]
-    assert (succeeded[1] or "").startswith("round 2; tests_fail: 1 tests collected")
+    assert (succeeded[1] or "").startswith("round 2; tests_fail: 1 test collected")
 
 
 @pytest.mark.parametrize(

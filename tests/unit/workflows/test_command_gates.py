@@ -9,7 +9,7 @@ import pytest
 
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.workflows import SPEC, TDFLOW
-from agentforge_sessions.workflows.command_gates import run_command_gate
+from agentforge_sessions.workflows.command_gates import read_base, run_command_gate
 from agentforge_sessions.workflows.errors import InvalidWorkflow
 from agentforge_sessions.workflows.gate_port import (
     CommandExecution,
@@ -18,6 +18,7 @@ from agentforge_sessions.workflows.gate_port import (
     GateUnavailable,
 )
 from agentforge_sessions.workflows.gates import run_gate
+from agentforge_sessions.workflows.suite_outcomes import Outcomes
 from agentforge_sessions.workflows.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 
@@ -26,7 +27,11 @@ BASE = {"src/sums.py": b""}
 
 
 def execution(
-    code: int | None, cases: Mapping[str, str] | bytes | None, *, trapped: str | None = None
+    code: int | None,
+    cases: Mapping[str, str] | bytes | None,
+    *,
+    trapped: str | None = None,
+    stdout: str = "the output",
 ) -> CommandExecution:
     """A run that ended with a code and left a report: cases as "passed", "skipped" or a failure."""
     reports = {}
@@ -35,7 +40,7 @@ def execution(
     elif cases is not None:
         reports = {"report.xml": f"<testsuite>{''.join(_xml(cases))}</testsuite>".encode()}
     result = PhaseResult(
-        success=code == 0, exit_code=code, trapped=trapped, stdout="the output", duration_s=0.5
+        success=code == 0, exit_code=code, trapped=trapped, stdout=stdout, duration_s=0.5
     )
     return CommandExecution(result=result, reports=reports)
 
@@ -120,9 +125,9 @@ def test_red_is_passed_by_new_tests_that_fail_beside_old_ones_that_pass() -> Non
         (1, {"old": "passed", "slow": "skipped", "new": "passed", "n2": MISSING}, "1 of 2"),
         (0, {"old": "passed", "slow": "skipped", "new": "skipped"}, "right reason"),
         (0, {"old": "passed", "slow": "skipped"}, "no new test"),
-        (1, {"old": "assert 1", "slow": "skipped", "new": MISSING}, "do not pass any more"),
-        (1, {"slow": "skipped", "new": MISSING}, "1 older tests were not run"),
-        (1, {"old": "skipped", "slow": "skipped", "new": MISSING}, "do not pass any more"),
+        (1, {"old": "assert 1", "slow": "skipped", "new": MISSING}, "not pass any more"),
+        (1, {"slow": "skipped", "new": MISSING}, "1 older test was not run"),
+        (1, {"old": "skipped", "slow": "skipped", "new": MISSING}, "not pass any more"),
         (1, {"old": "passed", "slow": "skipped", "new": "SyntaxError: x"}, "right reason"),
         (2, {"old": "passed", "slow": "skipped", "tests.test_sums": MISSING}, "right reason"),
         (2, {"old": "passed", "slow": "skipped", "/work/tests/test_sums.py": "x"}, "right reason"),
@@ -151,6 +156,34 @@ def test_a_base_that_can_not_be_run_is_told_as_such() -> None:
     assert judged("tests_fail", now, base=execution(5, None)).passed  # no test there: no report
 
 
+@pytest.mark.parametrize("cases", [None, {}, {"old": "passed"}, {"old": "passed", "o": "skipped"}])
+@pytest.mark.parametrize("kind", ["tests_fail", "tests_pass", "suite"])
+def test_a_base_that_fails_without_a_failed_test_is_refused(
+    kind: str, cases: dict[str, str] | None
+) -> None:
+    found = read_base(Gate(kind=kind, command="run the tests"), execution(1, cases))
+    assert isinstance(found, Verdict)
+    assert "ended with 1, and names no test that failed" in found.summary
+    assert "the output" in "".join(found.evidence)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (5, ""),
+        (4, "ERROR: file or directory not found: tests"),
+        (1, "No tests found, exiting with code 1"),
+        (1, "No test files found, exiting with code 1"),
+        (1, "Error: No test files found"),
+        (1, "Could not find '/workspace/tests'"),
+    ],
+)
+def test_a_base_without_a_test_is_a_base(code: int, said: str) -> None:
+    found = read_base(Gate(kind="tests_fail", command="t"), execution(code, None, stdout=said))
+    assert isinstance(found, Outcomes)
+    assert not found.cases
+
+
 def test_what_failed_on_the_base_may_fail_still() -> None:
     base = execution(1, {"old": "passed", "bad": "broken for years"})
     red = judged(
@@ -162,7 +195,7 @@ def test_what_failed_on_the_base_may_fail_still() -> None:
     green = judged("tests_pass", now, baseline=red.facts)
     assert green.passed
     assert green.facts["still_failing"] == ["bad"]
-    assert "1 fail as they did on the base" in green.summary
+    assert "1 fails as it did on the base" in green.summary
 
 
 BASELINE = {
@@ -187,9 +220,9 @@ def test_green_and_verify_are_passed_when_all_are_there_and_pass(kind: str) -> N
     [
         (1, {"old": "passed", "slow": "skipped", "new": "assert 1"}, "1 of 3 tests do not pass"),
         (1, {"old": "x", "slow": "skipped", "new": "passed"}, "1 of 3 tests do not pass"),
-        (0, {"old": "passed", "slow": "skipped"}, "1 tests were not run"),
-        (0, {"old": "passed", "slow": "skipped", "new": "skipped"}, "1 tests are skipped"),
-        (0, {"old": "skipped", "slow": "skipped", "new": "passed"}, "1 tests are skipped"),
+        (0, {"old": "passed", "slow": "skipped"}, "1 test was not run"),
+        (0, {"old": "passed", "slow": "skipped", "new": "skipped"}, "1 test is skipped"),
+        (0, {"old": "skipped", "slow": "skipped", "new": "passed"}, "1 test is skipped"),
     ],
 )
 def test_green_is_failed_by_anything_else(code: int, cases: dict[str, str], words: str) -> None:

@@ -388,7 +388,7 @@ def test_a_criterion_without_a_test_of_its_name_fails_a_commands_gate(ground: Ag
     assert commanded(ground, Commands()).state is SessionState.COMPLETED
     first = steps(ground).read("0001-red-1.verdict.json")
     assert first is not None
-    assert first["summary"] == "1 acceptance criteria have no test"
+    assert first["summary"] == "1 acceptance criterion has no test"
 
 
 def test_tests_that_no_component_names_are_fixed_after_red(ground: AgentGround) -> None:

@@ -12,7 +12,6 @@ from agentforge_sessions.durable import DirectoryLock, FileLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidSessionId,
     InvalidStateTransition,
-    NoPhaseExecutor,
     SessionManager,
     SessionNotFound,
     SessionState,
@@ -158,9 +157,12 @@ def test_tells_the_observer_everything_in_order(ground: Ground) -> None:
 
 
 def test_observer_knows_the_session_before_anything_can_fail(ground: Ground) -> None:
-    worker = WorkflowRunner(SessionManager(SessionStore(ground.base)), observer=ground.diary)
-    with pytest.raises(NoPhaseExecutor):
-        worker.start(THREE)
+    def broken(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    ground.diary.phase_started = broken  # type: ignore[method-assign]
+    with pytest.raises(BrokenPipeError):
+        ground.worker().start(THREE)
     assert ground.diary.session_id == ground.only_session()
 
 

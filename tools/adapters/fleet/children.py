@@ -31,11 +31,14 @@ class ChildEnded(Exception):
 
     Attributes:
         how: How it ended, in words.
+        claimed: Whether it had claimed the session that it was to run, or paused one. If not, its
+            end says nothing of the session.
     """
 
-    def __init__(self, how: str) -> None:
+    def __init__(self, how: str, *, claimed: bool = False) -> None:
         super().__init__(how)
         self.how = how
+        self.claimed = claimed
 
 
 class _Child:
@@ -55,6 +58,7 @@ class _Child:
             ChildEnded: It ended before.
         """
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018
+        claimed = False
         with contextlib.suppress(ConnectionError):  # that it ended is seen below
             self.process.stdin.write(encode(message))
             await self.process.stdin.drain()
@@ -63,17 +67,20 @@ class _Child:
                 answer = decode(line)
             except ValueError:
                 continue  # what a library wrote to standard output before it was set apart
-            if "log" not in answer:
+            if "claimed" in answer:
+                claimed = True
+            elif "log" not in answer:
                 return answer
-            on_log(answer["log"])
-        raise ChildEnded(_how_ended(await self.process.wait()))
+            else:
+                on_log(answer["log"])
+        raise ChildEnded(_how_ended(await self.process.wait()), claimed=claimed)
 
     @staticmethod
     async def _line(stream: asyncio.StreamReader) -> bytes:
         try:
             return await stream.readline()
-        except ValueError as error:
-            raise ChildEnded("wrote a line that is too long") from error
+        except ValueError as error:  # it is what ran that wrote it
+            raise ChildEnded("wrote a line that is too long", claimed=True) from error
 
     async def stop(self, patience_s: float) -> None:
         """Have it stop what it runs and end; kill it where it does not."""
@@ -154,7 +161,16 @@ class Children:
         try:
             return look_of(answer)
         except ValueError as error:
-            raise ChildEnded(f"answered what is no answer ({error})") from error
+            how = f"answered what is no answer ({error})"
+            raise ChildEnded(how, claimed=True) from error
+
+    async def start(self) -> None:
+        """Have a process that waits for a session.
+
+        Raises:
+            ChildEnded: It could not be started, or ended before it was ready.
+        """
+        self._idle.append(await self._free())
 
     async def pause(self, session_id: str, reason: str) -> bool:
         """Have a process pause a session; return whether it did.
@@ -190,13 +206,16 @@ class Children:
             child = self._idle.pop()
             if child.alive:
                 return child
-        process = await asyncio.create_subprocess_exec(
-            *self._program,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=MAX_LINE_BYTES,
-            start_new_session=True,  # Ctrl-C is the worker's to hear
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=MAX_LINE_BYTES,
+                start_new_session=True,  # Ctrl-C is the worker's to hear
+            )
+        except OSError as error:  # no memory, descriptors or processes are left
+            raise ChildEnded(f"could not be started: {error}") from error
         child = _Child(process)
         self._busy.add(child)
         try:

@@ -53,6 +53,24 @@ def counts_as_failure(look: Look) -> bool:
     return look.ending in {Ending.MAY_PASS, Ending.UNAVAILABLE}
 
 
+def decide_after_refusal(
+    refusals: int | None, settings: FleetSettings, random: Callable[[], float]
+) -> Decision:
+    """Return what becomes of a job whose session needs what this worker is not allowed.
+
+    The look that follows waits in the queue of the workers that are: where none of those had it,
+    it is made at once; one of them that refuses it all the same puts it off, ever longer.
+
+    Args:
+        refusals: How many workers of that queue refused it; None: the fleet is done with it.
+        settings: The worker's.
+        random: Returns a number from 0 up to 1.
+    """
+    if refusals is None:
+        return Done()
+    return LookAgain(0.0 if refusals == 0 else settings.refused.wait(refusals, random))
+
+
 def decide(
     look: Look, failures: int, settings: FleetSettings, random: Callable[[], float]
 ) -> Decision:

@@ -1,7 +1,7 @@
 """The lines that a worker and its session processes write to each other: one JSON object each.
 
-The worker writes where the sessions are, once, and then which one to run. A process writes what it
-logs meanwhile, and then how the run ended.
+The worker writes where the sessions are and what it is allowed, once, and then which one to run. A
+process writes what it logs meanwhile, that it has claimed the session, and then how the run ended.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ class Ending(Enum):
     """It is not there, or has ended."""
     BUSY = "busy"
     """Somebody runs it outside the fleet."""
+    NOT_ALLOWED = "not_allowed"
+    """Its work needs what this worker's person did not allow it; the session is as it was."""
     UNAVAILABLE = "unavailable"
     """The store, the disk or a lock failed in a way that may pass; the session is as it was."""
     STOPPED = "stopped"
@@ -53,6 +55,7 @@ class Look:
         tokens: What it spent, in tokens.
         phases: How long each phase took that was finished, in seconds, by name; as often as it was.
         retry: How the session's workflow wants to be attempted again; None where it is not known.
+        needs: What the worker was not allowed, as the queue of those that are has it, or None.
     """
 
     ending: Ending
@@ -61,6 +64,7 @@ class Look:
     tokens: int = 0
     phases: tuple[tuple[str, float], ...] = ()
     retry: RunRetry | None = None
+    needs: str | None = None
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

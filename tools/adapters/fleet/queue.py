@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, LiteralString
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 import procrastinate
 import psycopg
 from procrastinate import PsycopgConnector
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
 from psycopg_pool import AsyncConnectionPool
 
 from ...event_log import get_logger
@@ -26,6 +28,11 @@ _log = get_logger("agentforge.fleet")
 _WAKE: Final = "select agentforge.wake(%(session)s, now() + %(after)s::interval) job"
 _WAKE_NOW: Final = "select agentforge.wake(%(session)s) job"
 _COUNT: Final = "select agentforge.count_failure(%(session)s, %(reason)s) failures"
+_PASS_ON: Final = "select agentforge.pass_on(%(session)s, %(needs)s, %(reason)s) refusals"  # noqa: S105 (no password)
+_NOTE: Final = "select agentforge.note_reason(%(session)s, %(reason)s) noted"
+_PROBLEM: Final = """
+update agentforge.workers set problem = %(problem)s where worker_id = %(worker)s returning worker_id
+"""
 _RECOVER: Final = "select job, session, worker, successor from agentforge.recover(%(limit)s)"
 _TAKEN: Final = """
 select id from agentforge.procrastinate_jobs
@@ -110,7 +117,7 @@ class FleetQueue:
     def __init__(self, connector: PsycopgConnector, settings: FleetSettings) -> None:
         self._connector = connector
         self._limit = timedelta(seconds=settings.limit_s)
-        self._queues = list(settings.queues)
+        self._queues = list(settings.served)
 
     async def wake(self, session_id: str, after_s: float = 0.0) -> int | None:
         """Enqueue a look at a session, unless one waits; see `agentforge.wake`."""
@@ -124,6 +131,19 @@ class FleetQueue:
         """Note that a look did not get the phase passed; return how many in a row did not."""
         row = await self._one(_COUNT, session=session_id, reason=reason)
         return int(row["failures"] or 1)
+
+    async def pass_on(self, session_id: str, needs: str, reason: str) -> int | None:
+        """Have a session's next look be one of the workers that are allowed what it needs.
+
+        Returns:
+            How many of those refused it, too; None where the fleet works on it no more.
+        """
+        row = await self._one(_PASS_ON, session=session_id, needs=needs, reason=reason)
+        return None if row["refusals"] is None else int(row["refusals"])
+
+    async def note_reason(self, session_id: str, reason: str) -> None:
+        """Note why a look came to nothing, where that says nothing of the session."""
+        await self._one(_NOTE, session=session_id, reason=reason)
 
     async def recover(self) -> list[Mapping[str, Any]]:
         """Hand the sessions of workers that are silent to others; return what was done."""
@@ -160,6 +180,10 @@ class FleetQueue:
         """Note who a worker is, for people."""
         await self._all(_DESCRIBE, worker=worker, **about)
 
+    async def say(self, worker: int, problem: str | None) -> None:
+        """Note why a worker takes no sessions, for people; None where it does."""
+        await self._all(_PROBLEM, worker=worker, problem=problem)
+
     async def waiting(self) -> tuple[int, float]:
         """Return how many jobs wait that could run, and how long the oldest has, in seconds."""
         row = await self._one(_WAITING, queues=self._queues)
@@ -175,6 +199,30 @@ class FleetQueue:
         return [*await self._connector.execute_query_all_async(statement, **values)]
 
 
-def new_app(connector: PsycopgConnector) -> procrastinate.App:
-    """Return an application of procrastinate without a task of ours."""
-    return procrastinate.App(connector=connector)
+class _Jobs(JobManager):
+    """The jobs of an application, of which one is only taken where that is possible."""
+
+    def __init__(
+        self, connector: PsycopgConnector, may_take: Callable[[], Awaitable[bool]]
+    ) -> None:
+        super().__init__(connector)
+        self._may_take = may_take
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """Take a job, or none: the worker asks again after its poll."""
+        return await super().fetch_job(queues, worker_id) if await self._may_take() else None
+
+
+def new_app(
+    connector: PsycopgConnector, *, may_take: Callable[[], Awaitable[bool]] | None = None
+) -> procrastinate.App:
+    """Return an application of procrastinate without a task of ours.
+
+    Args:
+        connector: The open connector.
+        may_take: Returns whether a job may be taken now; always if None.
+    """
+    app = procrastinate.App(connector=connector)
+    if may_take is not None:
+        app.job_manager = _Jobs(connector, may_take)
+    return app

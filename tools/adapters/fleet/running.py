@@ -45,16 +45,15 @@ def run_until_stopped(
         FleetStopped: It could not reach the store for as long as the settings say.
         OSError: The address can't be served at.
     """
-    require_migrated(database)
     _hear_the_queue()
     try:
-        asyncio.run(_run(database.direct, settings, greeting, prune, address))
+        asyncio.run(_run(database, settings, greeting, prune, address))
     finally:
         database.close()
 
 
 async def _run(
-    url: str,
+    database: Database,
     settings: FleetSettings,
     greeting: Mapping[str, Any],
     prune: Callable[[], Mapping[str, int]] | None,
@@ -63,7 +62,13 @@ async def _run(
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_note_unretrieved)
     children = Children(greeting, stop_s=settings.stop_s, on_log=_log_of_child)
-    worker = FleetWorker(url, settings, children, prune=prune)
+    worker = FleetWorker(
+        database.direct,
+        settings,
+        children,
+        check=lambda: require_migrated(database),
+        prune=prune,
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
     async with AsyncExitStack() as served:

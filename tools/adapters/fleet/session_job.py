@@ -20,16 +20,23 @@ from .decisions import (
     counts_as_failure,
     decide,
     decide_after_crash,
+    decide_after_refusal,
 )
 from .errors import words_of
 from .messages import Ending, Look
 from .metrics import FleetMetrics
 from .settings import FleetSettings
+from .wellness import Wellness
 
 _log = get_logger("agentforge.fleet")
 _WRITES: Final = 8
 _T = TypeVar("_T")
-_LEVELS: Final = {Ending.FENCED: "warning", Ending.FAILED: "error", Ending.UNAVAILABLE: "warning"}
+_LEVELS: Final = {
+    Ending.FENCED: "warning",
+    Ending.FAILED: "error",
+    Ending.NOT_ALLOWED: "warning",
+    Ending.UNAVAILABLE: "warning",
+}
 
 
 class JobFailed(Exception):
@@ -59,6 +66,14 @@ class Looks(Protocol):
         """Note a look that did not get the phase passed; return how many in a row did not."""
         ...
 
+    async def pass_on(self, session_id: str, needs: str, reason: str) -> int | None:
+        """Have the next look be one of the workers that are allowed what the session needs."""
+        ...
+
+    async def note_reason(self, session_id: str, reason: str) -> None:
+        """Note why a look came to nothing, where that says nothing of the session."""
+        ...
+
 
 class SessionJobs:
     """Does the jobs of one worker.
@@ -68,6 +83,7 @@ class SessionJobs:
         looks: What enqueues further looks.
         settings: The worker's.
         metrics: What is measured.
+        wellness: What is known of the processes.
         random: Returns a number from 0 up to 1.
         at_once: Whether the worker ends now, so that what its processes end with says nothing of
             their sessions.
@@ -81,6 +97,7 @@ class SessionJobs:
         looks: Looks,
         settings: FleetSettings,
         metrics: FleetMetrics,
+        wellness: Wellness,
         *,
         random: Callable[[], float],
         at_once: Callable[[], bool] = lambda: False,
@@ -91,6 +108,7 @@ class SessionJobs:
         self._looks = looks
         self._settings = settings
         self._metrics = metrics
+        self._wellness = wellness
         self._random = random
         self._at_once = at_once
         self._monotonic = monotonic
@@ -150,19 +168,46 @@ class SessionJobs:
         except ChildEnded as ended:
             if self._at_once():
                 raise JobAborted from None
-            _log.warning("fleet.child.ended", session_id=session_id, job=job_id, how=ended.how)
-            failures = await self._count(session_id, ended.how)
-            decision = decide_after_crash(ended.how, failures, self._settings, self._random)
-            return await self._carry_out(session_id, "crashed", decision)
+            _log.warning(
+                "fleet.child.ended",
+                session_id=session_id,
+                job=job_id,
+                how=ended.how,
+                claimed=ended.claimed,
+            )
+            return await self._carry_out(
+                session_id, "crashed", await self._crashed(session_id, ended)
+            )
+        self._wellness.lived()
         self._metrics.looked(look)
         if look.ending is Ending.STOPPED and self._at_once():
             raise JobAborted
         self._log_look(look, session_id, job_id)
-        failures = 0
-        if counts_as_failure(look):
-            failures = await self._count(session_id, look.reason or "")
-        decision = decide(look, failures, self._settings, self._random)
-        return await self._carry_out(session_id, look.ending.value, decision)
+        return await self._carry_out(
+            session_id, look.ending.value, await self._decided(session_id, look)
+        )
+
+    async def _crashed(self, session_id: str, ended: ChildEnded) -> Decision:
+        """Decide what follows a process that ended by itself: whose fault it counts as."""
+        if ended.claimed:
+            self._wellness.lived()
+            failures = await self._count(session_id, ended.how)
+            return decide_after_crash(ended.how, failures, self._settings, self._random)
+        wait_s = self._wellness.ended(ended.how)
+        reason = f"the process of a worker that was to run it {ended.how}"
+        await self._despite_losses(lambda: self._looks.note_reason(session_id, reason))
+        return LookAgain(min(wait_s, self._settings.busy_s))  # others may take it before this one
+
+    async def _decided(self, session_id: str, look: Look) -> Decision:
+        reason = look.reason or ""
+        if look.ending is Ending.NOT_ALLOWED:
+            needs = look.needs or ""
+            refusals = await self._despite_losses(
+                lambda: self._looks.pass_on(session_id, needs, reason)
+            )
+            return decide_after_refusal(refusals, self._settings, self._random)
+        failures = await self._count(session_id, reason) if counts_as_failure(look) else 0
+        return decide(look, failures, self._settings, self._random)
 
     async def _carry_out(self, session_id: str, outcome: str, decision: Decision) -> str:
         match decision:
@@ -214,6 +259,7 @@ class SessionJobs:
         event = {
             Ending.FENCED: "fleet.session.taken_over",
             Ending.FAILED: "fleet.session.failed",
+            Ending.NOT_ALLOWED: "fleet.session.passed_on",
         }.get(look.ending, "fleet.session.looked_at")
         getattr(_log, level)(
             event,

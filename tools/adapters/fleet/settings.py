@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import Attribute, field, frozen, validators
 
-from ...harness.submission import DEFAULT_QUEUE, MAX_QUEUE_CHARS
+from ...harness.submission import DEFAULT_QUEUE, is_queue
 from .backoff import Backoff
 
 LIMIT_HEARTBEATS: Final = 5
@@ -16,6 +16,7 @@ MAINTENANCE_QUEUE: Final = "agentforge-maint"
 
 _RECONNECT: Final = Backoff(wait_s=0.5, factor=2.0, at_most_s=10.0)
 _CRASH: Final = Backoff(wait_s=0.5, factor=2.0, at_most_s=60.0)
+_REFUSED: Final = Backoff(wait_s=10.0, factor=2.0, at_most_s=600.0)
 
 
 def _positive(_instance: object, attribute: Attribute[Any], value: float) -> None:
@@ -29,7 +30,7 @@ def _names(values: Iterable[str]) -> tuple[str, ...]:
 
 def _queues(_instance: object, _attribute: object, value: tuple[str, ...]) -> None:
     for name in value:
-        if not 1 <= len(name) <= MAX_QUEUE_CHARS or name == MAINTENANCE_QUEUE or "\0" in name:
+        if not is_queue(name) or name == MAINTENANCE_QUEUE:
             raise ValueError(f"queue: {name[:40]!r} is no name of a queue")
 
 
@@ -40,6 +41,7 @@ class FleetSettings:
     Attributes:
         concurrency: How many sessions it runs at once, each in a process of its own.
         queues: The queues that it takes jobs of.
+        allowed: What its person allows those who submit, as the queues of such sessions have it.
         heartbeat_s: How often it says that it is alive.
         limit_s: After how long without a heartbeat others take its sessions over; all workers of
             a fleet agree on it.
@@ -50,7 +52,9 @@ class FleetSettings:
         reconnect: How it waits between these attempts.
         crashes: How often a session's process may end by itself, in a row and in one phase, before
             the session is paused.
-        crash: How long the session waits after each.
+        crash: How long the session waits after each; and how long the worker takes no sessions
+            where its processes end before they have one.
+        refused: How long a session waits that another worker of those that may was not allowed.
         busy_s: After how long a session is looked at again that is run outside the fleet.
         jobs_kept_hours: How long jobs that have ended are kept, in hours.
         sweep_at: When sessions that lost their job are looked for, as cron has it with seconds as a
@@ -60,6 +64,7 @@ class FleetSettings:
 
     concurrency: int = field(default=1, validator=_positive)
     queues: tuple[str, ...] = field(default=(DEFAULT_QUEUE,), converter=_names, validator=_queues)
+    allowed: tuple[str, ...] = field(default=(), converter=_names)
     heartbeat_s: float = field(default=2.0, validator=_positive)
     limit_s: float = field(default=10.0, validator=_positive)
     poll_s: float = field(default=5.0, validator=_positive)
@@ -69,6 +74,7 @@ class FleetSettings:
     reconnect: Backoff = _RECONNECT
     crashes: int = field(default=10, validator=_positive)
     crash: Backoff = _CRASH
+    refused: Backoff = _REFUSED
     busy_s: float = field(default=5.0, validator=_positive)
     jobs_kept_hours: float = field(default=72.0, validator=_positive)
     sweep_at: str | None = "* * * * * */10"
@@ -79,6 +85,12 @@ class FleetSettings:
             raise ValueError(
                 f"limit: {self.limit_s:g} s is less than two heartbeats of {self.heartbeat_s:g} s"
             )
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The queues whose jobs it takes: also of sessions that need what it is allowed."""
+        also = [f"{queue}@{needs}" for queue in self.queues for needs in self.allowed]
+        return (*self.queues, *also)
 
     @property
     def maintenance_poll_s(self) -> float:

@@ -22,6 +22,7 @@ from procrastinate.job_context import JobContext
 from procrastinate.psycopg_connector import PsycopgConnector
 from procrastinate.worker import Worker
 
+from ...errors import AgentForgeError
 from ...event_log import get_logger
 from .children import Children
 from .errors import FleetStopped, words_of
@@ -31,6 +32,7 @@ from .metrics import FleetMetrics
 from .queue import RUN_SESSION, FleetQueue, connected, new_app
 from .session_job import SessionJobs
 from .settings import MAINTENANCE_QUEUE, FleetSettings
+from .wellness import Wellness
 
 _log = get_logger("agentforge.fleet")
 _MAINTENANCE_AT_ONCE: Final = 3
@@ -48,6 +50,8 @@ class FleetWorker:
         settings: What it does, and how long it waits.
         children: What runs sessions.
         metrics: What it measures.
+        check: Raises, in a thread, where the store can't be worked with as it is; what another
+            try may mend is waited for, all else ends the worker.
         prune: Prunes ended sessions, in a thread; None: nothing is pruned.
         random: Returns a number from 0 up to 1.
         monotonic: The time, in seconds.
@@ -60,6 +64,7 @@ class FleetWorker:
         children: Children,
         *,
         metrics: FleetMetrics | None = None,
+        check: Callable[[], None] = lambda: None,
         prune: Callable[[], Mapping[str, int]] | None = None,
         random: Callable[[], float] = any_number,
         monotonic: Callable[[], float] = time.monotonic,
@@ -68,6 +73,7 @@ class FleetWorker:
         self._settings = settings
         self._children = children
         self._metrics = metrics if metrics is not None else FleetMetrics()
+        self._check = check
         self._prune = prune
         self._random = random
         self._monotonic = monotonic
@@ -76,6 +82,7 @@ class FleetWorker:
         self._queue: FleetQueue | None = None
         self._alive_at = float("-inf")
         self._problem: str | None = "it has not reached the store yet"
+        self._wellness = Wellness(settings, children.start, random=random, monotonic=monotonic)
 
     # --------------------------------------------------------------------------------- its state
 
@@ -90,7 +97,7 @@ class FleetWorker:
         silent = self._monotonic() - self._alive_at
         if self._problem is None and silent > self._settings.limit_s:
             return f"its last heartbeat was seen {silent:.0f} s ago"
-        return self._problem
+        return self._problem or self._wellness.problem
 
     async def measured(self) -> bytes:
         """Return what it measures; how much waits is as it last was where the store is away."""
@@ -119,6 +126,7 @@ class FleetWorker:
 
         Raises:
             FleetStopped: The store was not reached for as long as the settings say.
+            AgentForgeError: What the check raised, and no other try may mend.
         """
         failures, well_at = 0, self._monotonic()
         try:
@@ -126,7 +134,9 @@ class FleetWorker:
                 began = self._monotonic()
                 try:
                     await self._connected()
-                except Exception as error:  # noqa: BLE001 (whatever it is, the worker begins again)
+                except Exception as error:
+                    if isinstance(error, AgentForgeError) and _is_final(error):
+                        raise
                     self._problem = f"it lost the store: {words_of(error)}"
                 if self._stopping.is_set():
                     break
@@ -148,6 +158,7 @@ class FleetWorker:
 
     async def _connected(self) -> None:
         try:
+            await asyncio.to_thread(self._check)
             async with connected(self._url, self._settings) as connector:
                 await self._serve(connector)
         finally:
@@ -202,6 +213,7 @@ class FleetWorker:
             queue,
             self._settings,
             self._metrics,
+            self._wellness,
             random=self._random,
             at_once=lambda: self._at_once,
             monotonic=self._monotonic,
@@ -209,7 +221,7 @@ class FleetWorker:
 
     def _worker_of_jobs(self, connector: PsycopgConnector, jobs: SessionJobs) -> Worker:
         settings = self._settings
-        app = new_app(connector)
+        app = new_app(connector, may_take=self._wellness.may_take)
 
         @app.task(name=RUN_SESSION, pass_context=True)
         async def run_session(context: JobContext, session_id: str) -> None:
@@ -218,7 +230,7 @@ class FleetWorker:
         return Worker(
             app=app,
             name="work",
-            queues=list(settings.queues),
+            queues=list(settings.served),
             concurrency=settings.concurrency,
             fetch_job_polling_interval=settings.poll_s,
             abort_job_polling_interval=settings.poll_s,
@@ -236,11 +248,12 @@ class FleetWorker:
         It writes none once it takes no more jobs, though its jobs go on.
         """
         described: int | None = None
+        said: str | None = None
         lost = LostJobs(queue, self._settings.limit_s)
         while True:
             ids = _registered(work, care)
             if work.worker_id is not None and described != work.worker_id:
-                described = work.worker_id
+                described, said = work.worker_id, None
                 await queue.describe(described, self._about())
                 _log.info("fleet.worker.started", worker=described, **self._about())
             if ids:
@@ -249,6 +262,9 @@ class FleetWorker:
                 elif ids == _registered(work, care) and not self._stopping.is_set():
                     _log.warning("fleet.worker.silent", worker=described)
                     raise FleetStopped(reason="others took it for dead")
+            if described is not None and said != self._wellness.problem:
+                said = self._wellness.problem
+                await queue.say(described, said)
             if work.worker_id is not None:
                 await lost.release(work.worker_id, jobs.running, self._monotonic())
             await asyncio.sleep(self._settings.heartbeat_s if ids else 0.02)
@@ -258,9 +274,14 @@ class FleetWorker:
             "host": socket.gethostname(),
             "pid": os.getpid(),
             "concurrency": self._settings.concurrency,
-            "queues": list(self._settings.queues),
+            "queues": list(self._settings.served),
             "version": version("agentforge-sessions"),
         }
+
+
+def _is_final(error: AgentForgeError) -> bool:
+    """Return whether a worker ends with an error instead of beginning again."""
+    return not error.retryable and not isinstance(error, FleetStopped)
 
 
 def _registered(*workers: Worker) -> list[int]:

@@ -11,6 +11,7 @@ from .errors import (
     ObjectMissing,
     ObjectStoreError,
     ObjectStoreExtraMissing,
+    ObjectStoreFull,
     ObjectStoreRefused,
     ObjectStoreUnavailable,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "ObjectStore",
     "ObjectStoreError",
     "ObjectStoreExtraMissing",
+    "ObjectStoreFull",
     "ObjectStoreRefused",
     "ObjectStoreUnavailable",
     "StoredObject",

@@ -80,6 +80,19 @@ class ObjectStoreRefused(ObjectStoreError):
         self.reason = reason
 
 
+class ObjectStoreFull(ObjectStoreRefused):
+    """The store has no room, or a quota of it is used up; a later try may find room."""
+
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, *, store: str, reason: str) -> None:
+        super().__init__(store=store, reason=reason)
+        self.args = (
+            f"{store} is full: {reason}. Nothing of it was stored, and what was stored before is "
+            "not lost; make room there, and try again.",
+        )
+
+
 class ObjectMissing(ObjectStoreError):
     """There is no object of a key.
 

@@ -17,11 +17,12 @@ from ...durable import AtomicFileWriter, FileSystem, OsFileSystem, WriteError
 from ...durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...durable.safe_path import Missing, directory_beneath
 from ...durable.tree_walk import walk_tree
-from .errors import ObjectMissing, ObjectStoreRefused, ObjectStoreUnavailable
+from .errors import ObjectMissing, ObjectStoreFull, ObjectStoreRefused, ObjectStoreUnavailable
 from .objects import StoredObject, checked_key
 
 _PIECE: Final = 1 << 20
 _AWAY: Final = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.ENODEV})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 @frozen
@@ -137,8 +138,14 @@ class FolderStore:
         except (OSError, WriteError) as error:
             number = error.errno
             reason = os.strerror(number) if number is not None else str(error)
-            kind = ObjectStoreUnavailable if number in _AWAY else ObjectStoreRefused
-            raise kind(store=self.name, reason=reason) from error
+            raise _kind_of(number)(store=self.name, reason=reason) from error
+
+
+def _kind_of(number: int | None) -> type[ObjectStoreUnavailable | ObjectStoreRefused]:
+    """Return what an error of the system is, by its number."""
+    if number in _AWAY:
+        return ObjectStoreUnavailable
+    return ObjectStoreFull if number in _FULL else ObjectStoreRefused
 
 
 def _stored(key: str, status: os.stat_result) -> StoredObject:

@@ -25,6 +25,7 @@ from .errors import (
     InvalidObjectStoreAddress,
     ObjectMissing,
     ObjectStoreError,
+    ObjectStoreFull,
     ObjectStoreRefused,
     ObjectStoreUnavailable,
 )
@@ -46,6 +47,12 @@ _CLIENT: Final[ClientConfig] = {
 _QUERY: Final = re.compile(r"\?[^\s\"')]*")
 _STATUS: Final = re.compile(r"status code: (4\d\d)")
 _TRIED_AGAIN: Final = frozenset({"408", "425", "429"})
+_FULL: Final = re.compile(
+    r"status code: 507|<Code>\w*(?:StorageFull|QuotaExceeded|Insufficient\w*)<"
+)
+"""What services without room say: Insufficient Storage, or a code that ends in one of these."""
+_CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
+_DOCUMENT: Final = re.compile(r"<\?xml.*")
 _SHOWN: Final = 300
 
 
@@ -158,6 +165,8 @@ class RemoteStore:
             raise self._refused(error) from error
 
     def _refused(self, error: Exception) -> ObjectStoreError:
+        if _FULL.search(str(error)) is not None:
+            return ObjectStoreFull(store=self._name, reason=_words(error))
         status = _STATUS.search(str(error))
         certain = status is not None and status[1] not in _TRIED_AGAIN
         transient = isinstance(error, GenericError | JoinError | OSError) and not certain
@@ -168,4 +177,6 @@ class RemoteStore:
 def _words(error: Exception) -> str:
     """Return what an error says in its first line, without what may be a secret."""
     first = str(error).strip().partition("\n")[0]
-    return _QUERY.sub("", first)[:_SHOWN] or type(error).__name__
+    code = _CODE.search(first)
+    said = _QUERY.sub("", _DOCUMENT.sub("" if code is None else code[1], first))
+    return said[:_SHOWN] or type(error).__name__

@@ -114,6 +114,25 @@ class StoreForbidden(StoreRefused):
         )
 
 
+class RoleUnbounded(StoreError):
+    """A role can't be kept from changing records: it owns the tables, or has rights by another.
+
+    Attributes:
+        role: The role.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, *, store: str, role: str) -> None:
+        super().__init__(
+            f"the role {role} owns the tables of {store}, is a superuser or has rights by another "
+            "role, and no grant keeps it from changing what was recorded. Nothing was changed; "
+            "name a role of the programs' own, which `create role NAME login` makes.",
+            store=store,
+        )
+        self.role = role
+
+
 class StoreFull(StoreRefused):
     """The database's disk is full, or a quota of it; nothing was written."""
 

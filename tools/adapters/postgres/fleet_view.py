@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
+from ...harness.submission import Submission
 from .database import Database
 from .errors import NotSubmitted
 from .session_repository import checked_id
@@ -15,7 +16,7 @@ JobState = Literal["running", "waiting", "scheduled", "failed"]
 
 _WORKERS: Final = """
 select about.host, about.pid, about.queues, about.concurrency, about.version, about.started_at,
-    known.last_heartbeat, now(), (
+    about.problem, now() - known.last_heartbeat, (
         select count(*) from agentforge.procrastinate_jobs jobs
         where jobs.worker_id = known.id and jobs.status = 'doing')
 from agentforge.procrastinate_workers known
@@ -29,10 +30,17 @@ with jobs as (
             when status = 'failed' then 'failed'
             when scheduled_at > now() then 'scheduled'
             else 'waiting' end state
-    from agentforge.procrastinate_jobs
+    from agentforge.procrastinate_jobs every
     where task_name = 'agentforge.run_session'
         and status = any(%(statuses)s::text[]::agentforge.procrastinate_job_status[])
-        and (%(session)s::text is null or lock = %(session)s)),
+        and (%(session)s::text is null or lock = %(session)s)
+        and (status <> 'failed' or exists (
+            select 1 from agentforge.submissions join agentforge.sessions
+                on sessions.id = submissions.session_id
+            where session_id = every.lock and sessions.state in ('active', 'paused')
+                and not exists (
+                    select 1 from agentforge.procrastinate_jobs later
+                    where later.lock = every.lock and later.id > every.id)))),
 page as (
     select * from jobs
     order by array_position(array['running', 'waiting', 'scheduled', 'failed'], state),
@@ -50,6 +58,14 @@ order by array_position(array['running', 'waiting', 'scheduled', 'failed'], page
     case when page.state = 'failed' then -page.id end, priority desc, scheduled_at nulls first,
     page.id
 """
+_FAILED: Final = """
+select session_id, queue, priority
+from agentforge.submissions join agentforge.sessions on sessions.id = session_id
+where state in ('active', 'paused') and 'failed' = (
+    select status from agentforge.procrastinate_jobs where lock = session_id
+    order by id desc limit 1)
+order by session_id
+"""
 
 
 @frozen(kw_only=True)
@@ -65,6 +81,7 @@ class WorkerView:
         version: Its release.
         started_at: Since when.
         silent_s: How long ago it said that it is alive, in seconds.
+        problem: Why it takes no sessions, or None.
     """
 
     host: str
@@ -75,6 +92,7 @@ class WorkerView:
     version: str
     started_at: datetime
     silent_s: float
+    problem: str | None
 
 
 @frozen(kw_only=True)
@@ -123,9 +141,10 @@ def workers(database: Database) -> list[WorkerView]:
             running=running,
             version=version,
             started_at=started_at,
-            silent_s=max(0.0, (now - heartbeat).total_seconds()),
+            silent_s=max(0.0, silence.total_seconds()),
+            problem=problem,
         )
-        for host, pid, queues, concurrency, version, started_at, heartbeat, now, running in rows
+        for host, pid, queues, concurrency, version, started_at, problem, silence, running in rows
     ]
 
 
@@ -133,6 +152,8 @@ def jobs(
     database: Database, *, failed: bool = False, session_id: str | None = None, limit: int = 50
 ) -> tuple[list[JobView], int]:
     """Return the first jobs: running, waiting, scheduled, failed; and how many there are.
+
+    A failed job counts while it is the last of a session that is submitted and has not ended.
 
     Args:
         database: The store.
@@ -165,6 +186,16 @@ def jobs(
         for row in rows
     ]
     return found, rows[0][13] if rows else 0
+
+
+def failed(database: Database) -> list[tuple[str, Submission]]:
+    """Return the sessions that the fleet has given up, oldest first, and how they were submitted.
+
+    It works on them still as soon as they are submitted again: they have not ended.
+    """
+    with database.connection() as connection:
+        rows = connection.execute(_FAILED).fetchall()
+    return [(one, Submission(queue=queue, priority=priority)) for one, queue, priority in rows]
 
 
 def withdraw(database: Database, session_id: str) -> bool:

@@ -16,6 +16,7 @@ from procrastinate.schema import SchemaManager, migrations_path
 
 from .database import Connection, Database
 from .errors import StoreNotMigrated, StoreTooNew
+from .roles import grant, granted
 
 _LOCK: Final = 0x4147454E54464F52
 """The key of the advisory lock under which migrations run: "AGENTFOR" in ASCII."""
@@ -47,13 +48,19 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda one: one.number))
 
 
-def migrate(database: Database) -> tuple[Migration, ...]:
+def migrate(database: Database, *, role: str | None = None) -> tuple[Migration, ...]:
     """Bring the tables to where this program is, all or none; return what was done.
 
-    Safe to call from several programs at once: the others wait, and then have nothing to do.
+    Safe to call from several programs at once: the others wait, and then have nothing to do. Roles
+    that have the rights of programs have them on new tables, too.
+
+    Args:
+        database: The store.
+        role: Another role that is given the rights of programs, or None; see `roles.grant`.
 
     Raises:
         StoreTooNew: A newer program has migrated it; nothing was changed.
+        RoleUnbounded: The role owns the tables; nothing was changed.
         StoreError: As `Database.transaction`; nothing was changed.
     """
     known = migrations()
@@ -75,6 +82,10 @@ def migrate(database: Database) -> tuple[Migration, ...]:
                 "insert into agentforge.migrations (number, name) values (%s, %s)",
                 (one.number, one.name),
             )
+        for one in dict.fromkeys(
+            [*(granted(connection) if todo else ()), *([role] if role else ())]
+        ):
+            grant(database, connection, one)
     return todo
 
 

@@ -19,7 +19,7 @@ from ...prune import Archiver, Candidate, Reason, Removed, Skipped, SkipReason, 
 from ...prune.inspection import CLOCK_SKEW
 from .database import Connection, Database
 from .session_lock import lock_key
-from .session_repository import PostgresSessions, checked_id, remove_session
+from .session_repository import PostgresSessions, checked_id
 
 _FOUND: Final = b"""
 select id, revision, state, coalesce(completed_at, updated_at), updated_at >= created_at,
@@ -142,7 +142,7 @@ class PostgresPrune:
                 return kept
             if archiver is not None:
                 archive = str(self._archived(archiver, candidate))
-            remove_session(connection, session_id, {**line, "archive": archive})
+            self._store.remove(connection, session_id, {**line, "archive": archive})
         self._store.forget(session_id)
         return Removed(archive=archive, left=self._cleared(session_id))
 

@@ -19,14 +19,18 @@ from threading import Lock
 from typing import Any, Final
 
 from ...durable import WriteError
+from ...event_log import get_logger
+from ...harness.entry_events import EntryEvent, events_after, first_own
 from ...harness.errors import (
     SessionConflict,
+    SessionCorrupted,
     SessionFenced,
     SessionIdTaken,
     SessionInUse,
     SessionNotFound,
     SessionTooLarge,
 )
+from ...harness.feed_port import Feed
 from ...harness.session_codec import encode_session
 from ...harness.session_domain import (
     InvalidSession,
@@ -34,6 +38,7 @@ from ...harness.session_domain import (
     SessionContext,
     SessionState,
 )
+from ...harness.session_feed import open_feed
 from ...harness.session_filter import SessionFilter
 from ...harness.session_head import SessionSummary, UnreadableSession
 from ...harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
@@ -45,7 +50,9 @@ from ...prune.audit_log import actor
 from ...search_words import SearchWords
 from . import session_streams
 from .database import Connection, Database
+from .receivers import PostgresReceiver, keep_untold
 from .session_candidates import read_candidates
+from .session_feed import PostgresFeed, SessionSource, end_of_feed, place_after
 from .session_lock import is_run
 from .session_pages import read_all, read_page
 from .session_rows import (
@@ -60,6 +67,7 @@ from .session_rows import (
 )
 
 _REMEMBERED: Final = 16
+_log = get_logger("agentforge.store")
 
 _CREATE: Final = b"""
 with head as (
@@ -85,8 +93,9 @@ artifacts as (
     select head.id, new.number, new.entry
     from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
 history as (
-    insert into agentforge.session_history (session_id, number, entry)
-    select head.id, new.number, new.entry
+    insert into agentforge.session_history (session_id, number, entry, saved_by)
+    select head.id, new.number, new.entry,
+        case when new.number > %(of_parent)s then pg_current_xact_id() end
     from head, unnest(%(history)s::text[]) with ordinality new (entry, number)),
 attachments as (
     insert into agentforge.session_attachments (session_id, name, content)
@@ -260,6 +269,7 @@ class PostgresSessions:
             **described_values(session),
             **Document.of(session).values(),
             **new.values(),
+            "of_parent": first_own(session.history),
             "names": list(documents),
             "contents": list(documents.values()),
         }
@@ -412,11 +422,59 @@ class PostgresSessions:
                         actual=found[0],
                     )
                 line = {"event": "removed", "reasons": ["asked for"], "by": actor()}
-                remove_session(connection, session_id, line)
+                self.remove(connection, session_id, line)
         self.forget(session_id)
         if found is None and not missing_ok:
             raise SessionNotFound(session_id, path=self.where)
         return found is not None
+
+    def remove(self, connection: Connection, session_id: str, line: Mapping[str, object]) -> None:
+        """Delete a session that the caller has locked, with a line in the store's audit log.
+
+        What receivers of events have not had of it is kept for them.
+        """
+        try:
+            session, _ = self._load(connection, session_id)
+        except SessionCorrupted as error:
+            _log.warning("feed.not_kept", session_id=session_id, error=str(error))
+            session = None
+        if session is not None:
+            keep_untold(connection, session)
+        about = {"kind": KIND, "session_id": session_id, **line}
+        connection.execute(
+            "select agentforge.remove_session(%s, %s::jsonb)", (session_id, json.dumps(about))
+        )
+
+    # ----------------------------------------------------------------------------------- the feed
+
+    def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> Feed:
+        """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
+        if session_id is None:
+            place = place_after(after, self.where)
+            return PostgresFeed(self._database, self._read, place)
+        source = SessionSource(self.where, self._read, self.change_mark)
+        return open_feed(source, after, session_id)
+
+    def end_of_feed(self) -> str:
+        """Return the place behind everything that is stored now; see `SessionFeeds`."""
+        with self._database.connection() as connection:
+            return end_of_feed(connection)
+
+    def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        """Return the events of one session behind so many entries; see `SessionFeeds`."""
+        session = self._read(session_id)
+        if session is None:
+            return None
+        return list(events_after(session_id, session.history, min(after, len(session.history))))
+
+    def receiver(self, name: str) -> PostgresReceiver:
+        """Return what is kept for a receiver of events; see `SessionFeeds`."""
+        return PostgresReceiver(self._database, name)
+
+    def _read(self, session_id: str) -> SessionContext | None:
+        """Read a session; no later save builds on what was read."""
+        with self._database.connection() as connection:
+            return self._load(connection, checked_id(session_id))[0]
 
     # ------------------------------------------------------------------------------- reading
 
@@ -675,14 +733,6 @@ class PostgresSessions:
         """Return what is remembered, which is then whoever's asked for it until it is again."""
         with self._mutex:
             return self._stored.pop(session_id, None)
-
-
-def remove_session(connection: Connection, session_id: str, line: Mapping[str, object]) -> None:
-    """Delete a session that the caller has locked, with a line in the store's audit log."""
-    about = {"kind": KIND, "session_id": session_id, **line}
-    connection.execute(
-        "select agentforge.remove_session(%s, %s::jsonb)", (session_id, json.dumps(about))
-    )
 
 
 def _step(name: str) -> str:

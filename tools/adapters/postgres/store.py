@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -59,6 +59,7 @@ class PostgresStore(PostgresSessions):
     Attributes:
         job_id: The job of the queue for which this worker runs sessions, or None. The lock of a
             run is held in its name, so that it can be ended with the job.
+        on_claim: Called with a session's id once this worker has claimed it for a run.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class PostgresStore(PostgresSessions):
         self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
         self._fs: FileSystem = OsFileSystem() if fs is None else fs
         self.job_id: int | None = None
+        self.on_claim: Callable[[str], object] = lambda _session_id: None
 
     # ------------------------------------------------------------------------------ the repository
 
@@ -232,8 +234,18 @@ class PostgresStore(PostgresSessions):
     def _taken_up(self, session_id: str, claim: int | None) -> None:
         self._claimed(session_id, claim)
         if claim is not None:
+            self.on_claim(session_id)
             # Made at the creation, unless that worker died at once, or was on another machine.
             make_durable_directory(self._fs, self.session_directory(session_id))
+
+    def is_own(self, session_id: str) -> bool:
+        """Return True: a person named the database; see `SessionPlaces`."""
+        checked_id(session_id)
+        return True
+
+    def make_own(self, session_id: str) -> None:
+        """Change nothing: all sessions of a database are own; see `SessionPlaces`."""
+        checked_id(session_id)
 
     @contextmanager
     def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:

@@ -62,7 +62,8 @@ function questionOf(tool, args, output) {
 
 // One conversation of a person with opencode; its subagents' sessions belong to it.
 class Conversation {
-  constructor(id, directory) {
+  constructor(id, directory, show) {
+    this.show = show // tells the person, and not the model
     this.id = id
     this.directory = directory
     this.last = Promise.resolve({})
@@ -85,6 +86,7 @@ class Conversation {
   }
 
   take(name, answer) {
+    if (answer.systemMessage) this.show(answer.systemMessage)
     if (name === "session.started") {
       this.briefing = answer.context ?? ""
       this.notice = ""
@@ -101,6 +103,10 @@ export const AgentForge = async ({ client, directory }) => {
   const conversations = new Map()
   const reported = new Map()
   const texts = new Map()
+
+  function show(message) {
+    Promise.resolve(client.tui?.showToast?.({ body: { message, variant: "warning" } })).catch(() => {})
+  }
 
   async function parentOf(id) {
     if (!parents.has(id)) {
@@ -121,7 +127,7 @@ export const AgentForge = async ({ client, directory }) => {
   }
 
   function of(id) {
-    if (!conversations.has(id)) conversations.set(id, new Conversation(id, directory))
+    if (!conversations.has(id)) conversations.set(id, new Conversation(id, directory, show))
     return conversations.get(id)
   }
 

@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...errors import AgentForgeError
+from .agent_program_checks import AgentProgramChecks
+from .configured_checks import configured_checks
 from .context import DIRECT_VARIABLE
 from .directory_checks import (
     check_base,
+    check_digests,
     check_durability,
     check_file_system,
     check_lock,
     check_space,
 )
 from .findings import Finding, fail, ok, warn
-from .text import some_of
+from .text import counted, counted_of, some_of
 from .webhook_checks import check_webhooks
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ def examine(
     objects: str | None = None,
     configuration: Configuration | None = None,
 ) -> Iterator[Finding]:
-    """Run all checks, one after the other.
+    """Run all checks that have something to check, one after the other.
 
     Args:
         store: The sessions to check.
@@ -54,7 +57,8 @@ def examine(
     """
     told = configuration if configuration is not None and configuration.webhooks else None
     base = store.base_path
-    checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
+    programs = AgentProgramChecks(agent=None if configuration is None else configuration.run.agent)
+    checks: tuple[tuple[str, Callable[[], Finding | None]], ...] = (
         ("python", check_python),
         ("dependencies", check_dependencies),
         ("libyaml", check_libyaml),
@@ -66,21 +70,28 @@ def examine(
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
         *([] if objects is None else [("objects", lambda: check_objects(objects))]),
-        *([] if told is None else [("webhooks", lambda: check_webhooks(told))]),
-        ("agents", check_agent_programs),
+        *([] if told is None else [("webhooks", lambda: check_webhooks(told, store))]),
+        ("agents", programs.check_installed),
+        ("versions", programs.check_versions),
+        ("hook trust", programs.check_trust),
+        ("hooks", programs.check_hooks),
         ("telemetry", check_telemetry),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
+        *([] if configuration is None else configured_checks(configuration, store)),
         ("sessions", lambda: check_sessions(store)),
+        *([("digests", lambda: check_digests(store))] if database is None else []),
         ("leftovers", lambda: check_leftovers(base, now=now)),
         ("orphans", lambda: check_orphans(store)),
         ("clock", lambda: check_clock(store, now=now)),
     )
     for name, check in checks:
         try:
-            yield check()
+            found = check()
         except Exception as error:  # noqa: BLE001 (one check that fails must not hide the others)
-            yield fail(name, f"{type(error).__name__}: {error}", "Mend this, then check again.")
+            found = fail(name, f"{type(error).__name__}: {error}", "Mend this, then check again.")
+        if found is not None:
+            yield found
 
 
 # ---------------------------------------------------------------------------------- the program
@@ -143,7 +154,7 @@ def check_libyaml() -> Finding:
 
 def check_configuration() -> Finding:
     """Check that the project's configuration can be used, all of its sections."""
-    from ...project.configuration import configuration_of
+    from ...project.configuration import checked_configuration
     from ...project.configuration_file import read_configuration_file
     from ...project.errors import InvalidConfiguration
     from ...questions.config import config_of
@@ -151,10 +162,8 @@ def check_configuration() -> Finding:
     name = "configuration"
     try:
         file = read_configuration_file()
-        file.refuse_unknown_sections()
-        found = configuration_of(file)
         config_of(file)
-        file.require_no_faults()
+        found = checked_configuration(file)
     except InvalidConfiguration as error:
         return fail(
             name,
@@ -163,7 +172,12 @@ def check_configuration() -> Finding:
         )
     if found.path is None:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
-    return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
+    told = f"{found.path}: {', '.join(found.given) or 'empty'}"
+    if found.left_out:
+        from ...project.trust_table import ignored
+
+        return warn(name, told, ignored(found.left_out, found.path))
+    return ok(name, told)
 
 
 def check_store(store: SessionRepository, database: str | None) -> Finding:
@@ -213,25 +227,6 @@ def check_objects(url: str) -> Finding:
     return ok(name, f"{address}: an object was written, read and removed in {took_s:.2f} s")
 
 
-def check_agent_programs() -> Finding:
-    """Check that what was installed into agent programs is there and can be run."""
-    from ...agent_setup.health import installed_programs
-    from ...agent_setup.places import Places
-
-    name = "agents"
-    found = installed_programs(Places(Path.home(), Path.cwd(), os.environ))
-    problems = [f"{one.program}: {'; '.join(one.problems)}" for one in found if one.problems]
-    if problems:
-        broken = next(one for one in found if one.problems)
-        return warn(
-            name,
-            "; ".join(problems),
-            f"Install again: agentforge install {broken.program} --scope {broken.scope.value}",
-        )
-    shown = ", ".join(f"{one.program} ({one.scope.value})" for one in found)
-    return ok(name, shown or "none; `agentforge install claude-code` puts sessions into one")
-
-
 def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
     """Check that what the environment asks to be traced can be sent; nothing is sent."""
     from ...telemetry import TelemetryRequest, sdk_problem
@@ -276,6 +271,13 @@ def check_sandbox_cache() -> Finding:
             "sandbox cache",
             "no directory may hold the compiled interpreter: every process compiles for minutes",
             "Name a private directory in WASI_PYTHON_CACHE, then: agentforge setup",
+        )
+    if info.cache_fault is not None:
+        return warn(
+            "sandbox cache",
+            f"{info.cache_file} is not used: {info.cache_fault}; the next run compiles it anew, "
+            "for minutes, unless a copy of it can be made",
+            "Mend it now: agentforge setup",
         )
     if not info.cache_warm:
         return warn(
@@ -348,7 +350,8 @@ def check_orphans(store: LocalSessions) -> Finding:
     if orphans:
         return warn(
             "orphans",
-            f"{len(orphans)} directories without a session: {some_of(orphans)}",
+            f"{counted_of(len(orphans), 'directory', 'directories')} without a session: "
+            f"{some_of(orphans)}",
             f"Look into them, then move them out of {base}.",
         )
     return ok("orphans", "none")
@@ -368,7 +371,7 @@ def check_clock(store: SessionRepository, *, now: datetime) -> Finding:
     if ahead:
         return warn(
             "clock",
-            f"{len(ahead)} sessions changed later than now ({now:%Y-%m-%d %H:%M:%S}Z): "
+            f"{counted(len(ahead))} changed later than now ({now:%Y-%m-%d %H:%M:%S}Z): "
             f"{some_of(ahead)}",
             "Set the clock of this machine, or of the one that wrote them.",
         )

@@ -183,7 +183,7 @@ class Cli:
                 return ()
             from ...observing import configured_observers
 
-            opened = configured_observers(configured)
+            opened = configured_observers(configured, self.store)
             self.opened.callback(opened.close)
             self._observers.append(opened)
         return self._observers[0].observers
@@ -293,6 +293,21 @@ class Cli:
         if session is None:
             raise SessionNotFound(session_id, path=manager.store.where)
         return manager, session
+
+    def own_id(self, shortened: str) -> str:
+        """Return the id of a session of this person's, by it or a part of it.
+
+        Raises:
+            SessionNotFound: There is none.
+            AmbiguousSessionId: There are several.
+            SessionNotAdopted: It is not this person's.
+        """
+        from ...harness.session_ports import require_own
+
+        store = self.store()
+        session_id = store.resolve(shortened)
+        require_own(store, session_id)
+        return session_id
 
     def change(
         self, shortened: str, act: Callable[[SessionManager], _Result]

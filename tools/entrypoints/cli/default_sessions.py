@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...data_folder import data_folder_above
+from ...data_folder import sessions_directory
 
 if TYPE_CHECKING:
     import typer
@@ -18,8 +18,7 @@ def default_base(configuration: Configuration | None = None) -> Path | None:
     """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
     if configuration is not None and configuration.sessions is not None:
         return configuration.sessions
-    above = data_folder_above(Path.cwd())
-    return None if above is None else above / "sessions"
+    return sessions_directory(Path.cwd())
 
 
 def sessions_being_typed(context: typer.Context) -> LocalSessions:

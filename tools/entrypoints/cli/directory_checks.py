@@ -11,9 +11,13 @@ import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .findings import Finding, fail, ok, warn
+from .text import some_of
+
+if TYPE_CHECKING:
+    from ...harness.session_ports import SessionRepository
 
 _LITTLE_SPACE: Final = 1024**3
 _NO_SPACE: Final = 64 * 1024**2
@@ -105,6 +109,28 @@ def check_lock(base: Path) -> Finding:
         )
     except WriteError as error:
         return fail("lock", str(error), "Choose a local file system with --base.")
+
+
+def check_digests(store: SessionRepository) -> Finding:
+    """Check that each session's file has the digest of its content; all of them are read."""
+    from ...harness import HarnessError
+    from ...harness.session_digest import differs
+
+    names = store.list_sessions()
+    changed = []
+    for name in names:
+        with suppress(HarnessError):  # the check of the sessions says what can't be read
+            if differs(store.read_document(name) or b""):
+                changed.append(name)
+    if changed:
+        return warn(
+            "digests",
+            f"{len(changed)} of {len(names)} files have another digest than their content: "
+            f"{some_of(changed)}",
+            "They were edited by hand, or damaged on the disk. See that each says what it should, "
+            "or restore a copy; the next save writes a new digest.",
+        )
+    return ok("digests", "each file is as it was written" if names else "none yet")
 
 
 def check_file_system(base: Path, mounts: str | None = None) -> Finding:

@@ -86,6 +86,7 @@ def session_document(
         **({} if children is None else {"children": children}),
         "state": session.state,
         "interrupted": interrupted,
+        "own": store.is_own(session.session_id),
         "workflow_type": session.workflow_type,
         "goal": session.goal,
         "current_phase": session.current_phase,
@@ -96,6 +97,7 @@ def session_document(
         "completed_at": session.completed_at,
         "revision": session.revision,
         "path": store.where_is(session.session_id),
+        "unlike_its_digest": session.unlike_its_digest,
         "workspace": store.workspace_path(session.session_id),
         "time_s": _time_document(session),
         **_conversations_document(session),
@@ -164,8 +166,14 @@ def state_document(session: SessionContext, store: LocalSessions) -> dict[str, A
     }
 
 
-def summary_document(summary: SessionSummary, *, interrupted: bool) -> dict[str, Any]:
-    """Describe a session as a listing does; `interrupted` is as in `session_document`."""
+def summary_document(summary: SessionSummary, *, interrupted: bool, own: bool) -> dict[str, Any]:
+    """Describe a session as a listing does.
+
+    Args:
+        summary: The session.
+        interrupted: As in `session_document`.
+        own: Whether it is this person's.
+    """
     from ...harness import TokenBudget
 
     head = summary.head
@@ -176,6 +184,7 @@ def summary_document(summary: SessionSummary, *, interrupted: bool) -> dict[str,
         "tags": head.tags,
         "state": head.state,
         "interrupted": interrupted,
+        "own": own,
         "workflow_type": head.workflow_type,
         "current_phase": head.current_phase,
         "attempt_number": head.attempt_number,

@@ -41,6 +41,43 @@ class ConfirmationNeeded(CliError):
         self.operation = operation
 
 
+class NothingToTrust(CliError):
+    """There is no configuration to trust.
+
+    Attributes:
+        path: Where it would be.
+    """
+
+    kind = ErrorKind.NOT_FOUND
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"there is no {path}, so there is nothing to trust. `agentforge init` writes one, and "
+            "trusts what it wrote."
+        )
+        self.path = path
+
+
+class ChangedSinceTrusted(CliError):
+    """A file that a trusted configuration names is another one than was trusted.
+
+    Attributes:
+        path: The file.
+        configuration: The file that names it.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, path: Path, configuration: Path) -> None:
+        super().__init__(
+            f"{path} has changed since {configuration} was trusted; nothing was begun. Look at it, "
+            "then name it on the command line, or trust both anew: agentforge trust --revoke, "
+            "agentforge trust."
+        )
+        self.path = path
+        self.configuration = configuration
+
+
 class OutputLost(CliError):
     """Standard output takes no more, as on a full disk."""
 

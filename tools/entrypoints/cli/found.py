@@ -98,9 +98,10 @@ def found_document(
 def _session_document(one: SessionMatch, manager: SessionManager) -> dict[str, Any]:
     head = one.summary.head
     interrupted = manager.store.is_interrupted(head.session_id, head.state)
+    own = manager.store.is_own(head.session_id)
     return {
         "kind": "session",
-        **summary_document(one.summary, interrupted=interrupted),
+        **summary_document(one.summary, interrupted=interrupted, own=own),
         "title": head.title,
         "tags": head.tags,
         "goal": one.goal,

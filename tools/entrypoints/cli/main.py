@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TextIO
 
 import typer
 
-from ...data_folder import find_data_folder
+from ...data_folder import configuration_folder, find_data_folder
 from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
@@ -22,7 +22,7 @@ from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
 from .options import option
 from .output import Output, discard, public_fields, remark
-from .text import safe_lines
+from .text import counted_of, safe_lines
 
 if TYPE_CHECKING:
     from ...project.configuration import Configuration
@@ -34,6 +34,7 @@ _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _MODULES: Final = {
     "init": "init",
+    "trust": "trust",
     "work": "run resume retry",
     "submit": "submit",
     "fleet": "worker",
@@ -44,6 +45,7 @@ _MODULES: Final = {
     "look": "show log brief artifacts",
     "schema": "schema",
     "checkpoint": "checkpoints diff rewind fork",
+    "adopt": "adopt",
     "act": "pause abort complete budget set",
     "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
@@ -84,7 +86,8 @@ def _global_options(
         str | None,
         option(
             "--base PATH",
-            "Directory of the sessions; by default the configuration's, or .agentforge/sessions "
+            "Directory of the sessions; by default the configuration's; in a git repository your "
+            "own directory for it, unless it has .agentforge/sessions; else .agentforge/sessions "
             "here or in the nearest parent directory that has a .agentforge.",
             envvar=BASE_VARIABLE,
         ),
@@ -146,13 +149,25 @@ def _global_options(
     from .logs import configure_logs
 
     configure_logs(verbose=verbose)
+    if (
+        usable is not None
+        and usable.left_out
+        and context.invoked_subcommand not in _TELL_THEMSELVES
+    ):
+        from ...project.trust_table import ignored
+
+        output.remark(ignored(usable.left_out, usable.path))
+
+
+_TELL_THEMSELVES: Final = frozenset({"init", "trust", "doctor"})
+"""The commands that say themselves what of the project's configuration does not hold."""
 
 
 def _configured() -> Configuration | AgentForgeError | None:
     """Return the project's configuration, or why it can't be used; None where there is none."""
-    folder = find_data_folder(Path.cwd())
-    named = os.environ.get("AGENTFORGE_CONFIG")
-    if not named and (folder is None or not os.path.lexists(folder / "config.toml")):
+    folders = (find_data_folder(Path.cwd()), configuration_folder())
+    files = [folder / "config.toml" for folder in folders if folder is not None]
+    if not os.environ.get("AGENTFORGE_CONFIG") and not any(map(os.path.lexists, files)):
         return None
     from ...project.configuration import load_configuration
     from ...project.errors import InvalidConfiguration
@@ -294,7 +309,7 @@ def _report_error(error: BaseException, *, as_json: bool) -> ExitCode:
         for line in faults:
             remark(line)
         if faults:
-            counted = f"{len(faults)} fault{'' if len(faults) == 1 else 's'}"
+            counted = counted_of(len(faults), "fault")
             message = f"{counted} in {getattr(error, 'path', '')}; nothing was begun"
         remark(f"error: {message}" if code is not ExitCode.INTERRUPTED else message)
     return code

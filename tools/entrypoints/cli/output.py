@@ -81,6 +81,17 @@ class Output:
         """Write one line, made safe."""
         self._write(f"{safe(text)}\n")
 
+    def address(self, what: str, url: str) -> None:
+        """Write an address to open, which can be used once; "{what} at {url}"."""
+        if self.json:
+            self.json_line({"url": url})
+            return
+        more = "; Enter prints another" if sys.stdin is not None and sys.stdin.isatty() else ""
+        self.line(f"{what} at {url}")
+        self.line(
+            f"Open it on this machine, once and within ten minutes{more}. Ctrl-C ends the server."
+        )
+
     def lines(self, text: str) -> None:
         """Write text of several lines, made safe."""
         self._write(f"{safe_lines(text)}\n")

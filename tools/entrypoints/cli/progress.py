@@ -18,7 +18,7 @@ from ...harness import PhaseResult, SessionManager, TokenBudget
 from .options import QUESTIONS_OPTION
 from .output import Output
 from .render import PhaseRow, budget_bar, phase_rows, phase_table, words
-from .text import duration_text
+from .text import counted_of, duration_text
 
 if TYPE_CHECKING:
     from ...workflows import Job, Phase
@@ -111,7 +111,14 @@ class RunView:
         del resumed
         self.job, self.session_id = job, session_id
         session = self._manager.current_session
-        done = {row.name: row for row in phase_rows(session)} if session else {}
+        done: dict[str, PhaseRow] = {}
+        for row in phase_rows(session) if session else ():
+            earlier = done.get(row.name)
+            if earlier is not None:  # another round of it
+                row.tokens += earlier.tokens
+                if earlier.duration_s is not None:
+                    row.duration_s = (row.duration_s or 0.0) + earlier.duration_s
+            done[row.name] = row
         self.rows = [done.get(name, PhaseRow(name)) for name in job.workflow.names]
         for row in self.rows:
             if row.state not in {"succeeded", "failed"}:
@@ -158,7 +165,9 @@ class RunView:
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
         """Show that the run waits for a person."""
-        self._do(f"waiting for {len(questions)} answers: {self.answer_command(asked)}")
+        self._do(
+            f"waiting for {counted_of(len(questions), 'answer')}: {self.answer_command(asked)}"
+        )
 
     def budget(self, budget: TokenBudget) -> None:
         """Take the budget."""

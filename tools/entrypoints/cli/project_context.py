@@ -14,6 +14,7 @@ from .context import Cli
 from .given_files import read_given
 
 if TYPE_CHECKING:
+    from ...project.configuration import Configuration
     from ...workflows.context import Context
     from ...workflows.job import AgentWork
     from ...workflows.workflow import Workflow
@@ -89,7 +90,7 @@ class ContextOptions:
             max_tokens=said.max_tokens,
             tree=said.tree if said.enabled else False,
             guides=said.guides if said.enabled else (),
-            rules=None if rules is None else _rules(rules),
+            rules=None if rules is None else _rules(rules, configuration),
             source=configuration.project.source,
             about=_about(cli) if said.enabled else None,
         )
@@ -110,10 +111,12 @@ class ContextOptions:
         return Path.cwd() / cli.configuration.root
 
 
-def _rules(path: Path) -> str:
+def _rules(path: Path, configuration: Configuration) -> str:
     from ...workflows.context_folder import MAX_FILE_BYTES
+    from .trusting import require_trusted_rules
 
     data = read_given(path, option="--rules", most=MAX_FILE_BYTES)
+    require_trusted_rules(configuration, path, data)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

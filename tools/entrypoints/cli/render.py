@@ -29,6 +29,7 @@ from ...harness.history_events import (
     PhaseSucceeded,
     SessionCreated,
 )
+from ...harness.session_digest import NOTICE
 from .text import age_text, duration_text, first_line, lines_of, safe, shorten
 
 STATE_STYLES: Final = {
@@ -130,10 +131,16 @@ class PhaseRow:
 
 
 def phase_rows(session: SessionContext) -> list[PhaseRow]:
-    """Read from the history how each phase went, in the order in which they were entered."""
+    """Read from the history how each phase went, in the order in which they were entered.
+
+    What an agent's answers cost counts from the answer on, whether the attempt has a result or not.
+    """
     rows: list[PhaseRow] = []
+    answered = 0  # what the attempt that has no result yet was charged with
     for entry in session.history:
         event = entry.event
+        if isinstance(event, SessionCreated | PhaseAdvanced | PhaseRetried):
+            answered = 0
         if isinstance(event, SessionCreated | PhaseAdvanced) and entry.phase:
             again = 1 + sum(1 for row in rows if row.name == entry.phase)
             rows.append(PhaseRow(entry.phase, "running", began=entry.timestamp, round_number=again))
@@ -144,11 +151,15 @@ def phase_rows(session: SessionContext) -> list[PhaseRow]:
         if isinstance(event, PhaseRetried):
             row.attempt += 1
             row.state = "running"
+        elif isinstance(event, AgentAnswered):
+            row.tokens += event.tokens
+            answered += event.tokens
         elif isinstance(event, PhaseEnded):
             row.state = "succeeded" if isinstance(event, PhaseSucceeded) else "failed"
+            row.tokens += max(event.tokens - answered, 0)
+            answered = 0
             if event.seconds is not None:
                 row.duration_s = (row.duration_s or 0.0) + event.seconds
-                row.tokens += event.tokens
     if rows and rows[-1].name == session.current_phase:
         rows[-1].attempt = session.attempt_number
         if rows[-1].state == "running" and session.state.value != "active":
@@ -186,6 +197,7 @@ def session_view(
     workspace: object,
     now: datetime,
     interrupted: str | None = None,
+    adopt: str | None = None,
     children: Sequence[str] = (),
 ) -> list[RenderableType]:
     """Return the view of one session: its state, budget, phases, files and last entries.
@@ -196,6 +208,7 @@ def session_view(
         workspace: Its workspace.
         now: The present moment.
         interrupted: The command that goes on with it, where its worker ended without a word.
+        adopt: The command that makes it this person's, where it is not.
         children: The sessions that were made from it.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
@@ -203,6 +216,7 @@ def session_view(
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", _state_of(session, interrupted)),
+        *([] if adopt is None else [field("adopted", words(f"no; look at it, then: {adopt}"))]),
         *labels_lines(session, children=children),
     ]
     if session.workflow_type:
@@ -220,6 +234,7 @@ def session_view(
         parts.append(field("ended", words(moment_text(session.completed_at))))
     parts += [
         field("file", words(f"{path} (revision {session.revision})")),
+        *([field("notice", words(NOTICE, "yellow"))] if session.unlike_its_digest else []),
         field("workspace", words(workspace)),
     ]
     rows = phase_rows(session)
@@ -349,17 +364,31 @@ def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
 
 
 def session_table(
-    sessions: Iterable[SessionSummary], *, now: datetime, interrupted: Collection[str] = ()
+    sessions: Iterable[SessionSummary],
+    *,
+    now: datetime,
+    interrupted: Collection[str] = (),
+    foreign: Collection[str] = (),
 ) -> Table:
-    """Return a table of sessions; those in `interrupted` are active without a worker."""
+    """Return a table of sessions.
+
+    Args:
+        sessions: The sessions.
+        now: The present moment.
+        interrupted: Those that are active without a worker.
+        foreign: Those that are not this person's.
+    """
     made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
     for one in sessions:
         head = one.head
         budget = TokenBudget(head.total_budget, head.tokens_used)
         attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
+        state = state_text("interrupted" if head.session_id in interrupted else head.state.value)
+        if head.session_id in foreign:
+            state.append(", not adopted", "default")
         made.add_row(
             words(head.session_id),
-            state_text("interrupted" if head.session_id in interrupted else head.state.value),
+            state,
             words(head.workflow_type or ""),
             words(f"{head.current_phase or ''}{attempt}"),
             f"{budget.utilization_percent:.0f} %",

@@ -10,6 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ... import errors
+
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Zero-width joiners: scripts and emoji need them, and they can't reorder or hide anything."""
 
@@ -55,14 +57,14 @@ def lines_of(text: str | None) -> list[str]:
     return safe_lines(text or "").rstrip().split("\n")
 
 
-def counted_of(number: int, thing: str) -> str:
+def counted_of(number: int, one: str, many: str | None = None) -> str:
     """Return a number with what is counted: `1 file`, `2 files`."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+    return errors.counted(number, one, many)
 
 
 def counted(number: int) -> str:
     """Return a number of sessions: "1 session", "1,500 sessions"."""
-    return f"{number:,} session{'' if number == 1 else 's'}"
+    return counted_of(number, "session")
 
 
 def some_of(names: Sequence[str], most: int = 5) -> str:

@@ -6,24 +6,30 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ...durable import DurableError
+from ...errors import AgentForgeError
 from ...project.errors import InvalidConfiguration
 from .findings import Finding, fail, ok, warn
 from .text import counted_of
 
 if TYPE_CHECKING:
+    from ...harness.feed_port import SessionFeeds
     from ...project.configuration import Configuration
 
 
 def check_webhooks(
-    configuration: Configuration, environment: Mapping[str, str] = os.environ
+    configuration: Configuration,
+    sessions: SessionFeeds,
+    environment: Mapping[str, str] = os.environ,
 ) -> Finding:
     """Check that each receiver can be sent to, and whether deliveries wait.
 
     Args:
         configuration: The configuration.
+        sessions: The sessions of which the receivers are told.
         environment: Where the variables are that it names.
     """
-    from ...observing import check_patterns, outbox_of
+    from ...observing import check_patterns, senders
 
     name = "webhooks"
     try:
@@ -31,13 +37,18 @@ def check_webhooks(
     except InvalidConfiguration as error:
         return fail(name, "; ".join(error.faults), "Correct the names in the configuration.")
     problems, waits = [], []
-    for webhook in configuration.webhooks:
+    for sender in senders(configuration, sessions, environment):
+        webhook = sender.webhook
         try:
             webhook.address(environment)
             webhook.secrets(environment)
         except ValueError as error:
             problems.append(f"{webhook.name}: {error}")
-        waiting = len(outbox_of(configuration, webhook).names())
+        try:
+            waiting = len(sender.backlog().deliveries)
+        except (AgentForgeError, DurableError, ValueError) as error:
+            problems.append(f"{webhook.name}: {error}")
+            continue
         if waiting:
             waits.append(f"{webhook.name}: {counted_of(waiting, 'event')} waiting")
     if problems:

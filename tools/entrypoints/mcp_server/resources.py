@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import json
+from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import islice
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
@@ -31,6 +35,7 @@ from ...harness import (
 )
 from ...harness.session_ports import LocalSessions
 from ...project.choices import DEFAULT_PARTS
+from ...project.privacy import read_privacy
 from .errors import McpServerError
 from .session_tools import lead
 from .stdio import MAX_MESSAGE_BYTES
@@ -39,6 +44,11 @@ from .tool import ERROR_META_KEY, advised, described
 ROOT: Final = "agentforge://sessions/{session_id}"
 MAX_ARTIFACT_BYTES: Final = MAX_MESSAGE_BYTES
 """The largest file that is read."""
+EVENTS: Final = "agentforge://events/{after}"
+MAX_EVENTS: Final = 200
+"""How many events are given at once; the next ones stand behind the cursor that comes with them."""
+_BEGIN: Final = "begin"
+_NOW: Final = "now"
 _COMPLETED: Final = 100
 """How many ids a completion may have, by the protocol."""
 
@@ -89,7 +99,7 @@ def add_resources(
     def session_briefing(session_id: str) -> str:
         """The text to read first when taking up the session."""
         with _as_protocol_errors():
-            return load(session_id)[0].briefing()
+            return load(session_id)[0].briefing(may_show=read_privacy(None))
 
     @server.resource(f"{ROOT}/report", mime_type="text/html")
     def session_report(session_id: str) -> str:
@@ -99,6 +109,18 @@ def add_resources(
         with _as_protocol_errors():
             session = load(session_id)[1]
             return page_of(session, store, workspace=store.workspace_path(session_id))
+
+    @server.resource(EVENTS, mime_type="application/json")
+    def all_events(after: str) -> str:
+        """What happened to all sessions behind a cursor, "begin" or "now", and the next cursor."""
+        with _as_protocol_errors():
+            return _events(SessionManager(store, clock=clock), after, None)
+
+    @server.resource(f"{ROOT}/events/{{after}}", mime_type="application/json")
+    def session_events(session_id: str, after: str) -> str:
+        """The same of one session."""
+        with _as_protocol_errors():
+            return _events(load(session_id)[0], after, session_id)
 
     @server.resource(f"{ROOT}/artifacts/{{+path}}", mime_type="application/octet-stream")
     def session_artifact(session_id: str, path: str) -> str | bytes:
@@ -123,9 +145,9 @@ def add_resources(
     ) -> str:
         """Go on with a session where it stands."""
         with _as_protocol_errors():
-            briefing = load(session_id)[0].briefing()
+            briefing = load(session_id)[0].briefing(may_show=read_privacy(None))
         return (
-            f"Take up the AgentForge session {session_id} and go on where it stands. Its briefing "
+            f"Take up the AgentForge session {session_id} and go on where it stands. Its record "
             f"follows; record what you do with the session's tools.\n\n{briefing}"
         )
 
@@ -150,6 +172,27 @@ def add_resources(
 
     register: Callable[[], Callable[[object], object]] = server.completion
     register()(complete)
+
+
+def _events(manager: SessionManager, after: str, session_id: str | None) -> str:
+    """Return events behind a cursor as JSON, with the cursor that goes on from there."""
+    if after == _NOW:
+        after = manager.end_of_events() if session_id is None else _passed(manager, session_id)
+    feed = manager.events(None if after == _BEGIN else after, session_id=session_id, timeout_s=0)
+    is_own = functools.cache(manager.store.is_own)
+    found = [
+        {"id": one.id, **one.event.to_dict()}
+        for one in islice(feed, MAX_EVENTS)  # the cursor passes those of a stranger, too
+        if one.event.session_id is None or is_own(one.event.session_id)
+    ]
+    return json.dumps({"events": found, "cursor": feed.cursor}, ensure_ascii=False)
+
+
+def _passed(manager: SessionManager, session_id: str) -> str:
+    """Return the cursor behind all that happened to a session."""
+    feed = manager.events(session_id=session_id, timeout_s=0)
+    deque(feed, maxlen=0)
+    return feed.cursor
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -69,8 +70,11 @@ class SessionStateResult(Values):
     @classmethod
     def of(cls, session: SessionContext, store: SessionPlaces) -> SessionStateResult:
         """Describe a session."""
-        workspace = str(store.workspace_path(session.session_id))
-        return cls.model_validate(session).model_copy(update={"workspace": workspace})
+        workspace = store.workspace_path(session.session_id)
+        if not session.state.is_terminal:
+            with suppress(OSError):  # there for whoever is told of it; code makes it, too
+                workspace.mkdir(0o700, exist_ok=True)
+        return cls.model_validate(session).model_copy(update={"workspace": str(workspace)})
 
     def line(self) -> str:
         """Describe it in one line."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult
+from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult, TextContent
 
 from ...errors import AgentForgeError
 from ...event_log import bound_fields, get_logger
@@ -114,8 +114,21 @@ def exchange_over(request: object) -> anyio.Event | None:
 class HarnessServer(MCPServer[Any]):
     """The SDK's server with our tools, errors as results, and calls that can be ended."""
 
-    def __init__(self, tools: Iterable[Tool], *, under_way: CancelScopes | None = None) -> None:
-        """Create a server that offers `tools`; `under_way` has the calls being served."""
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        under_way: CancelScopes | None = None,
+        notice: str | None = None,
+    ) -> None:
+        """Create a server.
+
+        Args:
+            tools: What it offers.
+            under_way: The calls being served.
+            notice: What its person has to know; a line of the first answer.
+        """
+        self._notice = notice
         self._tools = {tool.name: tool for tool in tools}
         self._under_way = under_way if under_way is not None else CancelScopes()
         self._prefix = secrets.token_hex(8)
@@ -166,11 +179,20 @@ class HarnessServer(MCPServer[Any]):
                 async with beside(end_with_client):
                     results.append(await self._outcome(name, arguments, context))
             if results:
-                return results[0]
+                return self._with_notice(results[0])
             if over is not None and over.is_set():
                 return failed(McpServerError("the client left; the call was cancelled"))
             _log.warning("mcp.call_cancelled", reason="stopping")
         return failed(ServerStopping())
+
+    def _with_notice(
+        self, result: CallToolResult | InputRequiredResult
+    ) -> CallToolResult | InputRequiredResult:
+        if self._notice is None or not isinstance(result, CallToolResult):
+            return result
+        line = TextContent(type="text", text=f"Note for the person: {self._notice}")
+        self._notice = None
+        return result.model_copy(update={"content": [*result.content, line]})
 
     async def _outcome(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None

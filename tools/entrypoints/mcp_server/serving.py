@@ -67,6 +67,7 @@ class Places:
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
         briefing_shows: What of its user's data a session's briefing shows.
+        notice: What the person has to know, said with the first answer, or None.
     """
 
     sessions: Path | None = None
@@ -77,6 +78,7 @@ class Places:
     project: Path | None = None
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
     briefing_shows: tuple[str, ...] = DEFAULT_PARTS
+    notice: str | None = None
 
 
 @frozen(kw_only=True)
@@ -91,6 +93,7 @@ class Services:
         objects: The object store of the sessions' workspaces, or None.
         observers: Who observes what happens to the sessions.
         briefing_shows: What of its user's data a session's briefing shows.
+        notice: What the person has to know, said with the first answer, or None.
     """
 
     sessions: LocalSessions
@@ -100,6 +103,7 @@ class Services:
     objects: str | None = None
     observers: Sequence[SessionObserver] = ()
     briefing_shows: tuple[str, ...] = DEFAULT_PARTS
+    notice: str | None = None
 
     @classmethod
     def at(
@@ -132,6 +136,7 @@ class Services:
             objects=places.objects,
             observers=observers,
             briefing_shows=places.briefing_shows,
+            notice=places.notice,
             questions=questions,
             notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
@@ -186,7 +191,7 @@ def server_of(
     services: Services, offer: Offer = EVERYTHING, *, under_way: CancelScopes | None = None
 ) -> HarnessServer:
     """Build the server with what is offered."""
-    server = HarnessServer(all_tools(services, offer), under_way=under_way)
+    server = HarnessServer(all_tools(services, offer), under_way=under_way, notice=services.notice)
     if ToolSet.SESSIONS in offer.sets:
         add_resources(server, services.sessions, utc_now, briefing_shows=services.briefing_shows)
     return server

@@ -20,6 +20,7 @@ from ...harness import (
     PhaseExecutor,
     SessionContext,
     SessionManager,
+    SessionNotAdopted,
     SessionNotFound,
     SessionObserver,
 )
@@ -33,10 +34,11 @@ from ...harness.session_domain import (
     MAX_PATH_CHARS,
 )
 from ...harness.session_filter import AskedFilters
-from ...harness.session_ports import LocalSessions
+from ...harness.session_ports import LocalSessions, require_own
 from ...harness.session_recording import despite_conflicts
 from ...harness.snapshot_port import WorkspaceSnapshots
 from ...project.choices import DEFAULT_PARTS
+from ...project.privacy import read_privacy
 from ...result import Failure, attempt
 from . import results
 from .arguments import MAX_LISTED, Phase, Reason, SessionId
@@ -83,6 +85,7 @@ def lead(
 
     Raises:
         SessionNotFound: There is none of this id.
+        SessionNotAdopted: It is not this person's: nothing of it goes to an agent.
     """
     manager = SessionManager(
         store,
@@ -95,6 +98,7 @@ def lead(
     session = manager.load(session_id)
     if session is None:
         raise SessionNotFound(session_id, path=store.where)
+    require_own(store, session_id)
     return manager, session
 
 
@@ -308,7 +312,8 @@ class SessionTools:
     ) -> results.ListAnswer:
         """List the sessions with their goals, the last changed first unless ordered otherwise.
 
-        Sessions whose files can't be read are listed apart, and left as they are.
+        Sessions whose files can't be read, or that came with a clone and no person adopted, are
+        listed apart, and left as they are.
         """
         filters: AskedFilters = {
             "state": state,
@@ -333,6 +338,10 @@ class SessionTools:
         page = manager.page(limit, order=order, after=after, **filters)
         listed, problems = [], [(one.session_id, str(one.error)) for one in page.unreadable]
         for one in page.sessions:
+            if not self.store.is_own(one.session_id):  # nothing that it says goes to an agent
+                refused = SessionNotAdopted(one.session_id, where=self.store.where)
+                problems.append((one.session_id, str(refused)))
+                continue
             # its goal stands behind the head, which is all that a listing reads
             loaded = attempt(self.store.load, one.session_id)
             if isinstance(loaded, Failure):
@@ -416,7 +425,7 @@ class SessionTools:
             return results.BriefingResult(
                 session_id=session.session_id,
                 state=session.state.value,
-                briefing=manager.briefing(max_tokens),
+                briefing=manager.briefing(max_tokens, may_show=read_privacy(None)),
             )
 
         written = await self.workers.quick(work)

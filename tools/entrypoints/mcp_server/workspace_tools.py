@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 from attrs import frozen
 from pydantic import Field
 
+from ...errors import counted
 from ...harness import SessionContext, SessionManager
 from ...harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from . import workspace_results as results
@@ -311,12 +312,13 @@ def _applied(session_id: str, applied: Applied) -> results.ApplyResult:
 def _told(applied: Applied) -> str:
     paths = [f"- {one.change}: {one.path}" for one in applied.paths[:_MAX_PATHS]]
     where = applied.branch or applied.checkout
+    count = counted(len(applied.paths), "path")
     if applied.nothing_to_do:
         head = f"Applied already: {applied.checkout} has all of it."
     elif applied.dry_run:
-        head = f"Nothing was done; {len(applied.paths)} paths would change in {where}."
+        head = f"Nothing was done; {count} would change in {where}."
     elif applied.commit is not None:
-        head = f"Committed {len(applied.paths)} paths in {where} ({applied.commit[:12]})."
+        head = f"Committed {count} in {where} ({applied.commit[:12]})."
     else:
-        head = f"Applied {len(applied.paths)} paths to {where}, staged and not committed."
+        head = f"Applied {count} to {where}, staged and not committed."
     return sound("\n".join([head, *paths]))

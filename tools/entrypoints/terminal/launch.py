@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from ..loopback import new_key
 from .errors import ExtraMissing, NoTerminal, TerminalFailed
 from .theme_name import ThemeName
 
@@ -89,14 +88,20 @@ def run_terminal(
 
 
 def run_web(
-    command: Sequence[str], *, port: int = DEFAULT_PORT, ready: Callable[[str], None]
+    command: Sequence[str],
+    *,
+    port: int = DEFAULT_PORT,
+    asked_by: int | None = None,
+    ready: Callable[[str], None],
 ) -> None:
     """Show the questions in a browser of this machine until Ctrl-C.
 
     Args:
         command: The command of one application, as a list of words.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        ready: Receives the address to open, when it can be opened.
+        asked_by: A descriptor; each line that comes from it asks for another address.
+        ready: Receives the address to open, when it can be opened, and each further one. Each can
+            be used once.
 
     Raises:
         ExtraMissing: textual-serve is not installed.
@@ -106,7 +111,7 @@ def run_web(
         from . import web
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    web.serve(command, port=port, key=new_key(), ready=ready)
+    web.serve(command, port=port, asked_by=asked_by, ready=ready)
 
 
 def _at_terminal() -> bool:

@@ -22,7 +22,8 @@ from textual.reactive import reactive
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
-from .text import counted, harmless
+from ...errors import counted
+from .text import harmless
 
 MAX_BLOCKS: Final = 300
 """With more blocks than this a prompt is shown as it was written: each block is a widget."""

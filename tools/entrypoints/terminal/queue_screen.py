@@ -11,13 +11,14 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from ...errors import counted
 from .host import Host
 from .key_line import KeyLine
 from .messages import MessageLines
 from .question_queue import Listing
 from .queue_view import QueueView, heading_text
 from .session_text import asked_text
-from .text import counted, one_line
+from .text import one_line
 
 _NOTHING = "No questions are waiting. New ones appear here as soon as they are asked."
 

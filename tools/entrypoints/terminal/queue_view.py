@@ -17,8 +17,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ...clock import Clock
+from ...errors import counted
 from .question_queue import Waiting
-from .text import CURSOR, SHORT_ID, counted, one_line, running, since
+from .text import CURSOR, SHORT_ID, one_line, running, since
 
 _AGE_WIDTH: Final = 7
 _COUNT_WIDTH: Final = 12

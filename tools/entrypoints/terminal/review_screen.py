@@ -12,13 +12,14 @@ from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option as Row
 
+from ...errors import counted
 from .dialogs import YesDialog
 from .draft import Draft, answers_of
 from .host import Host
 from .key_line import KeyLine
 from .messages import MessageLines
 from .session_text import reply_lines
-from .text import CURSOR, SHORT_ID, counted, one_line
+from .text import CURSOR, SHORT_ID, one_line
 
 if TYPE_CHECKING:
     from .answer_screen import AnswerScreen

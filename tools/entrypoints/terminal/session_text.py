@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from ...errors import counted
 from ...identifiers import is_session_id
 from ...questions import Asker, Question, SessionStatus
 from .draft import ASKS, Draft, Reply
 from .question_queue import Ending, Listing, Waiting
-from .text import SHORT_ID, counted, folder_name, harmless, one_line, running
+from .text import SHORT_ID, folder_name, harmless, one_line, running
 
 _TITLE_WIDTH: Final = 16
 _ASKED_WIDTH: Final = 60

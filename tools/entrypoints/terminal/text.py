@@ -110,8 +110,3 @@ def folder_name(folder: str, limit: int) -> str:
     """Return a folder's path on one line; past `limit` characters its beginning is left out."""
     path = one_line(folder)
     return path if len(path) <= limit else f"…{path[len(path) - max(limit - 1, 0) :]}"
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """Write a number with its noun: "1 question", "3 questions"."""
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -16,13 +16,26 @@ from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from ...event_log import get_logger
-from ..loopback import HOST, address_of, bound, is_own_name, origin_of, page_headers, same_key
+from ..connection_room import ConnectionRoom
+from ..enter_key import each_line
+from ..loopback import (
+    CODE_REFUSED,
+    HOST,
+    KEY_HEADER,
+    PageKey,
+    bound,
+    is_own_name,
+    key_script,
+    origin_of,
+    page_headers,
+)
 from .web_page import SCRIPT, page_for
 
 MAX_PAGES: Final = 8
@@ -35,7 +48,10 @@ _log = get_logger("agentforge.terminal")
 _PROTOCOL: Final = "agentforge.questions"
 """The subprotocol that the socket speaks; the key stands beside it in the same header."""
 
-_OPEN_PATHS: Final = frozenset({"/", "/questions.js", "/ws"})
+_OPEN_PATHS: Final = frozenset({"/", "/questions.js", "/key.js", "/key", "/code", "/ws"})
+_CHANGING_PATHS: Final = frozenset({"/key", "/code", "/ws"})
+"""What a page alone may ask for that is this server's own."""
+_MOST_BODY_BYTES: Final = 1024
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -89,29 +105,36 @@ class _Terminal(AppService):
 class LoopbackServer(Server):
     """Serves the application on loopback, to pages that have the key."""
 
-    def __init__(self, command: Sequence[str], *, port: int, key: str) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        port: int,
+        key: PageKey,
+        room: ConnectionRoom | None = None,
+    ) -> None:
         """Name what is served; nothing listens yet.
 
         Args:
             command: The command of one application, as a list of words.
             port: Where it will listen.
-            key: What a page must show; hard to guess.
+            key: What a page must show.
+            room: The connections of those who have not shown it; nobody's if None.
         """
         super().__init__(shlex.join(command), host=HOST, port=port, title="Questions")
         self._words = tuple(command)
         self._key = key
+        self._room = room or ConnectionRoom()
         self._pages: set[web.WebSocketResponse] = set()
         self._terminals: set[_Terminal] = set()
-
-    @property
-    def url(self) -> str:
-        """The address to open, with the key in its fragment, which browsers send to no server."""
-        return address_of(self.port, self._key)
 
     async def application(self) -> web.Application:
         """Return the web application, guarded."""
         app = await self._make_app()
         app.router.add_get("/questions.js", self._script)
+        app.router.add_get("/key.js", self._key_script)
+        app.router.add_post("/key", self._exchange)
+        app.router.add_post("/code", self._renew)
         app.on_cleanup.append(self._end_all)
         app.middlewares.append(self._guard())
         return app
@@ -119,6 +142,10 @@ class LoopbackServer(Server):
     def _guard(self) -> Any:
         @web.middleware
         async def guard(request: web.Request, handler: _Handler) -> web.StreamResponse:
+            peer = (
+                None if request.transport is None else request.transport.get_extra_info("peername")
+            )
+            self._room.heard(peer, has_key=self._has_key(request))
             refusal = self._refusal(request)
             if refusal is not None:
                 raise web.HTTPForbidden(text=f"{refusal}\n")
@@ -135,21 +162,23 @@ class LoopbackServer(Server):
             return "This server answers to the names of this machine only."
         if request.path not in _OPEN_PATHS and not request.path.startswith("/static/"):
             return "There is nothing here."
-        if request.path != "/ws":
+        if request.path not in _CHANGING_PATHS:
             return None
         if request.headers.get("Origin") != origin_of(request.host):
             return "Only this server's own page may connect."
-        if not self._has_key(request):
+        if request.path != "/key" and not self._has_key(request):
             return (
-                "The key is missing or is not the one of this start. Open the address that "
-                "`agentforge questions --web` printed."
+                "The key is missing or is not the one of this start. Press Enter in the terminal "
+                "where `agentforge questions --web` runs, and open the address that it prints."
             )
         return None
 
     def _has_key(self, request: web.Request) -> bool:
-        """Return whether the key is among the subprotocols that the socket offers."""
-        offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
-        return any(same_key(one.strip(), self._key) for one in offered)
+        """Return whether a request shows the key: in its header, or as a socket's subprotocol."""
+        shown = request.headers.getall(KEY_HEADER, [])
+        if request.path == "/ws":
+            shown = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+        return any(self._key.is_shown(one.strip()) for one in shown)
 
     async def handle_index(self, request: web.Request) -> Any:
         """Serve the page; it loads nothing from anywhere else."""
@@ -160,6 +189,22 @@ class LoopbackServer(Server):
 
     async def _script(self, _: web.Request) -> web.Response:
         return web.Response(text=SCRIPT, content_type="text/javascript")
+
+    async def _key_script(self, _: web.Request) -> web.Response:
+        return web.Response(text=key_script(), content_type="text/javascript")
+
+    async def _exchange(self, request: web.Request) -> web.Response:
+        """Answer with the key, for a code that ends with this."""
+        form = await _short_form(request)
+        found = self._key.exchanged(form.get("code", ""), following=form.get("following", ""))
+        if found is None:
+            raise web.HTTPForbidden(text=f"{CODE_REFUSED}\n")
+        return web.Response(text=found)
+
+    async def _renew(self, request: web.Request) -> web.Response:
+        """Take the code that a page, which has the key, will have it by again."""
+        taken = self._key.add_code((await _short_form(request)).get("code", ""))
+        return web.Response(status=204 if taken else 422)
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Run an application for a page, until the page is closed."""
@@ -201,6 +246,16 @@ class LoopbackServer(Server):
         """Print nothing: the command prints the address."""
 
 
+async def _short_form(request: web.Request) -> dict[str, str]:
+    """Read a form of a few fields."""
+    body = bytearray()
+    async for part in request.content.iter_any():
+        body += part
+        if len(body) > _MOST_BODY_BYTES:
+            raise web.HTTPRequestEntityTooLarge(_MOST_BODY_BYTES, len(body))
+    return dict(parse_qsl(body.decode("utf-8", "replace")))
+
+
 def _cells(request: web.Request, name: str, default: int) -> int:
     asked = request.query.get(name, "")
     return min(max(int(asked), 1), 1000) if asked.isdecimal() and len(asked) < 5 else default
@@ -213,26 +268,36 @@ def _headers(host: str) -> dict[str, str]:
     )
 
 
-def serve(command: Sequence[str], *, port: int, key: str, ready: Callable[[str], None]) -> None:
+def serve(
+    command: Sequence[str],
+    *,
+    port: int,
+    asked_by: int | None = None,
+    ready: Callable[[str], None],
+) -> None:
     """Serve the application until Ctrl-C or SIGTERM.
 
     Args:
         command: The command of one application, as a list of words.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        key: What a page must show; hard to guess.
-        ready: Receives the address to open, when it can be opened.
+        asked_by: A descriptor; each line that comes from it asks for another address.
+        ready: Receives the address to open, when it can be opened, and each further one.
 
     Raises:
         AddressRefused: The port can't be had.
     """
     with bound(port) as listening:
-        server = LoopbackServer(command, port=listening.getsockname()[1], key=key)
-        asyncio.run(_serve(server, listening, ready))
+        asyncio.run(_serve(command, listening, asked_by, ready))
 
 
 async def _serve(
-    server: LoopbackServer, listening: socket.socket, ready: Callable[[str], None]
+    command: Sequence[str],
+    listening: socket.socket,
+    asked_by: int | None,
+    ready: Callable[[str], None],
 ) -> None:
+    port, key, room = listening.getsockname()[1], PageKey(), ConnectionRoom()
+    server = LoopbackServer(command, port=port, key=key, room=room)
     runner = web.AppRunner(
         await server.application(), access_log=None, shutdown_timeout=_SHUTDOWN_S
     )
@@ -241,10 +306,17 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, ended.set)
+
+    def another() -> None:
+        ready(key.address(port))
+
+    assert runner.server is not None  # noqa: S101 (it is there since the setup)
+    accepting = await loop.create_server(room.watched(runner.server), sock=listening, backlog=128)
     try:
-        await web.SockSite(runner, listening).start()
-        ready(server.url)
+        another()
+        each_line(asked_by, another)
         await ended.wait()
     finally:
+        accepting.close()
         with suppress(asyncio.TimeoutError):
             await runner.cleanup()

@@ -1,4 +1,4 @@
-"""The page of the browser's server: a terminal, and the script that shows the key to the server."""
+"""The page of the browser's server: a terminal, and the script that connects it with the key."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ body.-closed .closed, body.-refused .refused {{ display: flex; }}
 body.-refused .closed {{ display: none; }}
 </style>
 <script src="/static/js/textual.js"></script>
+<script src="/key.js" defer></script>
 <script src="/questions.js" defer></script>
 </head>
 <body>
@@ -35,9 +36,10 @@ body.-refused .closed {{ display: none; }}
 </div></div>
 <div class="message closed"><div>The terminal has ended. What you typed is kept.<br><br>
 <a href="/">Start it again</a></div></div>
-<div class="message refused"><div>This page is not connected: its key is missing or is not the one
-of this start,<br>the server has ended, or too many pages are open already.<br><br>
-Open the address that <code>agentforge questions --web</code> printed.</div></div>
+<div class="message refused"><div>This page is not connected. Each address can be used once, within
+ten minutes: this one was used,<br>is too old or is of a former start; or the server has ended, or
+too many pages are open already.<br><br>Press Enter in the terminal where <code>agentforge questions
+--web</code> runs: it prints another address.</div></div>
 <div id="terminal" class="textual-terminal" data-session-websocket-url="ws://{host}/ws"
   data-font-size="{font_size}"></div>
 </body>
@@ -45,29 +47,27 @@ Open the address that <code>agentforge questions --web</code> printed.</div></di
 """
 
 SCRIPT: Final = """\
-// The key comes in the fragment of the address, which no request carries. It is kept for this tab
-// and this origin only, and leaves the address bar.
-const given = new URLSearchParams(location.hash.slice(1)).get("key");
-if (given !== null) {
-  sessionStorage.setItem("key", given);
-  history.replaceState(null, "", location.pathname + location.search);
-}
-const key = sessionStorage.getItem("key");
+// The terminal would open its socket as soon as the page has loaded; it is to wait for the key.
+const connect = window.onload;
+window.onload = null;
+const loaded = new Promise((resolve) => window.addEventListener("load", resolve));
 
-// The terminal opens its socket when the page has loaded, which is after this script.
 const Socket = window.WebSocket;
 let connected = false;
 window.WebSocket = class extends Socket {
   constructor(address) {
-    super(address, ["agentforge.questions", key]);
+    super(address, ["agentforge.questions", agentforgeKey.value]);
     this.addEventListener("open", () => { connected = true; });
   }
 };
 
-if (!/^[A-Za-z0-9_-]+$/.test(key ?? "")) {
-  document.querySelector("#terminal").remove();  // nothing to connect
-  document.body.classList.add("-refused");
-}
+let began = false;
+agentforgeKey.find(async () => {
+  if (began) return location.reload(); // another key, by the code that this page leaves
+  began = true;
+  document.body.classList.remove("-refused");
+  connect.call(window, await loaded);
+}, () => document.body.classList.add("-refused"));
 
 new MutationObserver((_, observer) => {
   const now = document.body.classList;

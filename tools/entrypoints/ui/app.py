@@ -25,9 +25,11 @@ from starlette.types import ASGIApp
 from ...errors import AgentForgeError
 from ...event_log import get_logger
 from ...pages.html import element, rendered
+from ..connection_room import ConnectionRoom
+from ..loopback import CODE_REFUSED, PageKey
 from .actions import Done, act_on_session, answer_question, reject_question
 from .assets import ICON, asset
-from .errors import PageNotFound, UnfitAnswers
+from .errors import InvalidForm, PageNotFound, UnfitAnswers
 from .fleet_page import fleet_view
 from .forms import Form, fields_in, form_of, text_in
 from .guard import Guard, guarded
@@ -43,19 +45,23 @@ from .view import View, error_box, part, shell, status_of
 MAX_THREADS: Final = 8
 """How many calls work on the sessions at once."""
 _MOST_TOPICS: Final = 8
+_CODES_BYTES: Final = 1024
 
 _log = get_logger("agentforge.ui")
 Page = Callable[[Services, Form, str], View]
 """Shows a page: of the services, the fields of its address, and the rest of its path."""
 
 
-def application(services: Services, live: Live, *, key: str) -> ASGIApp:
+def application(
+    services: Services, live: Live, *, key: PageKey, room: ConnectionRoom | None = None
+) -> ASGIApp:
     """Return the application, guarded.
 
     Args:
         services: What is shown and changed.
         live: Tells open pages of changes; it runs as long as the application.
-        key: What a request must show.
+        key: What a request must show, and the codes that it is had by.
+        room: The connections of those who have not shown it; nobody's if None.
     """
     calls = _Calls(services)
     pages: dict[str, Page] = {
@@ -70,6 +76,8 @@ def application(services: Services, live: Live, *, key: str) -> ASGIApp:
     routes = [
         Route("/static/{name}", _static),
         Route("/favicon.ico", _icon),
+        Route("/key", partial(_exchange, key), methods=["POST"]),
+        Route("/code", partial(_renew, key), methods=["POST"]),
         Route("/events", partial(_events, live), methods=["POST"]),
         *(Route(path, partial(calls.show, page)) for path, page in pages.items()),
         *([] if services.read_only else _changing(calls)),
@@ -86,7 +94,8 @@ def application(services: Services, live: Live, *, key: str) -> ASGIApp:
             live.close()
             group.cancel_scope.cancel()
 
-    return guarded(Starlette(routes=routes, lifespan=living), Guard(key))
+    site = Starlette(routes=routes, lifespan=living)
+    return guarded(site, Guard(key), room or ConnectionRoom())
 
 
 def _changing(calls: _Calls) -> list[Route]:
@@ -208,6 +217,25 @@ async def _icon(_: Request) -> Response:
 
 async def _shell(page: str, _: Request) -> Response:
     return HTMLResponse(page)
+
+
+async def _exchange(key: PageKey, request: Request) -> Response:
+    """Answer with the key, for a code that ends with this."""
+    try:
+        form = await form_of(request, most_bytes=_CODES_BYTES)
+    except InvalidForm as error:
+        return Response(f"{error}\n", 413, media_type="text/plain")
+    following = text_in(form, "following") or ""
+    found = key.exchanged(text_in(form, "code") or "", following=following)
+    if found is None:
+        return Response(f"{CODE_REFUSED}\n", 403, media_type="text/plain")
+    return Response(found, media_type="text/plain")
+
+
+async def _renew(key: PageKey, request: Request) -> Response:
+    """Take the code that a page, which has the key, will have it by again."""
+    taken = key.add_code(text_in(await form_of(request), "code") or "")
+    return Response(status_code=204 if taken else 422)
 
 
 async def _events(live: Live, request: Request) -> Response:

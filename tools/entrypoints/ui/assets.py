@@ -9,6 +9,7 @@ from typing import Final
 from attrs import frozen
 
 from ...pages.document import STYLE_SHEET, style_sheet
+from ..loopback import key_script
 
 _OWN: Final = {
     "htmx.min.js": "text/javascript",
@@ -17,7 +18,7 @@ _OWN: Final = {
     "icon.svg": "image/svg+xml",
 }
 STYLES: Final = (f"/static/{STYLE_SHEET}", "/static/ui.css")
-SCRIPTS: Final = ("/static/htmx.min.js", "/static/ui.js")
+SCRIPTS: Final = ("/static/htmx.min.js", "/static/key.js", "/static/ui.js")
 ICON: Final = "icon.svg"
 
 
@@ -39,6 +40,8 @@ def asset(name: str) -> Asset | None:
     """Return a file by its name; None if there is none."""
     if name == STYLE_SHEET:
         return Asset(style_sheet().encode(), "text/css")
+    if name == "key.js":
+        return Asset(key_script().encode(), "text/javascript")
     if name not in _OWN:
         return None
     return Asset((files(__package__) / "static" / name).read_bytes(), _OWN[name])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from ...errors import counted
 from ...fleet import FleetView
 from ...pages.html import element
 from ...pages.parts import badge, note, table
-from ...pages.texts import counted, duration
+from ...pages.texts import duration
 from .errors import PageNotFound
 from .forms import Form
 from .live import FLEET
@@ -49,7 +50,7 @@ def _workers(fleet: FleetView) -> Element:
         )
     return table(
         "Workers that are alive",
-        ("Host", "Process", "Queues", "Runs", "Heartbeat", "Since", "Release"),
+        ("Host", "Process", "Queues", "Runs", "Heartbeat", "Since", "Release", "Problem"),
         (
             (
                 one.host,
@@ -59,6 +60,7 @@ def _workers(fleet: FleetView) -> Element:
                 f"{duration(one.silent_s)} ago",
                 ago(one.started_at),
                 one.version,
+                one.problem or "",
             )
             for one in found
         ),

@@ -16,7 +16,7 @@ _MOST_FIELDS: Final = 1_000
 _MOST_DIGITS: Final = 12
 
 
-async def form_of(request: Request) -> Form:
+async def form_of(request: Request, *, most_bytes: int = MAX_BODY_BYTES) -> Form:
     """Read the form of a request.
 
     Raises:
@@ -25,8 +25,8 @@ async def form_of(request: Request) -> Form:
     data = bytearray()
     async for part in request.stream():
         data += part
-        if len(data) > MAX_BODY_BYTES:
-            raise InvalidForm({"": f"a form may have {MAX_BODY_BYTES:,} bytes"})
+        if len(data) > most_bytes:
+            raise InvalidForm({"": f"a form may have {most_bytes:,} bytes"})
     return fields_in(bytes(data).decode("utf-8", "replace"))
 
 

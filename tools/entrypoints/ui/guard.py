@@ -14,10 +14,10 @@ from attrs import frozen
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...event_log import get_logger
-from ..loopback import is_own_name, origin_of, page_headers, same_key
+from ..connection_room import ConnectionRoom
+from ..loopback import KEY_HEADER, PageKey, is_own_name, origin_of, page_headers
 
-KEY_HEADER: Final = "x-agentforge-key"
-NEEDS_KEY: Final = ("/view/", "/do/", "/events")
+NEEDS_KEY: Final = ("/view/", "/do/", "/events", "/code")
 """What shows or changes sessions. Every other path has the empty page alone."""
 MAX_BODY_BYTES: Final = 1 << 20
 _READING: Final = frozenset({"GET", "HEAD"})
@@ -48,10 +48,10 @@ class Guard:
     """Decides from the head of a request whether it is answered.
 
     Args:
-        key: What a request must show; hard to guess.
+        key: What a request must show.
     """
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: PageKey) -> None:
         self._key = key
 
     def refusal(
@@ -79,16 +79,21 @@ class Guard:
             return Refusal(403, "Only this server's own pages may ask for this.")
         if method not in _READING and not origins:
             return Refusal(403, "A request that changes something has to say which page it is of.")
-        if path.startswith(NEEDS_KEY) and not self._has_key(found.get(KEY_HEADER, [])):
+        if path.startswith(NEEDS_KEY) and not self._is_shown(found.get(KEY_HEADER, [])):
             return Refusal(
                 401,
-                "The key is missing or is not the one of this start. Open the address that "
-                "`agentforge ui` printed.",
+                "The key is missing or is not the one of this start. Press Enter in the terminal "
+                "where `agentforge ui` runs, and open the address that it prints.",
             )
         return _body_refusal(found)
 
-    def _has_key(self, given: list[str]) -> bool:
-        return len(given) == 1 and same_key(given[0], self._key)
+    def has_key(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Return whether a request shows the key."""
+        name = KEY_HEADER.encode()
+        return self._is_shown([value.decode("latin-1") for one, value in headers if one == name])
+
+    def _is_shown(self, given: list[str]) -> bool:
+        return len(given) == 1 and self._key.is_shown(given[0])
 
 
 def _body_refusal(found: dict[str, list[str]]) -> Refusal | None:
@@ -98,8 +103,14 @@ def _body_refusal(found: dict[str, list[str]]) -> Refusal | None:
     return None
 
 
-def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
-    """Put a guard before an application; every answer gets the headers of a page."""
+def guarded(app: ASGIApp, guard: Guard, room: ConnectionRoom) -> ASGIApp:
+    """Put a guard before an application; every answer gets the headers of a page.
+
+    Args:
+        app: The application.
+        guard: Decides what is answered.
+        room: Receives whose connections show the key.
+    """
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -108,6 +119,7 @@ def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
+        room.heard(scope.get("client"), has_key=guard.has_key(scope["headers"]))
         refusal = guard.refusal(scope["method"], scope["path"], scope["headers"])
         if refusal is not None:
             _log.warning(

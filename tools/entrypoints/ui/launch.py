@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..loopback import new_key
 from .errors import UiExtraMissing
 from .places import UiPlaces
 
@@ -22,6 +21,7 @@ def run_ui(
     port: int = DEFAULT_PORT,
     read_only: bool = False,
     observers: Sequence[SessionObserver] = (),
+    asked_by: int | None = None,
     ready: Callable[[str], None],
 ) -> None:
     """Serve the pages to this machine until Ctrl-C or SIGTERM.
@@ -31,7 +31,9 @@ def run_ui(
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
         read_only: Whether nothing can be changed or answered through them.
         observers: Who observes what the pages do to the sessions.
-        ready: Receives the address to open, when it can be opened.
+        asked_by: A descriptor; each line that comes from it asks for another address.
+        ready: Receives the address to open, when it can be opened, and each further one. Each can
+            be used once.
 
     Raises:
         UiExtraMissing: Starlette or uvicorn is not installed; nothing was started.
@@ -49,8 +51,8 @@ def run_ui(
     server.serve(
         places,
         port=port,
-        key=new_key(),
         read_only=read_only,
         observers=observers,
+        asked_by=asked_by,
         ready=ready,
     )

@@ -148,6 +148,7 @@ class Live:
         self._bell = bell = LoopBell()
         self._services.watch.on_change = bell.ring
         in_thread = _own_thread()
+        self._services.catch_up()
         while True:
             bell.clear()
             also = self._sessions_looked_at()
@@ -158,6 +159,7 @@ class Live:
             else:
                 if changed:
                     self.tell(SESSIONS, *map(session_topic, changed))
+                    self._services.catch_up()
             await anyio.sleep(_REST_S)
             rest = (_TICK_S if self._listeners else _IDLE_TICK_S) - _REST_S
             if await bell.wait(rest):

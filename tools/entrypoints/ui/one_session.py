@@ -75,6 +75,10 @@ def _needs(services: Services, session: SessionContext, *, interrupted: bool) ->
         question_card(services, one, linked=False)
         for one in services.questions_of(session.session_id)
     ]
+    if not services.store.is_own(session.session_id):
+        adopt = element("code", f"{services.places.command} adopt {session.session_id}")
+        text = "It is not adopted: it came with a clone, a copy or an archive. To make it yours: "
+        return [*found, element("p", text, adopt, id="needs", class_="notice")]
     resume = element("code", f"{services.places.command} resume {session.session_id}")
     if interrupted:
         text = "Its run was cut off. What was saved is kept; to go on: "

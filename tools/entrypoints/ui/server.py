@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ...harness import SessionObserver
-from ..loopback import address_of, bound
+from ..connection_room import ConnectionRoom
+from ..enter_key import each_line
+from ..loopback import PageKey, bound
 from .app import application
 from .live import Live
 from .places import UiPlaces
@@ -36,9 +39,9 @@ def serve(
     places: UiPlaces,
     *,
     port: int,
-    key: str,
     read_only: bool,
     observers: Sequence[SessionObserver] = (),
+    asked_by: int | None = None,
     ready: Callable[[str], None],
 ) -> None:
     """Serve the pages until Ctrl-C or SIGTERM.
@@ -46,10 +49,10 @@ def serve(
     Args:
         places: Where the sessions are.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        key: What a request must show; hard to guess.
         read_only: Whether nothing can be changed.
         observers: Who observes what the pages do to the sessions.
-        ready: Receives the address to open, when it can be opened.
+        asked_by: A descriptor; each line that comes from it asks for another address.
+        ready: Receives the address to open, when it can be opened, and each further one.
 
     Raises:
         AddressRefused: The port can't be had.
@@ -57,18 +60,22 @@ def serve(
     with bound(port) as listening:
         services = Services(places, read_only=read_only, observers=observers)
         try:
-            asyncio.run(_serve(services, listening, key, ready))
+            asyncio.run(_serve(services, listening, asked_by, ready))
         finally:
             services.close()
 
 
 async def _serve(
-    services: Services, listening: socket.socket, key: str, ready: Callable[[str], None]
+    services: Services,
+    listening: socket.socket,
+    asked_by: int | None,
+    ready: Callable[[str], None],
 ) -> None:
-    live = Live(services)
+    live, key, room = Live(services), PageKey(), ConnectionRoom()
     server = _Server(
         uvicorn.Config(
-            application(services, live, key=key),
+            application(services, live, key=key, room=room),
+            http=room.watched(H11Protocol),  # type: ignore[arg-type]  # called, as a class is
             lifespan="on",
             ws="none",
             log_config=None,
@@ -89,5 +96,10 @@ async def _serve(
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
             loop.add_signal_handler(number, stop)
     listening.listen(128)  # before anybody is told of it
-    ready(address_of(listening.getsockname()[1], key))
+
+    def another() -> None:
+        ready(key.address(listening.getsockname()[1]))
+
+    another()
+    each_line(asked_by, another)
     await server.serve(sockets=[listening])

@@ -13,6 +13,7 @@ from ...clock import Clock, utc_now
 from ...errors import AgentForgeError
 from ...harness import SessionContext, SessionObserver
 from ...harness.session_manager import SessionManager
+from ...harness.session_observer import CatchesUp
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceChanges
 from ...pages.material import Differences
@@ -80,6 +81,12 @@ class Services:
         return SessionManager(
             self.store, snapshots=self._snapshots, clock=self.clock, observers=self._observers
         )
+
+    def catch_up(self) -> None:
+        """Have told, in the background, what other processes saved and did not tell."""
+        for one in self._observers:
+            if isinstance(one, CatchesUp):
+                one.look()
 
     def has_workspace(self, session_id: str) -> bool:
         """Return whether a session's workspace is on this machine, as it should be."""

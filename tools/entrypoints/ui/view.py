@@ -111,10 +111,11 @@ def shell(*, read_only: bool, fleet: bool) -> str:
             element("h1", "This page is not connected"),
             element(
                 "p",
-                "Its key is missing or is not the one of this start, or the server has ended. "
-                "Open the address that ",
+                "Each address of ",
                 element("code", "agentforge ui"),
-                " printed.",
+                " can be used once, within ten minutes. This one was used, is too old or is of a "
+                "former start, or the server has ended. Press Enter in the terminal where it runs: "
+                "it prints another address.",
             ),
             id="refused",
             class_="card",

@@ -17,6 +17,7 @@ from .parent import Parent
 
 if TYPE_CHECKING:
     from ...fleet import SessionRunners
+    from ...project.worker_configuration import WorkerConfiguration
 
 GRACE_S: Final = 5.0
 """How long what runs may take to stop once the worker has ended, in seconds."""
@@ -73,12 +74,20 @@ def _greeted(
             message.get("base"),
             direct=message.get("direct"),
             objects=message.get("objects"),
+            allowed=_allowed(message.get("allowed")),
+            claimed=lambda session_id: parent.tell({"claimed": session_id}),
         )
     except AgentForgeError as error:
         parent.tell({"ready": False, "reason": str(error)})
         return None
     parent.tell({"ready": True, "pid": os.getpid()})
     return runners
+
+
+def _allowed(said: Mapping[str, Any] | None) -> WorkerConfiguration | None:
+    from ...project.worker_configuration import WorkerConfiguration
+
+    return None if said is None else WorkerConfiguration(**said)
 
 
 def _run(runners: SessionRunners, session_id: str, job_id: int) -> dict[str, Any]:

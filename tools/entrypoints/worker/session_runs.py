@@ -20,6 +20,7 @@ from ...harness.history_events import PhaseEnded, SessionPaused
 from ...harness.session_recording import despite_conflicts
 from ...workflows import AlreadyRunning, RunOutcome, StopCause
 from ...workflows.ports import SilentObserver
+from ...workflows.submitted_work import NotAllowedHere
 
 if TYPE_CHECKING:
     from ...harness import PhaseResult, TokenBudget
@@ -36,6 +37,7 @@ _CAUSES: Final = {ErrorKind.BUDGET: StopCause.BUDGET.value}
 _ENDINGS: Final[tuple[tuple[type[AgentForgeError], Ending], ...]] = (
     (SessionConflict, Ending.FENCED),
     (SessionNotFound, Ending.ABSENT),
+    (NotAllowedHere, Ending.NOT_ALLOWED),
     (AlreadyRunning, Ending.BUSY),
     (DurableError, Ending.UNAVAILABLE),  # of this machine's disk; another one may have room
 )
@@ -91,7 +93,9 @@ def look_at(
     """
     measures = Measures()
 
-    def ended(ending: Ending, reason: object = None, cause: str | None = None) -> Look:
+    def ended(
+        ending: Ending, reason: object = None, cause: str | None = None, needs: str | None = None
+    ) -> Look:
         return Look(
             ending=ending,
             reason=None if reason is None else str(reason),
@@ -99,6 +103,7 @@ def look_at(
             tokens=measures.tokens,
             phases=tuple(measures.phases),
             retry=None if measures.job is None else measures.job.workflow.retry,
+            needs=needs,
         )
 
     manager: SessionManager | None = None
@@ -166,7 +171,8 @@ def _of_error(
     """Say how a run ended that an error ended, and pause the session where it won't pass."""
     for kind, ending in _ENDINGS:
         if isinstance(error, kind):
-            return ended(ending, error)
+            needs = error.needs if isinstance(error, NotAllowedHere) else None
+            return ended(ending, error, needs=needs)
     if error.retryable or manager is None:
         return ended(Ending.UNAVAILABLE, error)
     try:

@@ -103,7 +103,11 @@ class Program:
         self._module = module
         self._linker = Owned(c_api.linker_new(engine.address), c_api.linker_delete)
         self._callbacks: list[Any] = []
+        defined: set[tuple[bytes, bytes]] = set()
         for place, name, kinds, function_type in module.imports():
+            if (place, name) in defined:
+                continue  # the same function once more, or no instance will be made
+            defined.add((place, name))
             wanted = name.decode("utf-8", "replace")
             function = functions.get(wanted)
             if function is None or kinds is None or not set(kinds) <= set(_SHAPES):

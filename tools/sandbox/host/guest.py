@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from .clock import TurnClock, TurnEnded
-from .files import Descriptors, refusal
+from .clock import TurnClock
+from .files import NOT_CAPABLE, Descriptors, refusal
 from .guest_memory import GuestMemory
+from .upkeep import Upkeep
 
 ERRNOS: Final = {
     errno.E2BIG: 1,
@@ -53,15 +54,13 @@ ERRNOS: Final = {
     errno.ETIMEDOUT: 73,
     errno.ETXTBSY: 74,
     errno.EXDEV: 75,
+    NOT_CAPABLE: 76,
 }
 """Preview1's numbers of the host's errors."""
 
 _EIO: Final = ERRNOS[errno.EIO]
 
-OUT_OF_FILE_CALLS: Final = "out of file calls"
-
 FUEL_OF_A_CALL: Final = 200
-FUEL_OF_A_NAME: Final = 4000
 _BYTES_FOR_A_UNIT: Final = 8
 
 
@@ -129,8 +128,8 @@ class Guest:
         self.environment = environment
         self.arguments = arguments
         self.door: Door | None = None
-        self.file_calls = 0
-        self._most_file_calls = file_calls
+        self.upkeep: Final = Upkeep(machine, file_calls)
+        descriptors.upkeep = self.upkeep
         self._started_ns = time.monotonic_ns()
 
     def monotonic_ns(self) -> int:
@@ -139,19 +138,8 @@ class Guest:
 
     def path(self, address: int, length: int) -> bytes:
         """A path of a call on a name, which is counted."""
-        self.count_file_call()
+        self.upkeep.count_file_call()
         return self.memory.path(address, length)
-
-    def count_file_call(self) -> None:
-        """Count a call that has the host look for a name.
-
-        Raises:
-            TurnEnded: There were as many as there may be.
-        """
-        if self._most_file_calls is not None and self.file_calls >= self._most_file_calls:
-            raise TurnEnded(OUT_OF_FILE_CALLS)
-        self.file_calls += 1
-        self.machine.charge(FUEL_OF_A_NAME)
 
     def transferred(self, count: int) -> None:
         """Have bytes paid for that the host read, wrote or made."""

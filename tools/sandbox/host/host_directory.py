@@ -16,7 +16,6 @@ from typing import Final
 from ...durable.filesystem import close_reader
 from ..guest_paths import MAX_DEPTH
 from .files import (
-    MOST_ENTRIES,
     Directory,
     Entry,
     FileStatus,
@@ -32,6 +31,10 @@ from .path_resolution import Place, Start
 
 MOST_MOVED: Final = 100_000
 """The most files of a directory that is renamed whose new names are noted."""
+
+_OF_A_MOVED_FILE: Final = 1 << 10
+_COPIES_OF_A_PATH: Final = 10
+"""How often its bytes are held while it is noted; a character may take four."""
 
 
 class HostDirectory(WithoutContent):
@@ -197,21 +200,33 @@ class HostDirectory(WithoutContent):
         target = self._same_tree(other)
         with self._find(path, follow=follow) as place:
             seen = self.tree.visible(place)
-            if not stat.S_ISREG(seen.st_mode):
+            if stat.S_ISDIR(seen.st_mode):
                 raise refusal(errno.EPERM)
             with target._making(new_path) as new:
-                inside = not self.tree.has_names_elsewhere(seen)
-                self.tree.meter.allow_link(seen.st_size)
-                self._calls.link(
-                    place.name,
-                    new.name,
-                    src_dir_fd=place.directory,
-                    dst_dir_fd=new.directory,
-                )
-                self.tree.meter.count_entries(1, seen.st_size)
-                if inside:
-                    self.tree.linked(seen)
-                self.tree.changes.wrote(told(new.path), existed=False)
+                if stat.S_ISLNK(seen.st_mode):
+                    self._link_a_link(place, new)
+                else:
+                    self._link_a_file(place, seen, new)
+
+    def _link_a_file(self, place: Place, seen: os.stat_result, new: Place) -> None:
+        inside = not self.tree.has_names_elsewhere(seen)
+        self.tree.meter.allow_link(seen.st_size)
+        self._give_name(place, new)
+        self.tree.meter.count_entries(1, seen.st_size)
+        if inside:
+            self.tree.linked(seen)
+        self.tree.changes.wrote(told(new.path), existed=False)
+
+    def _link_a_link(self, place: Place, new: Place) -> None:
+        """From another directory it may lead elsewhere: it is refused as a new one is."""
+        target = self._calls.readlink(place.name, dir_fd=place.directory)
+        if self.tree.resolver.would_lead_out(new, target):
+            raise refusal(errno.EPERM)
+        self._give_name(place, new)
+        self.tree.meter.count_entries(1)
+
+    def _give_name(self, place: Place, new: Place) -> None:
+        self._calls.link(place.name, new.name, src_dir_fd=place.directory, dst_dir_fd=new.directory)
 
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
         """Move what is at a path; a directory carries its files to their new names."""
@@ -230,6 +245,7 @@ class HostDirectory(WithoutContent):
                 raise refusal(errno.ENOTDIR)
             if replaced is not None and os.path.samestat(moving, replaced):
                 return  # two names of one file: nothing moves, as POSIX has it
+            tree.pay_for_move()
             files, complete = self._carried(place, moving, new)
             self._calls.rename(
                 place.name, new.name, src_dir_fd=place.directory, dst_dir_fd=new.directory
@@ -241,27 +257,21 @@ class HostDirectory(WithoutContent):
                 tree.changes.complete = False
             self._note_moved(place, moving, new, replaced, files)
 
-    def entries(self) -> list[Entry]:
-        """Its entries that the guest can see."""
-        found: list[Entry] = []
-        hidden = None
-        resolver = self.tree.resolver
+    def entries(self) -> Iterator[Entry]:
+        """Its entries that the guest can see, looked for as they are taken."""
+        resolver, work = self.tree.resolver, self.tree.upkeep.work
         at_root = resolver.is_root(self._fd)
+        seen = resolver.hidden_file()
+        hidden = None if seen is None else seen.st_ino
         with self._calls.scandir(self._fd) as listing:
             for each in listing:
                 name = os.fsencode(each.name)
-                if at_root and resolver.is_hidden_name(name):
-                    hidden = each.inode()
-                    continue
-                kind = self._kind_of(each, name)
-                if kind is not None:
-                    found.append(Entry(name, each.inode(), kind))
-                if len(found) > MOST_ENTRIES:
-                    raise refusal(errno.ENOMEM)
-        if not at_root:
-            seen = resolver.hidden_file()
-            hidden = None if seen is None else seen.st_ino
-        return [each for each in found if each.inode != hidden or each.kind is not Kind.REGULAR]
+                kind, inode = self._kind_of(each, name), each.inode()
+                shown = kind is not Kind.REGULAR or inode != hidden
+                if kind is None or not shown or (at_root and resolver.is_hidden_name(name)):
+                    work()
+                else:
+                    yield Entry(name, inode, kind)
 
     def _kind_of(self, entry: os.DirEntry[str], name: bytes) -> Kind | None:
         """What an entry is; None for what the guest cannot see."""
@@ -327,12 +337,22 @@ class HostDirectory(WithoutContent):
 
         fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         try:
-            seen = take_snapshot(fd, max_entries=MOST_MOVED)
+            seen = take_snapshot(fd, tick=self.tree.upkeep.work, **self._most_moved())
         finally:
             close_reader(self._calls, fd)
         if new.path.count(b"/") + 1 + seen.depth > MAX_DEPTH:
             raise refusal(errno.ENAMETOOLONG)
         return list_files(seen), seen.complete
+
+    def _most_moved(self) -> dict[str, int]:
+        """How much of a directory that is moved is noted, so that there is room for it."""
+        left = self.tree.upkeep.left
+        if left is None:
+            return {"max_entries": MOST_MOVED}
+        return {
+            "max_entries": min(MOST_MOVED, left // _OF_A_MOVED_FILE),
+            "max_listed_bytes": left // _COPIES_OF_A_PATH,
+        }
 
     def _note_moved(
         self,

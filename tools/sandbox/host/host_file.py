@@ -14,6 +14,7 @@ from .files import Buffers, FileStatus, Kind, Times, refusal
 from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of
 from .path_resolution import Place
 from .quota import LostAt
+from .upkeep import BYTES_OF_A_STEP
 
 _COPIED_AT_ONCE: Final = 1 << 20
 _WHATEVER_SIZE: Final = 1 << 63
@@ -137,7 +138,7 @@ def separate(tree: ServedTree, place: Place) -> None:
     process that is killed may leave it there; the next one that makes it removes it.
     """
     calls, name = tree.calls, _name_of_copy(place.name)
-    source, _ = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
+    source, seen = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FILE
         try:
@@ -150,10 +151,11 @@ def separate(tree: ServedTree, place: Place) -> None:
         try:
             try:
                 while calls.sendfile(target, source, _COPIED_AT_ONCE):
-                    continue
+                    tree.upkeep.work(_COPIED_AT_ONCE // BYTES_OF_A_STEP)
             finally:
                 calls.close(target)
             calls.rename(name, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+            tree.one_name_less(seen)
         except BaseException:
             with contextlib.suppress(OSError):
                 calls.unlink(name, dir_fd=place.directory)

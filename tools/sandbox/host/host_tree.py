@@ -19,6 +19,7 @@ from .files import FileStatus, Kind, refusal
 from .path_resolution import PathResolver, Place, Start
 from .quota import Account, Meter, moved_path
 from .system_calls import SystemCalls
+from .upkeep import Upkeep
 
 OPEN_FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 """How a file or directory is opened that was just looked at."""
@@ -71,13 +72,27 @@ class ServedTree:
             close_reader(calls, self.fd)
             raise
         self._accounts: dict[_Key, Account] = {}
-        self._linked: set[_Key] = set()
+        self._names_inside: dict[_Key, int] = {}
+        self._has_counted = False
         self.directories: Final[set[Located]] = set()
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """Has work for the guest paid, and holds what is noted for it."""
+        return self.resolver.upkeep
+
+    def serve_for(self, upkeep: Upkeep) -> None:
+        """Serve a guest that has this upkeep."""
+        self.resolver.upkeep = self.changes.keeper = upkeep
+        self.meter.room.look = upkeep.look
 
     def serve_again(self, room: Room, changes: ChangeLedger) -> None:
         """Serve another execution of the same guest, with what it still has open."""
+        self.upkeep.release(self.changes.held)
         self.meter.begin_again(room)
         self.changes = changes
+        self.serve_for(self.upkeep)
+        self._names_inside, self._has_counted = {}, False  # the host may have made links meanwhile
         for account in self._accounts.values():
             account.noted = None
             if account.names == 0:
@@ -85,6 +100,7 @@ class ServedTree:
 
     def close(self) -> None:
         """Close the root; nothing of the tree may be used any more."""
+        self.upkeep.release(self.changes.held)
         close_reader(self.calls, self.fd)
 
     # ---------------------------------------------------------- what is there
@@ -173,8 +189,7 @@ class ServedTree:
         key = seen.st_dev, seen.st_ino
         account = self._accounts.get(key)
         self.meter.losses.forget(path)
-        if seen.st_nlink <= 1:
-            self._linked.discard(key)  # another file may have this number from now on
+        self.one_name_less(seen)
         if not stat.S_ISREG(seen.st_mode):
             self.meter.count_entries(-1)
             return
@@ -184,6 +199,10 @@ class ServedTree:
         if account.path == path:
             account.path = None
         self.meter.unnamed(account)
+
+    def pay_for_move(self) -> None:
+        """Have it paid that all that is open is looked through, before something is moved."""
+        self.upkeep.work(len(self._accounts) + len(self.directories))
 
     def moved(self, source: bytes, target: bytes) -> None:
         """A file or directory has another name; what is open of it goes along."""
@@ -195,15 +214,37 @@ class ServedTree:
             directory.path = moved_path(directory.path, source, target) or directory.path
 
     def linked(self, seen: os.stat_result) -> None:
-        """The guest gave a file another name, so all its names are inside."""
+        """The guest gave a file another name, whose names were all inside."""
         key = seen.st_dev, seen.st_ino
-        self._linked.add(key)
+        self._names_inside[key] = seen.st_nlink + 1
         if (account := self._accounts.get(key)) is not None:
             account.names += 1
 
     def has_names_elsewhere(self, seen: os.stat_result) -> bool:
-        """Whether a file may have a name outside the tree."""
-        return seen.st_nlink > 1 and (seen.st_dev, seen.st_ino) not in self._linked
+        """Whether a file may have a name outside the tree.
+
+        The names inside are counted once, when a file with several is first asked for.
+        """
+        if seen.st_nlink <= 1:
+            return False
+        key = seen.st_dev, seen.st_ino
+        if key not in self._names_inside and not self._has_counted:
+            from ..workspace_tree import count_names  # not loaded for anything else
+
+            self._has_counted = True
+            self._names_inside = {
+                **count_names(self.fd, tick=self.upkeep.look),
+                **self._names_inside,
+            }
+        return self._names_inside.get(key) != seen.st_nlink
+
+    def one_name_less(self, seen: os.stat_result) -> None:
+        """A file lost a name of its own inside the tree, which it had when it was seen."""
+        key = seen.st_dev, seen.st_ino
+        if key in self._names_inside:
+            self._names_inside[key] -= 1
+        if seen.st_nlink <= 1:
+            self._names_inside.pop(key, None)  # another file may have this number from now on
 
 
 def open_as_seen(

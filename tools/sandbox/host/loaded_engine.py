@@ -8,9 +8,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 import weakref
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ..releases import installed_version
 from . import c_api, native
@@ -125,16 +126,14 @@ class Engine:
 
         Raises:
             EngineUnavailable: It is not what this engine compiles.
+            OSError: The system refused what loading takes, which says nothing about the file.
         """
         module = c_api.Address()
         path = f"/proc/self/fd/{compiled}".encode()
         error = c_api.module_deserialize_file(self.address, path, ctypes.byref(module))
-        return _made(
-            module,
-            error,
-            "the compiled interpreter cannot be loaded",
-            "remove the compiled modules in its cache, and have it compiled again",
-        )
+        if error:
+            raise_unloaded(_taken_text(error))
+        return Module(module.value or 0, c_api.module_delete)
 
     def compile(self, source: bytes | str) -> Module:
         """The module of WebAssembly, binary or as text; takes minutes for a large one.
@@ -206,10 +205,31 @@ def raise_error(error: int | None, what: str) -> None:
 
 def taken_message(error: int) -> str:
     """The first line of an error, which is freed."""
+    return _taken_text(error).partition("\n")[0]
+
+
+def _taken_text(error: int) -> str:
+    """All lines of an error, which is freed."""
     text = c_api.Vector()
     c_api.error_message(error, ctypes.byref(text))
     c_api.error_delete(error)
-    return _first_line(c_api.taken_bytes(text))
+    return c_api.taken_bytes(text).rstrip(b"\0").decode("utf-8", "replace")
+
+
+def raise_unloaded(text: str) -> NoReturn:
+    """Raise what the engine answered when it was to load compiled code.
+
+    Raises:
+        OSError: The system refused it what that takes.
+        EngineUnavailable: It is not what this engine compiles.
+    """
+    found = re.search(r"\(os error (\d+)\)", text)
+    if found is not None:
+        raise OSError(int(found[1]), os.strerror(int(found[1])))
+    raise EngineUnavailable(
+        f"the compiled interpreter cannot be loaded ({' '.join(text.split())})",
+        "remove the compiled modules in its cache, and have it compiled again",
+    )
 
 
 def taken_reason(trap: int) -> str:

@@ -133,6 +133,7 @@ class GuestMachine:
     def begin_again(self) -> None:
         """Have open what it had open when it was made, and nothing else."""
         self._descriptors.start_with(())
+        self.guest.upkeep.held = 0
         self._reached, self._begun = {}, False
 
     def mount(self, directories: Mapping[str, Directory]) -> None:
@@ -199,7 +200,7 @@ class GuestMachine:
         for number, stream in enumerate(streams, 1):
             self._descriptors.put(number, Descriptor(stream, readable=False, writable=True))
         self.guest.door = door
-        self.guest.file_calls = 0
+        self.guest.upkeep.begin_turn()
         clock = TurnClock(limits.seconds, limits.cancel)
         exit_code: int | None = None
         stopped: str | None = None

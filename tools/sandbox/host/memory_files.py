@@ -8,14 +8,24 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from ..guest_paths import MAX_DEPTH
+from ..quota import Room
 from .files import Directory, Entry, FileStatus, Kind, Opening, Times, refusal
-from .memory_nodes import MemoryFile, MemoryLink, MemoryNode, MemoryTreeState, ReadOnlyFile
+from .memory_nodes import (
+    OF_A_NAME,
+    OF_A_NODE,
+    MemoryFile,
+    MemoryLink,
+    MemoryNode,
+    MemoryTreeState,
+    ReadOnlyFile,
+)
 from .path_resolution import names_directory_itself
 from .quota import Meter
+from .upkeep import Upkeep
 
 __all__ = ["MemoryDirectory", "MemoryFile", "MemoryLink", "MemoryTree", "ReadOnlyFile"]
 
@@ -35,6 +45,7 @@ class MemoryTree(MemoryTreeState):
         *,
         now_ns: Callable[[], int] = time.time_ns,
         filled: Callable[[MemoryTree], None] | None = None,
+        upkeep: Upkeep | None = None,
     ) -> None:
         """Make one that is empty; see `MemoryTreeState`.
 
@@ -42,8 +53,9 @@ class MemoryTree(MemoryTreeState):
             meter: What may be filled; None for a tree that cannot be written to.
             now_ns: Gives the time, in nanoseconds.
             filled: Puts in place what is given, by `add`, when a name is first looked for.
+            upkeep: Has work for the guest paid, and holds what is known of what it makes.
         """
-        super().__init__(meter, now_ns=now_ns)
+        super().__init__(meter, now_ns=now_ns, upkeep=upkeep)
         self.root: Final = (
             MemoryDirectory(self, None, b"") if filled is None else _LateDirectory(self, filled)
         )
@@ -62,6 +74,13 @@ class MemoryTree(MemoryTreeState):
             assert isinstance(below, MemoryDirectory)  # noqa: S101 (the host's own tree)
             here = below
         here.names[name] = MemoryDirectory(self, here, name) if node is None else node
+
+    def begin_again(self, room: Room) -> None:
+        """Be empty for another execution; files that are open live on, and count."""
+        self.root.clear()
+        self.meter.begin_again(room)
+        for file in self.unnamed:
+            room.promise(file.length, temporary=self.meter.temporary)
 
 
 class MemoryDirectory(MemoryNode):
@@ -94,9 +113,10 @@ class MemoryDirectory(MemoryNode):
                 raise refusal(errno.ENOENT)
             if path.endswith(b"/"):
                 raise refusal(errno.EISDIR)
-            made = MemoryFile(self.tree, parent.path(name))
-            parent.put(name, made)
-            self.tree.meter.losses.forget(parent.path(name))
+            where = parent.path(name)
+            made = MemoryFile(self.tree, where)
+            parent.put(name, made, len(where))
+            self.tree.meter.losses.forget(where)
             node = made
         elif opening.create and opening.exclusive:
             raise refusal(errno.EEXIST)
@@ -153,6 +173,7 @@ class MemoryDirectory(MemoryNode):
         if target.startswith(b"/"):
             raise refusal(errno.EPERM)
         parent, name = self._new(path)
+        self.tree.meter.allow_link(len(target))
         parent.put(name, MemoryLink(self.tree, target))
 
     def read_link(self, path: bytes) -> bytes:
@@ -166,16 +187,20 @@ class MemoryDirectory(MemoryNode):
         """Give a file another name in the same tree."""
         target = self._same_tree(other)
         node = self._find(path, follow=follow)
-        if not isinstance(node, MemoryFile):
+        if not isinstance(node, MemoryFile | MemoryLink):
             raise refusal(errno.EPERM)
         parent, name = target._new(new_path)
         meter = self.tree.meter
         meter.allow_link(node.length)
-        parent.names[name] = node
-        meter.count_entries(1, node.length)
-        node.account.names += 1
+        if isinstance(node, MemoryLink):
+            parent.put(name, node)
+        else:
+            node.hold(OF_A_NAME)
+            parent.names[name] = node
+            meter.count_entries(1, node.length)
+            node.account.names += 1
+            parent.touch()
         node.links += 1
-        parent.touch()
 
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
         """Move what is at a path, in the place of what is there."""
@@ -186,6 +211,7 @@ class MemoryDirectory(MemoryNode):
         # Before anything is looked for, as the kernel has it.
         if not old_name or not new_name:
             raise refusal(errno.EBUSY)
+        parent.require_in_place()
         source, name, moving = self._existing(path)
         if new_path.endswith(b"/") and not isinstance(moving, MemoryDirectory):
             raise refusal(errno.ENOTDIR)
@@ -198,31 +224,46 @@ class MemoryDirectory(MemoryNode):
                 raise refusal(errno.ENAMETOOLONG)
         _refuse_replacing(moving, replaced)
         was, new = source.path(name), parent.path(new_name)
+        if isinstance(moving, MemoryFile) and moving.account.path == was:
+            moving.hold(len(new) - len(was))
+            moving.account.path = new
         if replaced is not None:
             parent.remove(new_name)
         del source.names[name]
         parent.names[new_name] = moving
         if isinstance(moving, MemoryDirectory):
             moving.above, moving.name = parent, new_name
-        elif isinstance(moving, MemoryFile) and moving.account.path == was:
-            moving.account.path = new
         self.tree.meter.losses.move(was, new)
         source.touch()
         parent.touch()
 
-    def entries(self) -> list[Entry]:
-        """Its entries."""
-        return [Entry(name, node.inode, node.kind) for name, node in self.names.items()]
+    def entries(self) -> Iterator[Entry]:
+        """Its entries, looked for as they are taken."""
+        return (Entry(name, node.inode, node.kind) for name, node in list(self.names.items()))
 
-    def put(self, name: bytes, node: MemoryNode) -> None:
-        """Have something new in it."""
+    def put(self, name: bytes, node: MemoryNode, more: int = 0) -> None:
+        """Have something new in it, for which more than its name and kind may be known."""
+        self.require_in_place()
         if self.depth() >= MAX_DEPTH:
             raise refusal(errno.ENAMETOOLONG)
         meter = self.tree.meter
         meter.allow_entry()
-        meter.count_entries(1)
+        node.hold(OF_A_NODE + more)
+        meter.count_entries(1, node.length)
         self.names[name] = node
         self.touch()
+
+    def require_in_place(self) -> None:
+        """Refuse something new in a directory that was removed (ENOENT)."""
+        if self.links == 0:
+            raise refusal(errno.ENOENT)
+
+    def clear(self) -> None:
+        """Take all names away, those below too."""
+        for name, node in list(self.names.items()):
+            if isinstance(node, MemoryDirectory):
+                node.clear()
+            self.remove(name)
 
     def remove(self, name: bytes) -> None:
         """Take a name away; a file without a name keeps its room until it is closed."""
@@ -233,13 +274,19 @@ class MemoryDirectory(MemoryNode):
         self.touch()
         meter.losses.forget(path)
         if not isinstance(node, MemoryFile):
-            meter.count_entries(-1)
+            meter.count_entries(-1, -node.length)
+            node.release(min(node.held, OF_A_NODE))  # each name of a link holds as much
             return
         if node.account.path == path:
             node.account.path = None
         meter.unnamed(node.account)
-        if node.account.handles == 0 and node.account.names == 0:
+        if node.account.names > 0:
+            node.release(OF_A_NAME)
+        elif node.account.handles > 0:
+            self.tree.unnamed.add(node)
+        else:
             meter.released(node.account)
+            node.release()
 
     def depth(self) -> int:
         """How many directories lie above it."""
@@ -252,6 +299,7 @@ class MemoryDirectory(MemoryNode):
         """How many levels of names lie below it."""
         levels, here = 0, [self]
         while here:
+            self.tree.upkeep.work(sum(len(each.names) for each in here))
             below = [node for each in here for node in each.names.values()]
             levels += 1 if below else 0
             here = [node for node in below if isinstance(node, MemoryDirectory)]
@@ -272,6 +320,7 @@ class MemoryDirectory(MemoryNode):
             raise refusal(errno.EEXIST)
         if path.endswith(b"/") and not directory:
             raise refusal(errno.ENOENT)
+        parent.require_in_place()
         return parent, name
 
     def _existing(
@@ -328,7 +377,9 @@ class MemoryDirectory(MemoryNode):
                 links += 1
                 if links > _MAX_LINKS:
                     raise refusal(errno.ELOOP)
-                left += _parts(node.target)[::-1]
+                parts = _parts(node.target)
+                self.tree.upkeep.work(len(parts))
+                left += parts[::-1]
             elif not left:
                 return here, part
             elif node is None:

@@ -9,6 +9,14 @@ from typing import Final
 
 from .files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
 from .quota import Account, Meter
+from .upkeep import BYTES_OF_A_STEP, Upkeep
+
+OF_A_NODE: Final = 1024
+"""What a file, directory or link in memory counts for, besides its content: what is known of it,
+and the longest name."""
+
+OF_A_NAME: Final = 512
+"""What another name of a file counts for."""
 
 _DEVICE: Final = 1
 _ZEROS: Final = bytes(1 << 20)
@@ -20,10 +28,22 @@ class MemoryTreeState:
     Args:
         meter: What may be filled; None for a tree that cannot be written to.
         now_ns: Gives the time, in nanoseconds.
+        upkeep: Has work for the guest paid, and holds what is known of what it makes.
+
+    Attributes:
+        unnamed: The files that are open and have no name any more.
     """
 
-    def __init__(self, meter: Meter | None, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        meter: Meter | None,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        upkeep: Upkeep | None = None,
+    ) -> None:
         self.now_ns: Final = now_ns
+        self.upkeep = upkeep or Upkeep()
+        self.unnamed: Final[set[MemoryFile]] = set()
         self._meter = meter
         self._inodes = 0
 
@@ -53,12 +73,28 @@ class MemoryNode(WithoutContent):
         self.tree: Final = tree
         self.inode: Final = tree.next_inode()
         self.links = 1
+        self.held = 0
         self.accessed = self.modified = self.changed = tree.now_ns()
 
     @property
     def length(self) -> int:
         """Its size in bytes."""
         return 0
+
+    def hold(self, count: int) -> None:
+        """Hold so many bytes for it.
+
+        Raises:
+            OSError: There is no room for them (ENOSPC).
+        """
+        self.tree.upkeep.hold_name(count)
+        self.held += count
+
+    def release(self, count: int | None = None) -> None:
+        """Hold so many bytes less for it; none if None."""
+        count = self.held if count is None else count
+        self.tree.upkeep.release(count)
+        self.held -= count
 
     def status(self) -> FileStatus:
         """What is known of it."""
@@ -131,7 +167,7 @@ class MemoryFile(MemoryNode):
         end = start + sum(map(len, buffers))
         if end == start:
             return 0, start
-        self._resize(max(end, len(self._data)))
+        self._resize(max(end, len(self._data)), hole_to=start)
         with memoryview(self._data) as whole:  # a bytearray would copy what is assigned once more
             for buffer in buffers:
                 whole[start : start + len(buffer)] = buffer
@@ -140,11 +176,12 @@ class MemoryFile(MemoryNode):
 
     def truncate(self, size: int) -> None:
         """Give it another size; what is added holds zeros."""
-        self._resize(size)
+        self._resize(size, hole_to=size)
 
-    def _resize(self, size: int) -> None:
+    def _resize(self, size: int, *, hole_to: int) -> None:
         meter = self.tree.meter
         meter.allow(self.account, size)
+        self.tree.upkeep.work(max(0, hole_to - len(self._data)) // BYTES_OF_A_STEP)
         if size < len(self._data):
             del self._data[size:]
         else:
@@ -153,20 +190,26 @@ class MemoryFile(MemoryNode):
         self.touch()
 
     def _grow(self, size: int) -> None:
-        """Add zeros; nothing where the host has no memory for them (ENOMEM)."""
+        """Add zeros; nothing where the host has no memory for them (ENOMEM), or the turn ends."""
         before = len(self._data)
         try:
             while len(self._data) < size:
                 self._data += _ZEROS[: size - len(self._data)]
+                self.tree.upkeep.look()
         except MemoryError:
             del self._data[before:]
             raise refusal(errno.ENOMEM) from None
+        except BaseException:
+            del self._data[before:]
+            raise
 
     def close(self) -> None:
         """Close one handle."""
         self.account.handles -= 1
         if self.account.handles == 0 and self.account.names == 0:
+            self.tree.unnamed.discard(self)
             self.tree.meter.released(self.account)
+            self.release()
             self._data = bytearray()
 
 

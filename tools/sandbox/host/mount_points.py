@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 
+from ..guest_paths import MAX_DEPTH
 from .files import Directory, Entry, FileStatus, Kind, Node, Opening, Times, WithoutContent, refusal
 
 _STATUS = FileStatus(0, 1, Kind.DIRECTORY, 2, 0, 0, 0, 0)
@@ -124,18 +125,22 @@ class MountPoints(WithoutContent):
             raise refusal(errno.EPERM)
         parts: list[bytes] = []
         left = [part for part in path.split(b"/") if part not in (b"", b".")]
-        for i, part in enumerate(left):
+        if len(left) > MAX_DEPTH:
+            raise refusal(errno.ENAMETOOLONG)
+        while left:
+            part = left.pop(0)
             if part == b"..":
-                if not parts:
-                    raise refusal(errno.EPERM)
-                parts.pop()
+                parts = parts[:-1]  # above `/` there is `/`
                 continue
             parts.append(part)
             mounted = self._mounted.get(b"/".join(parts))
             if mounted is not None:
-                rest = b"/".join(left[i + 1 :])
-                return mounted, rest + b"/" * path.endswith(b"/") if rest else b"."
-            if not self._has(parts):
+                climbs = where_it_climbs(mounted, left)
+                if climbs is None:
+                    rest = b"/".join(left)
+                    return mounted, rest + b"/" * path.endswith(b"/") if rest else b"."
+                left = left[climbs:]
+            elif not self._has(parts):
                 raise refusal(errno.ENOENT)
         return self, b"."
 
@@ -147,7 +152,7 @@ class MountPoints(WithoutContent):
         parts: list[bytes] = []
         for part in path.split(b"/"):
             if part == b"..":
-                parts.pop()
+                parts = parts[:-1]
             elif part not in (b"", b"."):
                 parts.append(part)
         if not parts:
@@ -165,3 +170,46 @@ class MountPoints(WithoutContent):
 def reached(directory: Directory, path: bytes) -> tuple[Directory, bytes]:
     """Where a path that is to change leads, through a mount or not."""
     return directory.below(path) if isinstance(directory, MountPoints) else (directory, path)
+
+
+def where_it_climbs(directory: Directory, parts: list[bytes]) -> int | None:
+    """Which part of a path is the `..` that leads above a mounted directory, or None.
+
+    What stands before it leads back to the directory itself, through whatever it names.
+
+    Raises:
+        OSError: That leads nowhere.
+    """
+    depth = 0
+    for i, part in enumerate(parts):
+        if part != b"..":
+            depth += 1
+        elif depth:
+            depth -= 1
+        elif _leads_back(directory, parts[:i]):
+            return i
+    return None
+
+
+def _leads_back(directory: Directory, parts: list[bytes]) -> bool:
+    if not parts:
+        return True
+    seen, own = directory.status_of(b"/".join(parts), follow=True), directory.status()
+    return (seen.device, seen.inode) == (own.device, own.inode)
+
+
+def from_the_root(root: Directory, preopened: bytes, directory: Directory, path: bytes) -> bytes:
+    """The path from `/` that leads where one from a mounted directory does, if it climbs; else b"".
+
+    Args:
+        root: What `/` is for the guest.
+        preopened: Where the directory is mounted.
+        directory: The directory.
+        path: The path from there.
+    """
+    if not isinstance(root, MountPoints) or directory is root or path.startswith(b"/"):
+        return b""
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    if b".." not in parts or len(parts) > MAX_DEPTH or where_it_climbs(directory, parts) is None:
+        return b""
+    return preopened.strip(b"/") + b"/" + path

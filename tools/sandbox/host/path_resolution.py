@@ -21,6 +21,7 @@ from ..guest_paths import HIDDEN_NAME, MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidde
 from . import native
 from .files import refusal
 from .system_calls import LINUX, SystemCalls
+from .upkeep import Upkeep
 
 MAX_LINKS: Final = 40
 """The most links on the way of one path, as the kernel has it."""
@@ -46,6 +47,10 @@ class LeadsOutError(FileNotFoundError):
 
     def __init__(self) -> None:
         super().__init__(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+class _AboveStartError(LeadsOutError):
+    """A link on the way leads above where the path began, which may be in the tree."""
 
 
 class Place:
@@ -131,6 +136,9 @@ class PathResolver:
         root: A descriptor of the tree's root; it stays the caller's.
         hides: Whether the host's own file at the root is hidden.
         calls: The system calls it walks with; where they have no `openat2`, by component.
+
+    Attributes:
+        upkeep: Has each component that is walked here paid, those of links too.
     """
 
     def __init__(self, root: int, *, hides: bool, calls: SystemCalls = LINUX) -> None:
@@ -139,6 +147,7 @@ class PathResolver:
         self._identity = _identity(calls.fstat(root))
         self._hides = hides
         self._has_openat2 = True
+        self.upkeep = Upkeep()
 
     def is_root(self, directory: int) -> bool:
         """Whether a descriptor is of the tree's root, however it was reached."""
@@ -218,22 +227,31 @@ class PathResolver:
     def leads_out(self, place: Place) -> bool:
         """Whether a link leads out of the tree, or to what is hidden.
 
+        The way to the directory that it is in is walked only if it leads above that.
+
         Raises:
             OSError: That cannot be found out, for a reason that does not lie in the link.
         """
-        return self._lead_out(place.path.split(b"/"), links=0)
+        start = Start(place.directory, place.path[: -len(place.name) - 1])
+        try:
+            return self._lead_out(start, [place.name], links=0)
+        except _AboveStartError:
+            return self._lead_out(Start(self._root, b""), place.path.split(b"/"), links=0)
 
     def would_lead_out(self, place: Place, target: bytes) -> bool:
         """Whether a link made at a place would, if it led to a target; raises as `leads_out`."""
         parts = [*place.path.split(b"/")[:-1], *target.split(b"/")]
-        return self._lead_out([part for part in parts if part not in (b"", b".")], links=1)
+        parts = [part for part in parts if part not in (b"", b".")]
+        return self._lead_out(Start(self._root, b""), parts, links=1)
 
-    def _lead_out(self, parts: list[bytes], *, links: int) -> bool:
-        walk = _Walk(self, Start(self._root, b""), links)
+    def _lead_out(self, start: Start, parts: list[bytes], *, links: int) -> bool:
+        walk = _Walk(self, start, links)
         try:
             with walk.run(parts, must_be_directory=False, follow=True, making=False):
                 return False
-        except LeadsOutError:
+        except LeadsOutError as error:
+            if isinstance(error, _AboveStartError) and start.path:
+                raise
             return True
         except OSError as error:
             if error.errno in _OF_THE_LINK:
@@ -278,8 +296,9 @@ class _Walk:
         self, parts: list[bytes], must_be_directory: bool, *, follow: bool, making: bool
     ) -> Place:
         """Walk to the end, and return it."""
-        left = parts[::-1]
+        left, work = parts[::-1], self._resolver.upkeep.work
         while left:
+            work()
             part = left.pop()
             if part == b".":
                 continue
@@ -303,7 +322,7 @@ class _Walk:
 
     def _climb(self) -> None:
         if not self._opened:
-            raise LeadsOutError if self._links else refusal(errno.EPERM)
+            raise _AboveStartError if self._links else refusal(errno.EPERM)
         close_reader(self._calls, self._opened.pop())
         self._names.pop()
 

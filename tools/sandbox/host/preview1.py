@@ -26,10 +26,14 @@ FUNCTIONS: Final[dict[str, HostFunction]] = {
     "proc_exit": process.proc_exit,
     "poll_oneoff": process.poll_oneoff,
     "fd_advise": descriptors.fd_advise,
+    "fd_allocate": descriptors.fd_allocate,
     "fd_close": descriptors.fd_close,
+    "fd_renumber": descriptors.fd_renumber,
     "fd_sync": descriptors.fd_sync,
+    "fd_datasync": descriptors.fd_datasync,
     "fd_fdstat_get": descriptors.fd_fdstat_get,
     "fd_fdstat_set_flags": descriptors.fd_fdstat_set_flags,
+    "fd_fdstat_set_rights": descriptors.fd_fdstat_set_rights,
     "fd_filestat_get": descriptors.fd_filestat_get,
     "fd_filestat_set_size": descriptors.fd_filestat_set_size,
     "fd_filestat_set_times": descriptors.fd_filestat_set_times,
@@ -52,7 +56,6 @@ FUNCTIONS: Final[dict[str, HostFunction]] = {
     "path_readlink": paths.path_readlink,
     "path_link": paths.path_link,
     "path_rename": paths.path_rename,
-    "fd_datasync": descriptors.fd_sync,
     **dict.fromkeys(("sock_accept", "sock_recv", "sock_send", "sock_shutdown"), process.no_socket),
 }
-"""Every function that the interpreter imports."""
+"""Every function that the interpreter imports, and what preview1 asks besides but `proc_raise`."""

@@ -6,33 +6,43 @@ There is no policy here: what a guest may reach is what its descriptors lead to.
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import struct
 import time
 from typing import Final
 
-from .files import Descriptor, Entry, Kind, Times, refusal
+from . import rights
+from .files import NOT_CAPABLE, Descriptor, Entry, Kind, Listing, Times, refusal
 from .guest import Guest, require
 
 STATUS: Final = struct.Struct("<QQB7xQQQQQ")
-RIGHT_READ: Final = 1 << 1
-RIGHT_WRITE: Final = 1 << 6
 ALL_FLAGS: Final = 0x1F
 
 _DESCRIPTOR: Final = struct.Struct("<BxH4xQQ")
-_ENTRY: Final = struct.Struct("<QQIB3x")
 _PREOPEN: Final = struct.Struct("<II")
 
-_FILE_RIGHTS: Final = 0x8E001BD  # all but reading and writing that a file can have
-_DIRECTORY_RIGHTS: Final = 0xFFFFE19  # all that a directory can have
-_ALL_RIGHTS: Final = 0x1FFFFFFF
 _APPEND: Final = 1
 _MOST_POSITION: Final = (1 << 63) - 1
 _SET, _NOW = 1, 2
 
 
 def fd_advise(guest: Guest, number: int, _start: int, _length: int, _advice: int) -> int:
-    guest.descriptors.get(number)
+    guest.descriptors.get(number, rights.ADVISE)
+    return 0
+
+
+def fd_allocate(guest: Guest, number: int, start: int, length: int) -> int:
+    """Have a file be at least so large; its room is that of the quota, the disk is not asked."""
+    found = guest.descriptors.get(number, rights.ALLOCATE)
+    require(found.node.kind is not Kind.DIRECTORY, errno.EISDIR)
+    require(found.node.kind is Kind.REGULAR, errno.ENODEV)
+    require(found.writable, errno.EBADF)
+    require(length > 0, errno.EINVAL)
+    require(start + length <= _MOST_POSITION, errno.EFBIG)
+    guest.upkeep.count_file_call()
+    if start + length > found.node.status().size:
+        found.node.truncate(start + length)
     return 0
 
 
@@ -41,42 +51,54 @@ def fd_close(guest: Guest, number: int) -> int:
     return 0
 
 
+def fd_renumber(guest: Guest, number: int, new: int) -> int:
+    guest.descriptors.renumber(number, new)
+    return 0
+
+
 def fd_sync(guest: Guest, number: int) -> int:
     """Answered at once, or by the disk where the policy says so, which counts as a file call."""
-    if guest.descriptors.get(number).node.sync():
-        guest.count_file_call()
+    return _sync(guest, number, rights.SYNC)
+
+
+def fd_datasync(guest: Guest, number: int) -> int:
+    return _sync(guest, number, rights.DATASYNC)
+
+
+def _sync(guest: Guest, number: int, right: int) -> int:
+    if guest.descriptors.get(number, right).node.sync():
+        guest.upkeep.count_file_call()
     return 0
 
 
 def fd_fdstat_get(guest: Guest, number: int, out: int) -> int:
     found = guest.descriptors.get(number)
-    rights = _DIRECTORY_RIGHTS if found.node.kind is Kind.DIRECTORY else _FILE_RIGHTS
-    if found.node.kind is Kind.UNKNOWN:
-        rights = 0
-    if found.readable:
-        rights |= RIGHT_READ
-    if found.writable:
-        rights |= RIGHT_WRITE
-    inherited = _ALL_RIGHTS if found.node.kind is Kind.DIRECTORY else 0
-    guest.memory.write(out, _DESCRIPTOR.pack(found.node.kind, found.flags, rights, inherited))
+    own, below = rights.rights_of(found)
+    guest.memory.write(out, _DESCRIPTOR.pack(found.node.kind, found.flags, own, below))
+    return 0
+
+
+def fd_fdstat_set_rights(guest: Guest, number: int, own: int, below: int) -> int:
+    require(rights.give_up(guest.descriptors.get(number), own, below), NOT_CAPABLE)
     return 0
 
 
 def fd_fdstat_set_flags(guest: Guest, number: int, flags: int) -> int:
-    guest.descriptors.get(number).flags = flags & ALL_FLAGS
+    guest.descriptors.get(number, rights.SET_FLAGS).flags = flags & ALL_FLAGS
     return 0
 
 
 def fd_filestat_get(guest: Guest, number: int, out: int) -> int:
-    guest.memory.write(out, STATUS.pack(*guest.descriptors.get(number).node.status()))
+    found = guest.descriptors.get(number, rights.STATUS)
+    guest.memory.write(out, STATUS.pack(*found.node.status()))
     return 0
 
 
 def fd_filestat_set_size(guest: Guest, number: int, size: int) -> int:
-    found = guest.descriptors.get(number)
+    found = guest.descriptors.get(number, rights.SET_SIZE)
     require(found.node.kind is Kind.REGULAR and found.writable, errno.EINVAL)
     require(size <= _MOST_POSITION, errno.EINVAL)
-    guest.count_file_call()
+    guest.upkeep.count_file_call()
     found.node.truncate(size)
     return 0
 
@@ -84,19 +106,20 @@ def fd_filestat_set_size(guest: Guest, number: int, size: int) -> int:
 def fd_filestat_set_times(
     guest: Guest, number: int, accessed: int, modified: int, flags: int
 ) -> int:
-    guest.count_file_call()
-    guest.descriptors.get(number).node.set_times(wanted_times(accessed, modified, flags))
+    guest.upkeep.count_file_call()
+    found = guest.descriptors.get(number, rights.SET_TIMES)
+    found.node.set_times(wanted_times(accessed, modified, flags))
     return 0
 
 
 def _readable(guest: Guest, number: int) -> Descriptor:
-    found = guest.descriptors.get(number)
+    found = guest.descriptors.get(number, rights.READ)
     require(found.readable, errno.EBADF)
     return found
 
 
 def _writable(guest: Guest, number: int) -> Descriptor:
-    found = guest.descriptors.get(number)
+    found = guest.descriptors.get(number, rights.WRITE)
     require(found.writable, errno.EBADF)
     return found
 
@@ -143,9 +166,15 @@ def fd_pwrite(guest: Guest, number: int, buffers: int, count: int, at: int, out:
     return 0
 
 
-def fd_seek(guest: Guest, number: int, offset: int, whence: int, out: int) -> int:
-    found = guest.descriptors.get(number)
+def _with_position(guest: Guest, number: int, right: int) -> Descriptor:
+    found = guest.descriptors.get(number, right)
+    require(found.node.kind is not Kind.DIRECTORY, errno.EISDIR)
     require(found.node.kind is Kind.REGULAR, errno.ESPIPE)
+    return found
+
+
+def fd_seek(guest: Guest, number: int, offset: int, whence: int, out: int) -> int:
+    found = _with_position(guest, number, rights.SEEK)
     require(whence <= os.SEEK_END, errno.EINVAL)
     if offset > _MOST_POSITION:
         offset -= 1 << 64
@@ -160,8 +189,7 @@ def fd_seek(guest: Guest, number: int, offset: int, whence: int, out: int) -> in
 
 
 def fd_tell(guest: Guest, number: int, out: int) -> int:
-    found = guest.descriptors.get(number)
-    require(found.node.kind is Kind.REGULAR, errno.ESPIPE)
+    found = _with_position(guest, number, rights.TELL)
     guest.memory.write_u64(out, found.position)
     return 0
 
@@ -185,26 +213,18 @@ def fd_prestat_dir_name(guest: Guest, number: int, out: int, length: int) -> int
 
 def fd_readdir(guest: Guest, number: int, out: int, length: int, cookie: int, used: int) -> int:
     found = guest.descriptors.get(number)
-    directory = guest.descriptors.directory(number)
+    directory = guest.descriptors.directory(number, rights.READ_DIRECTORY)
     guest.memory.view(out, length)
     guest.memory.view(used, 4)
     if cookie == 0 or found.listing is None:
-        guest.count_file_call()
-        found.listing = [
-            Entry(b".", 0, Kind.DIRECTORY),
+        guest.upkeep.count_file_call()
+        found.leave_listing()
+        dots = (
+            Entry(b".", directory.status().inode, Kind.DIRECTORY),
             Entry(b"..", 0, Kind.DIRECTORY),
-            *directory.entries(),
-        ]
-        guest.transferred(64 * len(found.listing))
-    at = 0
-    for i in range(cookie, len(found.listing)):
-        if at >= length:
-            break
-        entry = found.listing[i]
-        record = _ENTRY.pack(i + 1, entry.inode, len(entry.name), entry.kind) + entry.name
-        piece = record[: length - at]  # the last one may be cut; the guest asks for it again
-        guest.memory.write(out + at, piece)
-        at += len(piece)
+        )
+        found.listing = Listing(itertools.chain(dots, directory.entries()), guest.upkeep)
+    at = found.listing.copy(cookie, guest.memory.view(out, length))
     guest.memory.write_u32(used, at)
     guest.transferred(at)
     return 0

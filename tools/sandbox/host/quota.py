@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 
 from ..quota import Room
 
-_MOST_LISTED: Final = 1000
+_MOST_NOTED: Final = 1000
 
 
 class Account:
@@ -59,11 +59,15 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """Which files are not what the guest wrote, because a write of it was refused."""
+    """Which files are not what the guest wrote, because a write of it was refused.
+
+    A thousand are noted; one more stands for all others, and is not made good.
+    """
 
     def __init__(self) -> None:
         self.refused = 0
         self._losses: dict[bytes, Loss] = {}
+        self._further: tuple[bytes, Loss] | None = None
 
     def refuse(
         self,
@@ -76,6 +80,9 @@ class Losses:
         self.refused += 1
         if path is not None:
             before = self._losses.get(path)
+            if before is None and len(self._losses) >= _MOST_NOTED:
+                self._further = self._further or (path, Loss(number, size, at))
+                return
             size = size if before is None else max(size, before.size)
             self._losses[path] = Loss(number, size, at)
 
@@ -99,8 +106,9 @@ class Losses:
                 self._losses[moved] = self._losses.pop(path)
 
     def listed(self) -> list[tuple[bytes, Loss]]:
-        """The files and what they lost, sorted, the first thousand."""
-        return sorted(self._losses.items(), key=lambda each: each[0])[:_MOST_LISTED]
+        """The files that are noted and what they lost, sorted."""
+        found = dict([self._further] if self._further is not None else []) | self._losses
+        return sorted(found.items(), key=lambda each: each[0])
 
 
 class Meter:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from typing import Final
 
 from .files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
 
+_HANDED_ON_AT_ONCE: Final = 1 << 16
 _STATUS = FileStatus(0, 0, Kind.UNKNOWN, 1, 0, 0, 0, 0)
 
 
@@ -60,7 +62,7 @@ class OutputStream(_Stream):
 
     Args:
         limit: The most bytes kept.
-        hand_on: Called with each piece as it comes, all of it; it must not raise.
+        hand_on: Called with all that comes, a piece at a time; it must not raise.
     """
 
     def __init__(self, limit: int, hand_on: Callable[[bytes], object] | None = None) -> None:
@@ -79,6 +81,7 @@ class OutputStream(_Stream):
             if len(buffer) > left:
                 self.truncated = True
             if self._hand_on is not None:
-                self._hand_on(bytes(buffer))
+                for begin in range(0, len(buffer), _HANDED_ON_AT_ONCE):
+                    self._hand_on(bytes(buffer[begin : begin + _HANDED_ON_AT_ONCE]))
             self.data += buffer[: max(0, left)]
         return count, count

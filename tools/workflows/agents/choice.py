@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
+from ...program_run import ProgramRunner
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
 from .port import AgentChoice, PhaseAgent
 from .program import ProgramAgent, is_program
@@ -64,8 +66,18 @@ def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
         check()
 
 
-def make_agent(choice: AgentChoice) -> PhaseAgent:
+def make_agent(
+    choice: AgentChoice,
+    *,
+    runner: ProgramRunner | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> PhaseAgent:
     """Make the agent that was named.
+
+    Args:
+        choice: The agent.
+        runner: What runs a command or a program; as this process's own if None.
+        environment: The environment of either; this process's own if None.
 
     Raises:
         ValueError: Its kind is none that is known here, or its value is none.
@@ -73,12 +85,15 @@ def make_agent(choice: AgentChoice) -> PhaseAgent:
     """
     if choice.kind == "recorded":
         return RecordedAgent(choice.value)
-    if choice.kind == "command":
-        return CommandAgent(choice.value, timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S)
-    if choice.kind == "program":
-        return ProgramAgent(choice.value, timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S)
     if choice.kind == "http":
         from .http import agent_of
 
         return agent_of(choice.value, timeout_s=choice.timeout_s, max_output=choice.max_output)
-    raise ValueError(f"agent: {choice.kind!r} is no kind of agent")
+    if choice.kind == "command":
+        made: type[CommandAgent | ProgramAgent] = CommandAgent
+    elif choice.kind == "program":
+        made = ProgramAgent
+    else:
+        raise ValueError(f"agent: {choice.kind!r} is no kind of agent")
+    timeout_s = choice.timeout_s or DEFAULT_TIMEOUT_S
+    return made(choice.value, timeout_s=timeout_s, environment=environment, runner=runner)

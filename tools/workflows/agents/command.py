@@ -7,10 +7,11 @@ import shlex
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ...program_run import KEPT_STDERR, Ended, Run, run_program
+from ...program_run import KEPT_STDERR, Ended, ProgramRunner, Run, run_program
 from ...tracing import carried
 from .port import (
     AgentAnswer,
@@ -61,6 +62,7 @@ class CommandAgent:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         environment: Mapping[str, str] | None = None,
+        runner: ProgramRunner | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Name the command; nothing runs yet.
@@ -69,6 +71,7 @@ class CommandAgent:
             command: The command line; a text is split as a shell splits words, and no shell runs.
             timeout_s: How long one answer may take, in seconds, above 0.
             environment: Its environment; the caller's if None.
+            runner: What runs it; as this process's own if None.
             monotonic: The clock of the time limit.
 
         Raises:
@@ -82,7 +85,9 @@ class CommandAgent:
         self._words = words
         self._timeout_s = timeout_s
         self._environment = environment
-        self._monotonic = monotonic
+        self._run: ProgramRunner = (
+            runner if runner is not None else partial(run_program, monotonic=monotonic)
+        )
 
     @property
     def description(self) -> str:
@@ -132,7 +137,7 @@ class CommandAgent:
             directory=directory,
         )
         try:
-            ended = run_program(run, monotonic=self._monotonic)
+            ended = self._run(run)
         except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
             raise AgentUnavailable(
                 agent=self.description,

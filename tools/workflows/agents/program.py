@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ...agent_programs.command_output import COMMANDS, ProgramOutput
+from ...program_run import ProgramRunner
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
 from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentIdentity, AgentRequest
 from .printed_usage import no_answer, usage_of
@@ -46,6 +47,7 @@ class ProgramAgent:
         name: The program, with `:MODEL` for a model of its.
         timeout_s: How long one answer may take, in seconds, above 0.
         environment: Its environment; the caller's if None.
+        runner: What runs it; as this process's own if None.
         monotonic: The clock of the time limit.
 
     Raises:
@@ -58,6 +60,7 @@ class ProgramAgent:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         environment: Mapping[str, str] | None = None,
+        runner: ProgramRunner | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         if not is_program(name):
@@ -69,6 +72,7 @@ class ProgramAgent:
             self._program.command(model or None),
             timeout_s=timeout_s,
             environment=_with(self._program.environment, environment),
+            runner=runner,
             monotonic=monotonic,
         )
 

@@ -15,6 +15,7 @@ from agentforge_sessions.adapters.fleet.messages import Ending, Look
 from agentforge_sessions.adapters.fleet.metrics import FleetMetrics
 from agentforge_sessions.adapters.fleet.session_job import JobFailed, SessionJobs
 from agentforge_sessions.adapters.fleet.settings import FleetSettings
+from agentforge_sessions.adapters.fleet.wellness import Wellness
 
 S = "session_20260301_093000_000000"
 SETTINGS = FleetSettings(crashes=2)
@@ -45,8 +46,13 @@ class Processes:
 class Looks:
     """What further looks were asked for."""
 
-    def __init__(self, failures: int = 1, error: Exception | None = None) -> None:
+    def __init__(
+        self, failures: int = 1, error: Exception | None = None, refusals: int | None = 0
+    ) -> None:
         self.failures = failures
+        self.refusals = refusals
+        self.passed_on: list[tuple[str, str]] = []
+        self.noted: list[str] = []
         self.error = error
         self.woken: list[float] = []
         self.counted: list[str] = []
@@ -60,6 +66,13 @@ class Looks:
     async def count_failure(self, session_id: str, reason: str) -> int:
         self.counted.append(reason)
         return self.failures
+
+    async def pass_on(self, session_id: str, needs: str, reason: str) -> int | None:
+        self.passed_on.append((needs, reason))
+        return self.refusals
+
+    async def note_reason(self, session_id: str, reason: str) -> None:
+        self.noted.append(reason)
 
 
 class Context:
@@ -75,7 +88,16 @@ class Context:
 
 def jobs(processes: Processes, looks: Looks, **more: Any) -> SessionJobs:
     given: dict[str, Any] = {"random": lambda: 0.0, "monotonic": lambda: 0.0, **more}
-    return SessionJobs(processes, looks, SETTINGS, given.pop("metrics", FleetMetrics()), **given)
+    metrics = given.pop("metrics", FleetMetrics())
+    wellness = given.pop("wellness", None) or well()
+    return SessionJobs(processes, looks, SETTINGS, metrics, wellness, **given)
+
+
+def well() -> Wellness:
+    async def start() -> None:
+        raise AssertionError("no process is tried")
+
+    return Wellness(SETTINGS, start, random=lambda: 0.0, monotonic=lambda: 0.0)
 
 
 def run(processes: Processes, looks: Looks, **more: Any) -> None:
@@ -128,16 +150,55 @@ def test_an_error_that_will_not_pass_fails_the_job_and_says_why() -> None:
 
 def test_a_process_that_ended_is_counted_and_its_session_looked_at_again() -> None:
     looks = Looks(failures=1)
-    run(Processes(ChildEnded("was ended by SIGKILL")), looks)
+    run(Processes(ChildEnded("was ended by SIGKILL", claimed=True)), looks)
     assert (looks.woken, looks.counted) == ([0.5], ["was ended by SIGKILL"])
 
 
 def test_a_session_that_ends_its_process_each_time_is_paused() -> None:
-    processes, looks = Processes(ChildEnded("ended with exit code 1")), Looks(failures=2)
+    ended = ChildEnded("ended with exit code 1", claimed=True)
+    processes, looks = Processes(ended), Looks(failures=2)
     with pytest.raises(JobFailed):
         run(processes, looks)
     assert looks.woken == []
     assert "2 times in a row" in processes.paused[0]
+
+
+def test_a_process_that_ended_before_its_claim_counts_against_the_worker_alone() -> None:
+    """However often: a machine that can start nothing gives no session up."""
+    processes, looks, wellness = Processes(ChildEnded("ended with exit code 4")), Looks(9), well()
+    for _ in range(20):
+        run(processes, looks, wellness=wellness)
+    assert (looks.counted, processes.paused) == ([], [])
+    assert looks.woken == [0.5] * 20
+    assert "ended with exit code 4" in looks.noted[-1]
+    assert wellness.problem is not None
+    run(Processes(Look(ending=Ending.PAUSED)), looks, wellness=wellness)
+    assert wellness.problem is None
+
+
+def test_what_the_worker_is_not_allowed_is_passed_on_at_once_to_those_that_are() -> None:
+    look = Look(ending=Ending.NOT_ALLOWED, reason="no claude here", needs="claude")
+    looks = Looks(refusals=0)
+    run(Processes(look), looks)
+    assert (looks.passed_on, looks.woken, looks.counted) == (
+        [("claude", "no claude here")],
+        [0.0],
+        [],
+    )
+
+
+@pytest.mark.parametrize(("refusals", "woken"), [(1, [10.0]), (3, [40.0]), (99, [600.0])])
+def test_what_they_refuse_as_well_is_put_off_ever_longer(refusals: int, woken: list[float]) -> None:
+    look = Look(ending=Ending.NOT_ALLOWED, reason="not this model", needs="claude")
+    looks = Looks(refusals=refusals)
+    run(Processes(look), looks)
+    assert looks.woken == woken
+
+
+def test_what_the_fleet_is_done_with_is_not_passed_on() -> None:
+    looks = Looks(refusals=None)
+    run(Processes(Look(ending=Ending.NOT_ALLOWED, reason="no", needs="claude")), looks)
+    assert looks.woken == []
 
 
 def test_a_worker_that_ends_hands_its_session_back() -> None:

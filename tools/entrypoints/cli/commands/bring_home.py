@@ -114,7 +114,7 @@ def apply(
         hooks=hooks,
         run_filters=filters,
     )
-    _, session = cli.load(session_id)
+    _, session = cli.load(cli.own_id(session_id))
     from ....bootstrap import session_results
 
     results = session_results(cli.store(), cli.objects_url)

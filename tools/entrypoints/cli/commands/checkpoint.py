@@ -97,7 +97,7 @@ def rewind(
     checkpoint before, so that you can go forward to it again.
     """
     cli = cli_of(context, json=as_json)
-    _, session = _load(cli, session_id)
+    _, session = _load(cli, cli.own_id(session_id))
     cli.output.ask(
         f"Replace the workspace of session {session.session_id} by that of {to}?",
         operation=f"going back with session {session.session_id}",
@@ -127,7 +127,7 @@ def fork(
     Without --budget it goes on with the other's budget, with what that has spent.
     """
     cli = cli_of(context, json=as_json)
-    manager, parent = _load(cli, session_id)
+    manager, parent = _load(cli, cli.own_id(session_id))
     forked = manager.fork(at, token_budget=budget)
     if cli.output.json:
         cli.output.document({"session_id": forked.session_id, "parent_id": parent.session_id})

@@ -156,6 +156,7 @@ def list_sessions(
         for one in found
         if manager.store.is_interrupted(one.session_id, one.head.state)
     }
+    foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
     if cli.output.json:
         from ..documents import summary_document, unreadable_document
 
@@ -163,7 +164,11 @@ def list_sessions(
             {
                 "base": manager.store.where,
                 "sessions": [
-                    summary_document(one, interrupted=one.session_id in interrupted)
+                    summary_document(
+                        one,
+                        interrupted=one.session_id in interrupted,
+                        own=one.session_id not in foreign,
+                    )
                     for one in found
                 ],
                 "unreadable": [unreadable_document(one) for one in unreadable],
@@ -175,7 +180,14 @@ def list_sessions(
 
     if found:
         now = cli.outside.clock()
-        cli.output.show(render.session_table(found, now=now, interrupted=interrupted))
+        cli.output.show(
+            render.session_table(found, now=now, interrupted=interrupted, foreign=foreign)
+        )
+        if foreign:
+            cli.output.remark(
+                "not adopted: they came with a clone, a copy or an archive, and no agent is shown "
+                "them; `agentforge adopt ID` shows one and makes it yours"
+            )
         if page.after is not None:
             count = "more" if page.more is None else f"{page.more} more"
             cli.output.remark(f"{count} fit; --limit {limit} --after {page.after} lists the next")

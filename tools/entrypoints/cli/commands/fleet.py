@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -41,6 +42,29 @@ def worker(
             min=0.05,
         ),
     ] = 2.0,
+    agents: Annotated[
+        list[str] | None,
+        option(
+            "--agent NAME",
+            "Ask this agent where a session names it (claude, codex, …); may be repeated. As "
+            "`agents` in [worker] of your own configuration says, by default; none if it does not.",
+        ),
+    ] = None,
+    agent_commands: Annotated[
+        bool | None,
+        option(
+            "--agent-commands/--no-agent-commands",
+            "Run the command lines that sessions name as their agents, in a jail.",
+        ),
+    ] = None,
+    repositories: Annotated[
+        list[Path] | None,
+        option(
+            "--repository DIR",
+            "Begin sessions from repositories in this folder; may be repeated. That of the working "
+            "directory always may be.",
+        ),
+    ] = None,
     port: Annotated[
         int | None,
         option(
@@ -58,7 +82,7 @@ def worker(
     """Run the sessions that were submitted to a PostgreSQL store, until SIGTERM or Ctrl-C."""
     cli = cli_of(context, json=as_json)
     store = store_of(cli)
-    from ....fleet import fleet_settings, run_worker
+    from ....fleet import fleet_settings, run_worker, worker_allowed
     from ..logs import configure_service_logs
 
     try:
@@ -67,11 +91,17 @@ def worker(
         )
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--queue") from error
+    allowed = worker_allowed(
+        agents=agents,
+        agent_commands=agent_commands,
+        repositories=None if repositories is None else [one.absolute() for one in repositories],
+    )
 
     configure_service_logs(verbose=cli.verbose, as_json=cli.output.json)
     run_worker(
         store,
         settings,
+        allowed,
         base_path=cli.base,
         direct=cli.store_direct,
         objects=cli.objects_url,

@@ -40,7 +40,9 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
     from ..render import moment_text, table, words
     from ..text import age_text
 
-    made = table("HOST", "PID", "QUEUES", "RUNS", "HEARTBEAT", "SINCE", right=("PID", "RUNS"))
+    made = table(
+        *("HOST", "PID", "QUEUES", "RUNS", "HEARTBEAT", "SINCE", "PROBLEM"), right=("PID", "RUNS")
+    )
     for one in found:
         made.add_row(
             words(one.host),
@@ -49,6 +51,7 @@ def workers(context: typer.Context, as_json: AsJson = False) -> None:
             f"{one.running}/{one.concurrency}",
             age_text(one.silent_s),
             moment_text(one.started_at),
+            words(_short(one.problem)),
         )
     cli.output.show(made)
 
@@ -146,4 +149,4 @@ def _plain(view: Any) -> dict[str, Any]:
 def _short(reason: str | None) -> str:
     from ..text import first_line, shorten
 
-    return shorten(first_line(reason), 60)
+    return shorten(first_line(reason), 200)

@@ -13,7 +13,7 @@ from ....errors import AgentForgeError
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
 from ..options import AsJson, Yes, option, parse_duration
-from ..text import age_text, counted
+from ..text import age_text, counted, counted_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -233,7 +233,8 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
             for status in (Status.WARN, Status.FAIL)
         }
         cli.output.line(
-            f"{len(findings)} checks: {counts[Status.FAIL]} failed, {counts[Status.WARN]} warnings."
+            f"{counted_of(len(findings), 'check')}: {counts[Status.FAIL]} failed, "
+            f"{counted_of(counts[Status.WARN], 'warning')}."
         )
     if failed:
         raise typer.Exit(ExitCode.NOT_DONE)

@@ -42,9 +42,12 @@ def init(
     What is there stays as it is without --force, but for lines that .gitignore lacks.
     """
     from ....project.scaffold import SPECIFICATION, begin_project
+    from ..trusting import trust_scaffold
 
     cli = cli_of(context, json=as_json)
     done = begin_project(folder, force=force, dry_run=dry_run)
+    if not dry_run:
+        trust_scaffold(done.folder, done.files, now=cli.outside.clock())
     there = Path.cwd() == done.folder
     following = "agentforge run" if there else f"cd {shlex.quote(str(folder))} && agentforge run"
     if cli.output.json:

@@ -97,6 +97,9 @@ def _view(
         workspace=store.workspace_path(session.session_id),
         now=cli.outside.clock(),
         interrupted=cli.command("resume", session.session_id) if interrupted else None,
+        adopt=None
+        if store.is_own(session.session_id)
+        else cli.command("adopt", session.session_id),
         children=children,
     )
 
@@ -234,7 +237,7 @@ def brief(
     from ....harness.briefing import estimate_tokens
 
     cli = cli_of(context, json=as_json)
-    manager, session = cli.load(session_id)
+    manager, session = cli.load(cli.own_id(session_id))
     text = manager.briefing(max_tokens)
     if cli.output.json:
         cli.output.document(

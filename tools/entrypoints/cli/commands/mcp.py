@@ -115,6 +115,9 @@ def mcp(
     from ...mcp_server.serving import Places, log_library_events, serve_http, serve_stdio
 
     log_library_events()
+    from ....project.trust_table import ignored
+
+    told = cli.configuration
     places = Places(
         sessions=cli.base,
         store=cli.store_url,
@@ -124,6 +127,7 @@ def mcp(
         project=cli.configuration.root,
         repository=cli.configuration.repository,
         briefing_shows=cli.briefing_shows,
+        notice=ignored(told.left_out, told.path) if told.left_out else None,
     )
     if not http:
         if sys.stdin is not None and sys.stdin.isatty():

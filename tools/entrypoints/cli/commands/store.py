@@ -70,6 +70,14 @@ def _database_of(cli: Cli) -> str:
 
 def migrate(
     context: typer.Context,
+    role: Annotated[
+        str | None,
+        option(
+            "--role NAME",
+            "Give this role the rights that programs need: it reads and writes sessions, and can't "
+            "change the records of what was removed and migrated.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, option("--dry-run", "Only show what would be run.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -83,12 +91,13 @@ def migrate(
 
     cli = cli_of(context, json=as_json)
     url = _database_of(cli)
-    done = migrate_store(url, dry_run=dry_run)
+    done = migrate_store(url, role=role, dry_run=dry_run)
     if cli.output.json:
         cli.output.document(
             {
                 "store": cli.store().where,
                 "dry_run": dry_run,
+                "role": role,
                 "migrations": [{"number": one.number, "name": one.name} for one in done],
             }
         )
@@ -96,6 +105,8 @@ def migrate(
     for one in done:
         cli.output.line(f"{'would run' if dry_run else 'ran'}  {one.number:04} {one.name}")
     where = cli.store().where
+    if role is not None:
+        cli.output.line(f"{'would give' if dry_run else 'gave'} {role} the rights of programs")
     if not done:
         cli.output.line(f"{where} has all the tables that this program needs.")
     elif not dry_run:

@@ -14,7 +14,7 @@ from attrs import evolve
 from ..context import Cli, cli_of
 from ..on_demand import GroupOnDemand, Part, add_group, parts_in
 from ..options import AsJson, option, parse_duration
-from ..submitting import submit_existing
+from ..submitting import submit_existing, submit_failed
 from .fleet import store_of
 
 _PACKAGE: Final = __package__
@@ -61,6 +61,10 @@ def submit(
         str | None,
         option("--session ID", "Have the workers go on with this session; name no other work."),
     ] = None,
+    failed: Annotated[
+        bool,
+        option("--failed", "Have the workers go on with all that have failed; name no other work."),
+    ] = False,
     queue: Annotated[
         str, option("--queue, -q NAME", "The queue of the workers that take it; default is one.")
     ] = "default",
@@ -82,6 +86,11 @@ def submit(
         store_of(cli)
     if at is not None and after is not None:
         raise typer.BadParameter("give --at or --in, not both", param_hint="--at")
+    if failed:
+        if session is not None or context.invoked_subcommand is not None:
+            raise typer.BadParameter("takes all that have failed up again", param_hint="--failed")
+        submit_failed(cli, store_of(cli))
+        return
     chosen = _submission(cli, queue, priority, at, after)
     context.find_root().obj = cli = evolve(cli, submission=chosen)
     if context.invoked_subcommand is not None:

@@ -77,8 +77,8 @@ def questions(
     """Show waiting questions and answer them.
 
     Needs a terminal and the extra `terminal`. The foot of each screen shows its keys, ? shows all.
-    With --web it runs in a browser on this machine until Ctrl-C; with --json the address is
-    written as JSON.
+    With --web it runs in a browser on this machine until Ctrl-C. The address that it prints can be
+    used once; Enter prints another. With --json each is written as JSON.
     """
     from ....bootstrap import open_questions
     from ....questions import load_config
@@ -135,19 +135,16 @@ def _serve(
     bell: bool,
     theme: ThemeName,
 ) -> None:
+    from ...enter_key import standard_input
     from ...terminal import DEFAULT_PORT, run_web
 
     words = [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "questions"]
     words += [*place, "--bell" if bell else "--no-bell", "--theme", theme.value]
     words += [first] if first is not None else []
 
-    def ready(url: str) -> None:
-        if cli.output.json:
-            cli.output.json_line({"url": url})
-        else:
-            cli.output.line(f"The questions are at {url}")
-            cli.output.line(
-                "Open it on this machine: the address holds the key. Ctrl-C ends the server."
-            )
-
-    run_web(words, port=DEFAULT_PORT if port is None else port, ready=ready)
+    run_web(
+        words,
+        port=DEFAULT_PORT if port is None else port,
+        asked_by=standard_input(),
+        ready=lambda url: cli.output.address("The questions are", url),
+    )

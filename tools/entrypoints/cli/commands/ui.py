@@ -47,8 +47,9 @@ def ui(
 
     Lists, shows, pauses, aborts, rewinds and forks sessions, answers their questions, shows what a
     prune would remove, and the workers and jobs of a fleet. Needs the extra `ui`. The address that
-    it prints holds the key; with --json it is written as JSON.
+    it prints can be used once; Enter prints another. With --json each is written as JSON.
     """
+    from ...enter_key import standard_input
     from ...ui import DEFAULT_PORT, UiPlaces, run_ui
     from ...ui.browser import in_browser
 
@@ -63,13 +64,7 @@ def ui(
     )
 
     def ready(url: str) -> None:
-        if cli.output.json:
-            cli.output.json_line({"url": url})
-        else:
-            cli.output.line(f"All sessions are at {url}")
-            cli.output.line(
-                "Open it on this machine: the address holds the key. Ctrl-C ends the server."
-            )
+        cli.output.address("All sessions are", url)
         if open_it:
             opened.enter_context(in_browser(url))
 
@@ -79,5 +74,6 @@ def ui(
             port=DEFAULT_PORT if port is None else port,
             read_only=read_only,
             observers=cli.observers(),
+            asked_by=standard_input(),
             ready=ready,
         )

@@ -9,7 +9,7 @@ import typer
 
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
-from ..options import AsJson, argument
+from ..options import AsJson, argument, option
 from ..text import age_text, counted_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 
     configuration = cli.configuration
     check_patterns(configuration)
-    found = list(senders(configuration))
+    found = list(senders(configuration, cli.store())) if configuration.webhooks else []
     if name is None:
         return found
     chosen = [one for one in found if one.webhook.name == name]
@@ -92,11 +92,6 @@ def list_all(context: typer.Context, as_json: AsJson = False) -> None:
             render.words(row["problem"] or ""),
         )
     cli.output.show(made)
-    unreadable = sum(row["unreadable"] for row in rows)
-    if unreadable:
-        cli.output.line(
-            f"{counted_of(unreadable, 'file')} among what waits can't be read and stays as it is."
-        )
 
 
 def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
@@ -110,20 +105,18 @@ def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
         webhook.secrets(os.environ)
     except ValueError as error:
         problem = str(error)
-    waiting = [one for _, one in sender.outbox.waiting()]
-    readable = [one for one in waiting if one is not None]
-    last = next((one.problem for one in readable if one.problem), None)
+    backlog = sender.backlog()
+    oldest = min((one.created for one in backlog.deliveries), default=None)
     return {
         "name": webhook.name,
         "host": host,
         "events": list(webhook.events),
         "signed": webhook.secret_env is not None,
-        "waiting": len(readable),
-        "oldest_s": max((now - one.created for one in readable), default=None),
-        "next_try": min((one.not_before for one in readable), default=None),
-        "unreadable": len(waiting) - len(readable),
-        "problem": problem or last,
-        "outbox": str(sender.outbox.directory),
+        "waiting": len(backlog.deliveries),
+        "oldest_s": None if oldest is None else now - oldest,
+        "next_try": backlog.next_try,
+        "problem": problem or backlog.problem,
+        "cursor": sender.where,
     }
 
 
@@ -171,15 +164,22 @@ def _some(found: list[WebhookSender]) -> list[WebhookSender]:
 # ---------------------------------------------------------------------------------------- deliver
 
 
-def deliver(context: typer.Context, name: _Named = None, as_json: AsJson = False) -> None:
+def deliver(
+    context: typer.Context,
+    name: _Named = None,
+    due: Annotated[
+        bool, option("--due", "Leave out what was not taken and is not due yet.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Send what waits, whether its next try is due or not; what is not taken waits on."""
     from ....observers.errors import WebhookUnreached
 
     cli = cli_of(context, json=as_json)
     rows, problems = [], []
     for sender in _senders(cli, name):
-        found = sender.deliver(at_once=True)
-        waiting = len(sender.outbox.names())
+        found = sender.deliver(at_once=not due)
+        waiting = len(sender.backlog().deliveries)
         rows.append(
             {
                 "name": sender.webhook.name,

@@ -70,6 +70,7 @@ def run(
 
     from ....project.choices import ISOLATIONS
     from ....workflows import load_workflow
+    from ..trusting import require_trusted
 
     cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
     if isolation is not None and isolation not in ISOLATIONS:
@@ -88,6 +89,8 @@ def run(
         )
     configured = cli.configuration.run.isolation
     loaded = load_workflow(named, isolation="sandbox" if example else configured)
+    if workflow is None and not example:
+        require_trusted(cli.configuration, loaded)
     begun = RepositoryBase(repo, base, with_uncommitted).attachments(cli)
     start_scripts(cli, loaded if isolation is None else evolve(loaded, isolation=isolation), begun)
 
@@ -130,7 +133,7 @@ def resume(
 ) -> None:
     """Resume a session after a pause, a failure or a crash."""
     cli = cli_of(context, json=as_json)
-    whole = cli.store().resolve(session_id)
+    whole = cli.own_id(session_id)
     if _is_agents(cli, whole):
         resume_agent(cli, whole, agent=agent, max_output=max_output, wait=not no_wait)
     else:
@@ -155,7 +158,7 @@ def retry(
 ) -> None:
     """Begin another attempt at a session's failed phase, beyond the workflow's limit too."""
     cli = cli_of(context, json=as_json)
-    whole = cli.store().resolve(session_id)
+    whole = cli.own_id(session_id)
     if _is_agents(cli, whole):
         resume_agent(
             cli,

@@ -1,35 +1,14 @@
 "use strict";
-// The pages of `agentforge ui`: the key, the exchange of what changed, dialogs and drafts.
+// The pages of `agentforge ui`: the exchange of what changed, dialogs and drafts.
 // Requests are htmx's; what comes back is exchanged part by part, so that what a person reads,
 // types or has opened stays as it is.
 (() => {
-  const KEY_HEADER = "X-Agentforge-Key";
-  const NAME = "agentforge-key";
   const DRAFT = "agentforge-draft:";
   const one = (selector, from = document) => from.querySelector(selector);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
 
-  // ------------------------------------------------------------------------------- the key
-  // It comes in the fragment of the address, which no request carries. It is kept for this tab and
-  // this origin, and leaves the address bar. A tab opened from this one asks the others for it.
-  const fragment = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (fragment !== null) {
-    sessionStorage.setItem(NAME, fragment);
-    history.replaceState(null, "", location.pathname + location.search);
-  }
-  let key = sessionStorage.getItem(NAME);
-  const tabs = new BroadcastChannel("agentforge-ui");
-  tabs.onmessage = ({ data }) => {
-    if (data === "key?" && key !== null) {
-      tabs.postMessage({ key });
-    } else if (key === null && typeof data?.key === "string") {
-      key = data.key;
-      sessionStorage.setItem(NAME, key);
-      begin();
-    }
-  };
-
   function refuse() {
+    agentforgeKey.drop();
     one("#loading")?.remove();
     one("#refused").hidden = false;
     state("refused", "not connected");
@@ -161,6 +140,7 @@
     document.title = `${view.dataset.title} · agentforge`;
     restoreDrafts(view);
     ages();
+    listen();
     if (!first) return;
     const target = location.hash && document.getElementById(location.hash.slice(1));
     if (target) {
@@ -168,7 +148,6 @@
       target.scrollIntoView();
     }
     one("[autofocus]", view)?.focus();
-    listen();
   }
 
   const refresh = () => htmx.trigger("#page", "refresh");
@@ -180,7 +159,7 @@
   });
 
   document.addEventListener("htmx:configRequest", (event) => {
-    event.detail.headers[KEY_HEADER] = key;
+    event.detail.headers[agentforgeKey.header] = agentforgeKey.value;
     if (event.target.id === "page") event.detail.path = `/view${location.pathname}${location.search}`;
   });
   document.addEventListener("htmx:beforeOnLoad", ({ detail, target }) => {
@@ -202,10 +181,13 @@
       try {
         const answer = await fetch("/events", {
           method: "POST",
-          headers: { [KEY_HEADER]: key },
+          headers: { [agentforgeKey.header]: agentforgeKey.value },
           body: new URLSearchParams({ topics: one("#view").dataset.topics ?? "" }),
         });
-        if (answer.status === 401) return refuse();
+        if (answer.status === 401) {
+          listening = false;
+          return refuse();
+        }
         if (answer.ok) {
           if (one("#link").dataset.state !== "connecting") refresh(); // what was missed
           state("live", "live");
@@ -386,11 +368,6 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     document.body.setAttribute("hx-ext", "keyed");
-    if (key === null) {
-      tabs.postMessage("key?");
-      setTimeout(() => key === null && refuse(), 400);
-    } else {
-      begin();
-    }
+    agentforgeKey.find(begin, refuse);
   });
 })();

@@ -104,7 +104,8 @@ def prune(
         str | None,
         option(
             "--min-age AGE",
-            "With these three: keep what was used or ended within this time, as in 2h.",
+            "With these three: keep what was used or ended within this time, as in 2h; 1h by "
+            "default with --min-free.",
         ),
     ] = None,
     keep_state: Annotated[

@@ -111,14 +111,7 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
     if removals:
         _show_table(cli, removals)
     for work in works:
-        for reason, ids in _skipped(work.found).items():
-            cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
-        for error, ids in _by_text({} if work.found is None else work.found.errors).items():
-            cli.output.remark(f"warning: {_named(ids)}: {error}")
-        if work.kind.max_age_hours is None:
-            cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
-        for unmet in () if work.found is None else work.found.unmet:
-            cli.output.remark(f"warning: {work.name}: {unmet}")
+        _show_left_alone(cli, work)
     how = "moved to the trash" if trashed else "removed"
     how += ", with an archive of each" if archived else ""
     freed = human_bytes(sum(work.freed for work in works))
@@ -133,6 +126,21 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
     if due:
         cli.output.line(f"{counted(due)} more {_are(due)} due, beyond the limit.")
     _show_leftovers(cli, works)
+
+
+def _show_left_alone(cli: Cli, work: Work) -> None:
+    """Show what stays of one kind, and which bounds do not hold."""
+    for reason, ids in _skipped(work.found).items():
+        cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
+    if young := _young(work.found):
+        within = "within --min-age (1h with --min-free)"
+        cli.output.remark(f"left alone, used {within}: {_named(young)}")
+    for error, ids in _by_text({} if work.found is None else work.found.errors).items():
+        cli.output.remark(f"warning: {_named(ids)}: {error}")
+    if work.kind.max_age_hours is None:
+        cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
+    for unmet in () if work.found is None else work.found.unmet:
+        cli.output.remark(f"warning: {work.name}: {unmet}")
 
 
 def _are(count: int) -> str:
@@ -172,6 +180,11 @@ def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
         cli.output.line(
             f"{counted(purged)} would be deleted from the trash: the time there is over."
         )
+
+
+def _young(result: PruneResult | None) -> list[str]:
+    decisions = () if result is None else result.decisions
+    return [one.candidate.session_id for one in decisions if one.reasons == (Reason.YOUNG,)]
 
 
 def _skipped(result: PruneResult | None) -> dict[str, list[str]]:

@@ -1,0 +1,206 @@
+"""What only a database has: transactions that end in another order than they began."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.adapters.postgres.receivers import PostgresReceiver
+from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.harness.feed_port import Feed
+from agentforge_sessions.observers.delivery import Answer
+from agentforge_sessions.observers.rounds import Round
+from agentforge_sessions.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.observers.webhook_sender import WebhookSender
+from agentforge_sessions.project.webhooks import Webhook
+from tests.support.promptness import PATIENCE_S
+
+_LATE = """
+insert into agentforge.session_history (session_id, number, entry)
+select session_id, 2, replace(entry, 'session_created', 'late') from agentforge.session_history
+where session_id = %s
+"""
+_GROWN = """
+update agentforge.sessions set n_history = 2, size_bytes = (
+    select sum(octet_length(entry)) from agentforge.session_history where session_id = id)
+where id = %s
+"""
+
+
+def settled(sender: WebhookSender) -> int:
+    """Deliver until no transaction of another test is in the way; return how many were taken."""
+    found = sender.deliver()
+    delivered = found.delivered
+    while found.lags:
+        found = sender.deliver()
+        delivered += found.delivered
+    return delivered
+
+
+def take(feed: Feed, *, whole: bool = True) -> list[tuple[str | None, int]]:
+    """Return what a feed has, passed; all of it, once no transaction is in the way."""
+    every = list(feed.look())
+    while whole and feed.lags:
+        every = list(feed.look())
+    found = []
+    for one in every:
+        feed.passed(one)
+        if one.is_last:
+            found.append((one.event.session_id, one.number))
+    return found
+
+
+def test_what_a_transaction_commits_late_is_not_passed_over(database: Database, base: Path) -> None:
+    store = PostgresStore(database, base)
+    first = SessionManager(store).create().session_id
+    feed = store.open_feed()
+    assert take(feed) == [(first, 1)]
+    with database.transaction() as slow:
+        slow.execute(_LATE, (first,))
+        slow.execute(_GROWN, (first,))
+        second = SessionManager(store).create().session_id
+        assert take(feed, whole=False) == [], "what is committed waits for what may come before it"
+        assert feed.lags
+    assert take(feed) == [(first, 2), (second, 1)]
+    assert not feed.lags
+
+
+def test_of_an_aborted_transaction_nothing_is_told_and_nothing_waits(
+    database: Database, base: Path
+) -> None:
+    store = PostgresStore(database, base)
+    first = SessionManager(store).create().session_id
+    feed = store.open_feed()
+    assert take(feed) == [(first, 1)]
+    try:
+        with database.transaction() as slow:
+            slow.execute(_LATE, (first,))
+            raise KeyError
+    except KeyError:
+        pass
+    assert take(feed) == []
+    assert not feed.lags
+
+
+def test_a_batch_is_no_end(database: Database, base: Path) -> None:
+    store = PostgresStore(database, base)
+    manager = SessionManager(store)
+    manager.create()
+    with manager.changes():
+        for number in range(1_100):
+            manager.add_history(f"note{number}")
+    assert len(take(store.open_feed())) == 1_101
+
+
+def test_a_receiver_whose_connection_was_lost_keeps_nothing_over_its_successor(
+    database: Database, base: Path
+) -> None:
+    one, other = PostgresReceiver(database, "team"), PostgresReceiver(database, "team")
+    refused = threading.Event()
+    try:
+        with one.held() as free:
+            assert free
+            with database.connection() as connection:
+                connection.execute(
+                    "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' "
+                    "and pid <> pg_backend_pid() and database = "
+                    "(select oid from pg_database where datname = current_database())"
+                )
+            with other.held(timeout_s=PATIENCE_S) as too:
+                assert too
+                other.keep(b"{}\n")
+            one.keep(b"lost\n")
+    except Exception:
+        refused.set()
+    assert refused.is_set()
+    assert other.read() == b"{}\n"
+
+
+def test_all_machines_tell_of_all_sessions_each_once(database: Database, tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    def send(*_: object, **__: object) -> Answer:
+        sent.append(threading.current_thread().name)
+        return Answer(status=204)
+
+    def sender(machine: str) -> WebhookSender:
+        return WebhookSender(
+            Webhook(name="team", url="https://example.com/", events=("session.created",)),
+            PostgresStore(database, tmp_path / machine),
+            log=get_logger("agentforge.observers"),
+            environment={},
+            send=send,
+        )
+
+    sender("one").begin()
+    for machine in ("one", "two", "three"):
+        SessionManager(PostgresStore(database, tmp_path / machine)).create()
+    assert settled(sender("two")) == 3
+    assert settled(sender("three")) == 0
+    assert len(sent) == 3
+
+
+def test_what_a_pruned_session_had_to_tell_is_told(database: Database, base: Path) -> None:
+    store = PostgresStore(database, base)
+    sent: list[bytes] = []
+
+    def send(_: object, body: bytes, *__: object, **___: object) -> Answer:
+        sent.append(body)
+        return Answer(status=204)
+
+    sender = WebhookSender(
+        Webhook(name="team", url="https://example.com/", events=("session.completed",)),
+        store,
+        log=get_logger("agentforge.observers"),
+        environment={},
+        send=send,
+    )
+    sender.begin()
+    manager = SessionManager(store)
+    session_id = manager.create().session_id
+    manager.complete()
+    assert manager.cleanup_old_sessions(0) == [session_id]
+    assert [one.session_id for one in sender.backlog().deliveries] == [session_id]
+    assert sender.deliver().delivered == 1
+    assert session_id.encode() in sent[0]
+    assert sender.backlog().deliveries == ()
+
+
+def test_the_end_of_a_process_waits_for_what_can_not_be_read_yet(
+    database: Database, base: Path
+) -> None:
+    """A transaction of somebody else, which ends a moment later, keeps no event from being told."""
+    store = PostgresStore(database, base)
+    sent = threading.Event()
+    looked = threading.Event()
+
+    class Looking(WebhookSender):
+        def deliver(self, **more: Any) -> Round:
+            found = super().deliver(**more)
+            looked.set()
+            return found
+
+    def send(*_: object, **__: object) -> Answer:
+        sent.set()
+        return Answer(status=204)
+
+    sender = Looking(
+        Webhook(name="team", url="https://example.com/", events=("session.created",)),
+        store,
+        log=get_logger("agentforge.observers"),
+        environment={},
+        send=send,
+    )
+    observer = WebhookObserver(sender, log=get_logger("agentforge.observers"))
+    with database.transaction() as slow:
+        slow.execute("select pg_current_xact_id()")
+        SessionManager(store, observers=[observer]).create()
+        assert looked.wait(PATIENCE_S)
+        assert not sent.is_set()
+    observer.close(PATIENCE_S)
+    assert sent.is_set()
+    assert sender.backlog().deliveries == ()

@@ -1,0 +1,269 @@
+"""Sessions that came with a clone or a copy, against every door: nothing acts, nothing is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mcp import Client, MCPError
+
+from agentforge_sessions.agent_hooks.binding import BindingFile
+from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.own_sessions import OwnSessions
+from tests.support.agent_conversations import (
+    CodexConversation,
+    Conversation,
+    GeminiConversation,
+    OpencodeConversation,
+    Project,
+)
+from tests.support.foreign_sessions import OVERRIDE, cloned, copied, git, somebody_elses_project
+
+PROGRAMS = (Conversation, CodexConversation, OpencodeConversation, GeminiConversation)
+WAYS = (cloned, copied)
+Way = Callable[[Path, Path], Path]
+
+by_program = pytest.mark.parametrize("talk_of", PROGRAMS, ids=lambda one: one.program)
+by_way = pytest.mark.parametrize("way", WAYS, ids=lambda one: one.__name__)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def brought(tmp_path: Path, way: Way, *, spent: bool = False) -> tuple[Project, str]:
+    theirs, session_id = somebody_elses_project(tmp_path, spent=spent)
+    return Project(way(theirs, tmp_path / "mine")), session_id
+
+
+def agentforge(project: Project, *words: str) -> int:
+    return int(run(["--base", str(project.data_folder / "sessions"), *words]))
+
+
+def said(answer: object) -> str:
+    return json.dumps(answer)
+
+
+# ----------------------------------------------------------------------------------------- the hook
+
+
+@by_way
+@by_program
+def test_no_agent_is_shown_or_stopped_by_a_foreign_session(
+    tmp_path: Path, way: Way, talk_of: type[Conversation]
+) -> None:
+    project, session_id = brought(tmp_path, way, spent=True)
+    before = project.store.session_path(session_id).read_bytes()
+    talk = talk_of(project)
+    assert talk.start() == ""
+    talk.spend(5_000)
+    assert talk.prompt() == {}
+    assert talk.use_tool() == ({}, {})
+    assert talk.hook("Stop") == {}
+    assert project.store.session_path(session_id).read_bytes() == before
+
+
+@by_way
+@by_program
+def test_an_adopted_session_is_used_as_ones_own(
+    tmp_path: Path, way: Way, talk_of: type[Conversation]
+) -> None:
+    project, session_id = brought(tmp_path, way)
+    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    assert session_id in talk_of(project).start()
+
+
+def test_a_name_in_the_environment_adopts_nothing(tmp_path: Path) -> None:
+    project, session_id = brought(tmp_path, copied)
+    talk = Conversation(project)
+    talk.environment = {"AGENTFORGE_SESSION": session_id}
+    with pytest.raises(Exception, match=f"agentforge adopt {session_id}"):
+        talk.start()
+
+
+def test_a_binding_in_the_project_says_nothing(tmp_path: Path) -> None:
+    project, session_id = brought(tmp_path, copied)
+    talk = Conversation(project)
+    binding = {
+        "session_id": session_id,
+        "base": str(project.data_folder / "sessions"),
+        "stop": OVERRIDE,
+        "notice": OVERRIDE,
+        "briefing": OVERRIDE,
+    }
+    for folder in ("agents", "conversations"):
+        file = BindingFile(project.data_folder / folder, talk.program, talk.name)
+        file.directory.mkdir(parents=True)
+        file.path.write_text(json.dumps(binding))
+    assert OVERRIDE not in said([talk.start(), talk.prompt(), talk.use_tool()])
+
+
+def test_a_link_to_the_sessions_of_another_project_of_mine_is_not_followed(tmp_path: Path) -> None:
+    mine = Project(tmp_path / "other")
+    mine.begin(goal="a secret of another project")
+    clone = tmp_path / "clone"
+    (clone / ".agentforge").mkdir(parents=True)
+    (clone / ".agentforge" / "sessions").symlink_to(mine.data_folder / "sessions")
+    assert Conversation(Project(clone)).start() == ""
+
+
+def test_a_folder_that_took_the_place_of_my_session_is_not_mine(tmp_path: Path) -> None:
+    project = Project(tmp_path / "mine")
+    session_id = project.begin()
+    directory = project.store.session_directory(session_id)
+    shutil.copytree(directory, tmp_path / "copy")
+    directory.rename(tmp_path / "former")
+    (tmp_path / "copy").rename(directory)
+    assert Conversation(project).start() == ""
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_commit_that_changes_my_session_makes_it_foreign_until_adopted_anew(
+    tmp_path: Path, version: str
+) -> None:
+    project = Project(tmp_path / "mine")
+    session_id = project.begin(goal="mine")
+    other = project.begin(goal="ended")
+    project.open(other).complete()
+    git(project.folder, "init", "-q")
+    git(project.folder, "update-index", "--index-version", version)
+    assert project.store.is_own(session_id)  # what Git does not track is not its to change
+    git(project.folder, "add", "-A", "-f")
+    assert not project.store.is_own(session_id)
+    project.store.make_own(session_id)
+    assert "mine" in Conversation(project).start()
+    path = project.store.session_path(session_id)
+    path.write_text(path.read_text().replace("mine", OVERRIDE))
+    git(project.folder, "add", "-A", "-f")
+    assert Conversation(project, "conversation-2").start() == ""
+
+
+# ---------------------------------------------------------------------------------------- the tools
+
+
+@pytest.mark.anyio
+async def test_no_tool_resource_or_prompt_shows_a_foreign_session(tmp_path: Path) -> None:
+    project, session_id = brought(tmp_path, copied)
+    places = Places(sessions=project.store.base_path, questions=tmp_path / "q")
+    one = {"session_id": session_id}
+    async with Client(server_of(Services.at(places))) as client:
+        answers = [await client.call_tool("session_list", {})]
+        for name in ("session_show", "session_brief", "session_pause", "session_resume"):
+            found = await client.call_tool(name, one)
+            assert found.is_error, name
+            answers.append(found)
+        for part in ("session.yaml", "briefing", "report"):
+            with pytest.raises(MCPError, match="agentforge adopt"):
+                await client.read_resource(f"agentforge://sessions/{session_id}/{part}")
+        with pytest.raises(MCPError, match="agentforge adopt"):
+            await client.get_prompt("take_up_session", one)
+        assert not any("OVERRIDE" in answer.model_dump_json() for answer in answers)
+        project.store.make_own(session_id)
+        assert not (await client.call_tool("session_show", one)).is_error
+
+
+# --------------------------------------------------------------------------------- the command line
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["resume"],
+        ["retry"],
+        ["brief"],
+        ["apply"],
+        ["fork", "--at", "1"],
+        ["rewind", "--to", "1", "--yes"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_would_run_or_show_a_foreign_session_names_the_command_that_adopts_it(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    assert agentforge(project, words[0], session_id, *words[1:]) == 10
+    captured = capsys.readouterr()
+    assert f"agentforge adopt {session_id}" in captured.err
+    assert "OVERRIDE" not in captured.out + captured.err
+
+
+def test_looking_works_and_says_that_the_session_is_not_adopted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    for words in (["list"], ["show", session_id]):
+        assert agentforge(project, *words) == 0
+        assert "adopt" in capsys.readouterr().out
+
+
+def test_nothing_is_adopted_without_a_yes(tmp_path: Path) -> None:
+    project, session_id = brought(tmp_path, copied)
+    assert agentforge(project, "adopt", session_id) == 2
+    assert not project.store.is_own(session_id)
+
+
+def test_adopting_shows_what_the_session_is_and_would_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    workflow = project.store.session_directory(session_id) / "workflow.yaml"
+    workflow.write_text("phases: [{name: red, script: \x1b[31mx.py}]\n")
+    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    shown = capsys.readouterr().out
+    assert "x.py" in shown
+    assert "SYSTEM OVERRIDE" in shown
+    assert "\x1b[31mx.py" not in shown
+
+
+def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Path) -> None:
+    project = Project(tmp_path / "mine")
+    first, second = project.begin(), project.begin()
+    moved = Project(project.folder.rename(tmp_path / "moved"))
+    assert not moved.store.is_own(first)
+    assert agentforge(moved, "adopt", "--all", "--yes") == 0
+    assert moved.store.is_own(first)
+    assert moved.store.is_own(second)
+
+
+# ---------------------------------------------------------------------------------------- the marks
+
+
+def test_a_session_that_is_made_here_is_own_until_it_is_deleted(tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "sessions")
+    session_id = SessionManager(store).create().session_id
+    own = OwnSessions(store.base_path)
+    assert store.is_own(session_id)
+    assert os.path.lexists(own.folder / session_id)
+    store.delete(session_id)
+    assert not os.path.lexists(own.folder / session_id)
+
+
+def test_a_session_works_where_no_mark_can_be_written(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "state"
+    in_the_way.write_text("no directory")
+    base = tmp_path / "sessions"
+    own = OwnSessions(base, environment={"XDG_STATE_HOME": str(in_the_way)})
+    store = SessionStore(base, own=own)
+    manager = SessionManager(store)
+    session_id = manager.create().session_id
+    manager.record_tokens(5)
+    assert not store.is_own(session_id)
+    with pytest.raises(Exception, match="state"):
+        store.make_own(session_id)
+
+
+def test_the_mark_of_an_older_directory_is_renewed(tmp_path: Path) -> None:
+    own = OwnSessions(tmp_path, environment={"XDG_STATE_HOME": str(tmp_path / "state")})
+    session_id = "session_20260101_000000_000000"
+    (tmp_path / session_id).mkdir()
+    own.add(session_id, 1)
+    assert not own.has(session_id)
+    own.adopt(session_id)
+    assert own.has(session_id)

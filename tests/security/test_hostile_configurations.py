@@ -1,0 +1,254 @@
+"""A configuration that came with a repository, at every door: nothing acts until it is trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.hostile_repositories import Listener, Trap, hostile_clone, listening
+from tests.support.mcp_processes import Wire, ended_anyhow
+from tests.support.trusting import PERSON, trusted
+
+_BIN: Final = Path(sys.executable).parent
+_LIMIT_S: Final = 120
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with listening() as found:
+        yield found
+
+
+@pytest.fixture
+def trap(tmp_path: Path, listener: Listener) -> Trap:
+    return Trap(tmp_path / "PWNED", listener.port)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, trap: Trap) -> Path:
+    return hostile_clone(tmp_path / "clone", trap.configuration())
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    names = ("PATH", "LANG", "WASI_PYTHON_CACHE", "XDG_CACHE_HOME", "HOME")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    return {**kept, **PERSON, "TMPDIR": str(tmp_path)}
+
+
+def run(
+    tmp_path: Path, folder: Path, *words: str, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(_BIN / words[0]), *words[1:]],
+        cwd=folder,
+        env=environment(tmp_path),
+        input=given,
+        text=True,
+        capture_output=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+
+
+def hook(tmp_path: Path, folder: Path, program: str, event: dict[str, Any]) -> dict[str, Any]:
+    payload = {"session_id": "c-1", "cwd": str(folder), **event}
+    done = run(tmp_path, folder, "agentforge-hook", program, given=json.dumps(payload))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if done.stdout.strip() else {}
+
+
+EVENTS: Final = {
+    "claude-code": ("SessionStart", "UserPromptSubmit", "Stop"),
+    "codex": ("SessionStart", "UserPromptSubmit", "Stop"),
+    "gemini": ("SessionStart", "BeforeAgent", "AfterAgent"),
+    "opencode": ("session.started", "chat.message", "session.idle"),
+}
+
+
+def converse(tmp_path: Path, folder: Path, program: str) -> list[dict[str, Any]]:
+    start, prompt, end = EVENTS[program]
+    said = {"prompt": "Do it", "text": "Do it"}
+    return [
+        hook(tmp_path, folder, program, {"hook_event_name": start, "source": "startup"}),
+        hook(tmp_path, folder, program, {"hook_event_name": prompt, **said}),
+        hook(tmp_path, folder, program, {"hook_event_name": end, "prompt_response": "done"}),
+    ]
+
+
+def assert_nothing_acted(trap: Trap, listener: Listener, clone: Path) -> None:
+    assert not trap.mark.exists()
+    assert not (trap.mark.parent / "outside").exists()
+    assert listener.taken == []
+    left = {*os.listdir(clone / ".agentforge")} - {"agents"}  # the hook's own, of conversations
+    assert left == {"config.toml", "hostile.yaml"}
+
+
+@pytest.mark.parametrize("program", EVENTS)
+def test_the_hook_does_nothing_and_tells_the_person_once(
+    program: str, clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+) -> None:
+    answers = converse(tmp_path, clone, program)
+    assert_nothing_acted(trap, listener, clone)
+    said = [one["systemMessage"] for one in answers if "systemMessage" in one]
+    assert len(said) == 1
+    assert "agentforge trust" in said[0]
+    assert "gate.command" in said[0] or "more" in said[0]
+    assert [set(one) - {"systemMessage"} for one in answers] == [set(), set(), set()]
+
+
+@pytest.mark.parametrize("program", EVENTS)
+def test_with_trust_the_hook_begins_a_session_and_judges(
+    program: str, tmp_path: Path, trap: Trap
+) -> None:
+    text = f'[agents]\ncreate = true\ngate = true\n[gate]\ncommand = "{trap.command}"\n'
+    clone = hostile_clone(tmp_path / "clone", text)
+    converse(tmp_path, clone, program)
+    assert not trap.mark.exists()
+    trusted(clone)
+    answers = converse(tmp_path, clone, program)
+    assert not any("systemMessage" in one for one in answers)
+    assert trap.mark.exists()
+    assert len(os.listdir(clone / ".agentforge" / "sessions")) >= 1
+
+
+COMMANDS: Final = (
+    ("list",),
+    ("run",),
+    ("run", "--example", "hello", "--dry-run"),
+    ("doctor",),
+    ("history",),
+    ("questions",),
+    ("webhooks", "list"),
+    ("webhooks", "deliver"),
+    ("prune", "--dry-run"),
+    ("tdflow", "spec.yaml"),
+    ("resume", "nothing"),
+    ("search", "word"),
+    ("worker",),
+)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_command_acts_on_it_and_each_says_so_once(
+    words: tuple[str, ...], clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+) -> None:
+    done = run(tmp_path, clone, "agentforge", *words)
+    assert_nothing_acted(trap, listener, clone)
+    told = done.stdout + done.stderr
+    assert told.count("`agentforge trust`") == 1, told
+    assert done.returncode in {0, 1, 2, 3, 7}
+
+
+def test_the_mcp_server_does_nothing_and_its_first_answer_says_so(
+    clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [str(_BIN / "agentforge"), "mcp"],
+        cwd=clone,
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with ended_anyhow(process):
+        wire = Wire(process)
+        texts = []
+        for number in (1, 2):
+            wire.call(number, "session_list", {})
+            found = wire.hear()["result"]["content"]
+            texts.append(" ".join(one["text"] for one in found))
+    assert "agentforge trust" in texts[0]
+    assert "agentforge trust" not in texts[1]
+    assert_nothing_acted(trap, listener, clone)
+
+
+def test_what_is_shown_is_what_is_trusted(clone: Path, trap: Trap, tmp_path: Path) -> None:
+    shown = run(tmp_path, clone, "agentforge", "trust", "--show")
+    assert shown.returncode == 0
+    for words in (f"runs {trap.command}", "127.0.0.1", "begins a session", "/etc", "notify-send"):
+        assert words in shown.stdout, words
+    refused = run(tmp_path, clone, "agentforge", "trust")
+    assert refused.returncode == 2  # nobody can be asked here
+    assert "--yes" in refused.stderr
+    assert str(clone) not in run(tmp_path, clone, "agentforge", "trust", "--list").stdout
+    (clone / ".agentforge" / "hostile.yaml").write_text("")  # what it names is judged, too
+    assert run(tmp_path, clone, "agentforge", "trust", "--yes").returncode == 7
+
+
+def test_a_workflow_that_changed_since_is_not_run(tmp_path: Path) -> None:
+    clone = hostile_clone(tmp_path / "clone", '[run]\nworkflow = ".agentforge/hostile.yaml"\n')
+    assert run(tmp_path, clone, "agentforge", "trust", "--yes").returncode == 0
+    workflow = clone / ".agentforge" / "hostile.yaml"
+    before = workflow.read_text()
+    workflow.write_text(before.replace('print("x")', 'print("other")'))
+    refused = run(tmp_path, clone, "agentforge", "run")
+    assert refused.returncode == 6
+    assert "has changed since" in refused.stderr
+    assert not (clone / ".agentforge" / "sessions").exists()
+    named = run(tmp_path, clone, "agentforge", "run", str(workflow))  # a person's word for this run
+    assert named.returncode == 0, named.stderr
+    workflow.write_text(before)
+    assert run(tmp_path, clone, "agentforge", "run").returncode == 0
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=Eve", "-c", "user.email=eve@localhost")
+    allow = ("-c", "protocol.file.allow=always")
+    subprocess.run(
+        ["git", "-C", str(folder), *who, *allow, *words], check=True, capture_output=True
+    )
+
+
+def test_a_clone_a_work_tree_and_a_submodule_are_each_asked(
+    tmp_path: Path, trap: Trap, listener: Listener
+) -> None:
+    origin = hostile_clone(tmp_path / "origin", trap.configuration())
+    git(origin, "init", "-q", "-b", "main")
+    git(origin, "add", "-A")
+    git(origin, "commit", "-q", "-m", "hostile")
+    trusted(origin, f'[gate]\ncommand = "{trap.command}"\n')  # and the person trusts its author's
+    git(origin, "checkout", "-q", ".")
+    git(tmp_path, "clone", "-q", str(origin), "clone")
+    git(tmp_path / "clone", "worktree", "add", "-q", str(tmp_path / "tree"))
+    (tmp_path / "outer").mkdir()
+    git(tmp_path / "outer", "init", "-q")
+    git(tmp_path / "outer", "submodule", "add", "-q", str(origin), "inner")
+    for folder in (tmp_path / "clone", tmp_path / "tree", tmp_path / "outer" / "inner"):
+        converse(tmp_path, folder, "codex")
+        run(tmp_path, folder, "agentforge", "list")
+        assert_nothing_acted(trap, listener, folder)
+    (tmp_path / "clone" / "src").mkdir()
+    converse(tmp_path, tmp_path / "clone" / "src", "codex")
+    assert_nothing_acted(trap, listener, tmp_path / "clone")
+
+
+def test_a_swap_between_check_and_use_changes_nothing(tmp_path: Path, trap: Trap) -> None:
+    """The file is read once; what was read is what is judged and used."""
+    from agentforge_sessions.project.configuration_file import read_configuration_file
+    from tests.support.filesystem import Call, FaultyFileSystem
+
+    harmless = '[gate]\ncommand = "make test"\n'
+    hostile = f'[gate]\ncommand = "{trap.command}"\n'
+    clone = hostile_clone(tmp_path / "clone", harmless)
+    file = trusted(clone)
+    write_beside = clone / "beside.toml"
+    reads = FaultyFileSystem()
+    read_configuration_file(folder=clone, fs=reads)
+    for at in range(len(reads.trace) + 1):
+        file.write_text(harmless)
+        seen = iter(range(10**6))
+
+        def swap(_: Call, at: int = at, seen: Iterator[int] = seen) -> None:
+            if next(seen) == at:
+                write_beside.write_text(hostile)
+                os.replace(write_beside, file)
+
+        found = read_configuration_file(folder=clone, fs=FaultyFileSystem(before=swap))
+        assert found.values.get("gate", {}).get("command") in {"make test", None}

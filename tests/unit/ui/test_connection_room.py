@@ -1,0 +1,190 @@
+"""Connections of those without the key: few, for a short time, and in nobody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from agentforge_sessions.entrypoints.connection_room import MAX_STRANGERS, ConnectionRoom
+from tests.support.page_address import PATIENCE_S, exchange, key_of
+
+ROOT = Path(__file__).parents[3]
+COMMANDS = {
+    "pages": ("ui", "--port", "0", "--json"),
+    "terminal": ("questions", "--web", "--port", "0", "--json"),
+}
+HALF = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Never-Ends: "
+
+
+@contextmanager
+def serving(folder: Path, *words: str) -> Iterator[str]:
+    """Run a server of pages; yield the address that it prints."""
+    kept = ("PATH", "HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", *words],
+        cwd=folder,
+        env={
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "PYTHONPATH": str(ROOT),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()
+        yield str(json.loads(line)["url"])
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE_S)
+
+
+def was_closed(one: socket.socket) -> bool:
+    """Wait until the server closes a connection."""
+    try:
+        return one.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_300_half_sent_requests_shut_nobody_out(tmp_path: Path, name: str) -> None:
+    """They have sent the half of a head before the key is asked for, and are open meanwhile."""
+    with serving(tmp_path, *COMMANDS[name]) as url, ExitStack() as opened:
+        place = urlsplit(url)
+        assert place.hostname is not None
+        half_sent = []
+        for _ in range(300):
+            one = socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE_S)
+            one.sendall(HALF)
+            half_sent.append(opened.enter_context(one))
+        assert key_of(url)
+        assert exchange(url)[0] == 403
+        for one in half_sent[: 300 - MAX_STRANGERS]:  # they made room for those after them
+            assert was_closed(one)
+
+
+# ------------------------------------------------------------------------------------- the room
+
+
+class Echo(asyncio.Protocol):
+    """Answers what comes with the same."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.transport.write(data)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def listening(room: ConnectionRoom) -> AsyncIterator[int]:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(room.watched(Echo), "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def connected(port: int) -> Stream:
+    """Open a connection; the server has it when this returns."""
+    stream = await asyncio.open_connection("127.0.0.1", port)
+    await answered(stream)
+    return stream
+
+
+async def answered(stream: Stream) -> None:
+    reader, writer = stream
+    writer.write(b"?")
+    async with asyncio.timeout(PATIENCE_S):
+        assert await reader.read(1) == b"?"
+
+
+async def is_closed(stream: Stream) -> bool:
+    async with asyncio.timeout(PATIENCE_S):
+        try:
+            return await stream[0].read(1) == b""
+        except ConnectionError:
+            return True
+        finally:
+            stream[1].close()
+
+
+def peer_of(stream: Stream) -> object:
+    return stream[1].get_extra_info("sockname")
+
+
+@pytest.mark.anyio
+async def test_the_oldest_without_the_key_makes_room_and_who_has_it_stays(
+    anyio_backend: str,
+) -> None:
+    room = ConnectionRoom(most=2, head_timeout_s=3600)
+    async with listening(room) as port:
+        keyed, *others = [await connected(port) for _ in range(2)]
+        room.heard(peer_of(keyed), has_key=True)
+        others += [await connected(port) for _ in range(3)]
+        assert [await is_closed(one) for one in others[:2]] == [True, True]
+        for one in (keyed, *others[2:]):
+            await answered(one)
+            one[1].close()
+
+
+class Wire(asyncio.Transport):
+    """A connection that notes that it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = asyncio.Event()
+
+    def abort(self) -> None:
+        self.closed.set()
+
+
+@pytest.mark.anyio
+async def test_a_connection_without_a_head_is_closed_after_its_time_unless_it_showed_the_key(
+    anyio_backend: str,
+) -> None:
+    room = ConnectionRoom(head_timeout_s=0.01)
+    keyed, silent, asking = Wire(), Wire(), Wire()
+    room.opened("keyed", keyed)
+    room.opened("asking", asking)
+    room.opened("silent", silent)
+    room.heard("keyed", has_key=True)
+    room.heard("asking", has_key=False)
+    room.heard("nobody", has_key=False)
+    for one in (silent, asking):  # who asked has the time anew, and no more
+        await asyncio.wait_for(one.closed.wait(), PATIENCE_S)
+    assert not keyed.closed.is_set()
+
+
+@pytest.mark.anyio
+async def test_a_connection_that_ends_gives_its_place_up(anyio_backend: str) -> None:
+    room = ConnectionRoom(most=1, head_timeout_s=3600)
+    async with listening(room) as port:
+        for _ in range(3):
+            one = await connected(port)
+            one[1].close()
+            await one[1].wait_closed()

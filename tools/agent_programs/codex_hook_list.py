@@ -1,0 +1,86 @@
+"""What Codex's app server is asked, and answers, about its hooks; pure.
+
+It speaks JSON-RPC, a document a line; the method and its fields are those of version 0.169.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+_CLIENT: Final = "agentforge"
+_LIST_ID: Final = 2
+_RUN: Final = frozenset({"managed", "trusted"})
+"""With which trust a hook is run; `untrusted` and `modified` ones are not, without a word."""
+
+
+class ListedHook(NamedTuple):
+    """A hook that Codex knows of.
+
+    Attributes:
+        command: Its command line.
+        trust: What Codex says of it: `trusted`, `managed`, `untrusted`, `modified`.
+        enabled: Whether the person has left it on.
+    """
+
+    command: str
+    trust: str
+    enabled: bool
+
+    @property
+    def runs(self) -> bool:
+        """Whether Codex calls it."""
+        return self.enabled and self.trust in _RUN
+
+
+def list_request(folder: str, version: str) -> bytes:
+    """Return what asks for the hooks of a conversation in a folder.
+
+    Args:
+        folder: The folder's absolute path.
+        version: The version of this package, by which we introduce ourselves.
+    """
+    hello = {"clientInfo": {"name": _CLIENT, "version": version}}
+    messages: tuple[dict[str, Any], ...] = (
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "initialized"},
+        {"id": _LIST_ID, "method": "hooks/list", "params": {"cwds": [folder]}},
+    )
+    return b"".join(json.dumps({"jsonrpc": "2.0", **one}).encode() + b"\n" for one in messages)
+
+
+def is_answered(output: bytes) -> bool:
+    """Return whether the answer is there; at an end of its input before, the server gives none."""
+    return _answer(output) is not None
+
+
+def listed_hooks(output: bytes) -> list[ListedHook] | None:
+    """Return the hooks of an answer; None where there is none that lists them."""
+    answer = _answer(output)
+    result = None if answer is None else answer.get("result")
+    folders = result.get("data") if isinstance(result, Mapping) else None
+    if not isinstance(folders, list):
+        return None
+    return [hook for folder in folders for hook in _hooks_of(folder)]
+
+
+def _hooks_of(folder: object) -> Iterator[ListedHook]:
+    hooks = folder.get("hooks") if isinstance(folder, Mapping) else None
+    for one in hooks if isinstance(hooks, list) else []:
+        if isinstance(one, Mapping):
+            command, trust = one.get("command"), one.get("trustStatus")
+            yield ListedHook(str(command), str(trust), one.get("enabled", True) is True)
+
+
+def _answer(output: bytes) -> Mapping[str, Any] | None:
+    """Return the answer to our question out of complete lines."""
+    *lines, _ = output.split(b"\n")
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(found, dict) and found.get("id") == _LIST_ID and "method" not in found:
+            return found
+    return None

@@ -1,0 +1,112 @@
+"""What the person trusts of a project, with the workflow and the rules that its file names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...durable import OsFileSystem, read_regular_file
+from ...project.configuration_file import (
+    DEFAULT_PATH,
+    MAX_BYTES,
+    RULES_KEY,
+    WORKFLOW_KEY,
+    document_of,
+    own_document,
+    rules_path,
+)
+from ...project.trust_records import TrustRecord, TrustRecords, digest_of
+from ...project.trust_table import merged
+from .errors import ChangedSinceTrusted
+
+if TYPE_CHECKING:
+    from ...project.configuration import Configuration
+    from ...project.scaffold import PlannedFile
+    from ...workflows.workflow import Workflow
+
+
+def trust_file(
+    path: Path,
+    data: bytes,
+    values: Mapping[str, Any],
+    root: Path,
+    *,
+    now: datetime,
+    environment: Mapping[str, str] = os.environ,
+) -> TrustRecord:
+    """Trust a configuration file with this content, and what it names with what that holds now.
+
+    Raises:
+        ReadError: It is reached through a link, or what it names can't be read.
+        InvalidWorkflow: The workflow that it names is none.
+        WriteError: The record can't be kept.
+    """
+    named = {}
+    workflow, rules = workflow_path(values, root), rules_path(values, root)
+    if workflow is not None and workflow.exists():
+        named[WORKFLOW_KEY] = _digest_of_workflow(workflow, values)
+    if rules is not None and rules.exists():
+        found = read_regular_file(OsFileSystem(), str(rules), path=rules, max_bytes=MAX_BYTES)
+        named[RULES_KEY] = digest_of(found or b"")
+    return TrustRecords(environment).add(path, data, now=now, named=named)
+
+
+def trust_scaffold(folder: Path, files: Iterable[PlannedFile], *, now: datetime) -> None:
+    """Trust the configuration that `init` has just written for the person, and nothing else.
+
+    Raises:
+        WriteError: The record can't be kept.
+    """
+    for one in files:
+        if one.is_written and one.path == str(DEFAULT_PATH):
+            values, _ = document_of(one.content)
+            trust_file(folder / one.path, one.content, values, folder, now=now)
+
+
+def workflow_path(values: Mapping[str, Any], root: Path) -> Path | None:
+    """Return the workflow that a document names, or None."""
+    run = values.get("run")
+    named = run.get("workflow") if isinstance(run, dict) else None
+    return root / named if isinstance(named, str) and named.strip() else None
+
+
+def require_trusted(configuration: Configuration, workflow: Workflow) -> None:
+    """Refuse a workflow that a trusted file names, and that is another one than was trusted.
+
+    What was loaded is judged, with every script in it, so no change in between matters.
+
+    Raises:
+        ChangedSinceTrusted: It is.
+    """
+    wanted = configuration.trusted_workflow
+    if wanted is not None and wanted != _digest(workflow):
+        raise ChangedSinceTrusted(
+            configuration.run.workflow or Path(), configuration.path or Path()
+        )
+
+
+def require_trusted_rules(configuration: Configuration, path: Path, data: bytes) -> None:
+    """Refuse rules that a trusted file names, and that are others than were trusted.
+
+    Raises:
+        ChangedSinceTrusted: They are.
+    """
+    wanted = configuration.trusted_rules
+    if wanted is not None and path == configuration.context.rules and wanted != digest_of(data):
+        raise ChangedSinceTrusted(path, configuration.path or Path())
+
+
+def _digest_of_workflow(path: Path, values: Mapping[str, Any]) -> str:
+    from ...workflows import load_workflow
+
+    isolation = merged(own_document(), values)["run"].get("isolation", "sandbox")
+    return _digest(load_workflow(path, isolation=str(isolation)))
+
+
+def _digest(workflow: Workflow) -> str:
+    from ...workflows.workflow_snapshot import snapshot_of
+
+    return digest_of(snapshot_of(workflow))

@@ -1,0 +1,83 @@
+"""Folders that test runners cache in beside a project's packages: writable in a jail, then dropped.
+
+`node_modules` stands read-only in a workspace, and vite, vitest, babel and others write into it;
+vitest 2 fails a run of correct code where it can't. Each such folder is a scratch folder in memory.
+Where the packages have none yet, an overlay gives it a mount point, so that nothing is
+created in the person's checkout; the packages themselves stay read-only.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve
+
+from ..event_log import get_logger
+from .command_line import Bind
+
+PACKAGES: Final = "node_modules"
+CACHES: Final = (".cache", ".vite", ".vite-temp", ".vitest")
+"""vite: `cacheDir` and its bundled configuration; find-cache-dir (babel, ava, nyc): `.cache`."""
+_PROBE_S: Final = 20.0
+
+_log = get_logger("agentforge.jail")
+
+
+def with_caches(bind: Bind, bubblewrap: Path, held: ExitStack) -> Bind:
+    """Return a mount with scratch folders for what test runners cache in it.
+
+    A mount that holds no packages is returned as it is. Where this kernel makes no overlay, only
+    the folders that exist already can be written; the log says so.
+
+    Args:
+        bind: The mount.
+        bubblewrap: The program that makes jails.
+        held: Keeps the folder that is laid over the packages until the command has ended.
+    """
+    if os.path.basename(bind.target) != PACKAGES or not _is_directory(bind.source):
+        return bind
+    there = tuple(name for name in CACHES if _is_directory(os.path.join(bind.source, name)))
+    if there == CACHES:
+        return evolve(bind, scratch=CACHES)
+    if not _makes_overlays(bubblewrap, bind.source):
+        return evolve(bind, scratch=there)
+    layer = held.enter_context(tempfile.TemporaryDirectory(prefix="agentforge-jail-"))
+    for name in CACHES:
+        os.mkdir(os.path.join(layer, name), 0o755)
+    os.chmod(layer, 0o755)  # noqa: S103 (the jail's user looks through it)
+    return evolve(bind, scratch=CACHES, layer=layer)
+
+
+def _is_directory(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+@functools.lru_cache(maxsize=64)
+def _makes_overlays(bubblewrap: Path, source: str) -> bool:
+    """Return whether an overlay can be made over a folder here; tried once for each."""
+    with tempfile.TemporaryDirectory(prefix="agentforge-jail-") as empty:
+        argv = [str(bubblewrap), *_probe(source, empty), "--", "true"]
+        try:
+            done = subprocess.run(  # noqa: S603 (the program that makes jails)
+                argv, capture_output=True, stdin=subprocess.DEVNULL, timeout=_PROBE_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said = str(error)
+        else:
+            if done.returncode == 0:
+                return True
+            said = done.stderr.decode("utf-8", "replace").strip()[:400]
+    _log.warning("jail.caches_not_writable", folder=source, error=said)
+    return False
+
+
+def _probe(source: str, empty: str) -> Iterator[str]:
+    yield from ("--unshare-user", "--die-with-parent", "--ro-bind", "/", "/")
+    yield from ("--overlay-src", source, "--overlay-src", empty, "--ro-overlay", empty)

@@ -1,0 +1,8 @@
+"""Which release of this package is installed."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("agentforge-sessions")
+except PackageNotFoundError:  # its files are used without being installed
+    __version__ = "unknown"

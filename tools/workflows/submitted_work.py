@@ -1,0 +1,128 @@
+"""What a worker does of what a submission asks for: that alone which its person allowed; pure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve
+
+from ..agent_programs.command_output import COMMANDS
+from ..errors import ErrorKind
+from ..harness import HarnessError
+from ..project.worker_configuration import WorkerConfiguration
+from .agents.port import AgentChoice
+
+COMMAND: Final = "command"
+"""What a worker serves that runs command lines of submissions."""
+REPOSITORY: Final = "repository"
+"""What a worker serves on whose machine sessions may begin from repositories."""
+_RECORDED: Final = "recorded"
+_OTHER: Final = "other"
+_KNOWN: Final = frozenset({*COMMANDS, "openai", "anthropic", _RECORDED})
+
+
+class NotAllowedHere(HarnessError):
+    """Base of the refusals of a worker whose own configuration does not allow what is needed.
+
+    Attributes:
+        needs: What, as the queues of the workers that allow it have it.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, message: str, *, needs: str) -> None:
+        super().__init__(message)
+        self.needs = needs
+
+
+class AgentNotAllowed(NotAllowedHere):
+    """A submission names an agent that this worker does not run.
+
+    Attributes:
+        agent: The agent, or what kind it is of: a command line may hold secrets.
+    """
+
+    def __init__(self, agent: str, *, needs: str) -> None:
+        allow = "agent_commands = true" if needs == COMMAND else f"agents = [{agent!r}]"
+        super().__init__(
+            f"this worker asks no agent {agent} for those who submit. Nothing was changed, and the "
+            f"session waits for a worker that does: {allow} in [worker] of its own configuration.",
+            needs=needs,
+        )
+        self.agent = agent
+
+
+class RepositoryNotAllowed(NotAllowedHere):
+    """A submission names a repository, or a wheel, of this machine that the worker does not read.
+
+    Attributes:
+        repository: The checkout or wheel that was named.
+    """
+
+    def __init__(self, repository: str) -> None:
+        super().__init__(
+            f"this worker reads nothing of {repository} for those who submit. Nothing was changed, "
+            "and the session waits for a worker that does: its folder in repositories in [worker] "
+            "of its own configuration, or the folder that it is started in.",
+            needs=REPOSITORY,
+        )
+        self.repository = repository
+
+
+def served_by(allowed: WorkerConfiguration) -> tuple[str, ...]:
+    """Return what sessions may need that a worker takes, as their queues have it."""
+    found = [_needs_of(one) for one in allowed.agents]
+    if allowed.agent_commands:
+        found.append(COMMAND)
+    if allowed.repositories:
+        found.append(REPOSITORY)
+    return tuple(dict.fromkeys(found))
+
+
+def granted(choice: AgentChoice, allowed: WorkerConfiguration) -> AgentChoice:
+    """Return the agent that a submission names, with what the worker gives it and nothing else.
+
+    Raises:
+        AgentNotAllowed: The worker does not run it.
+    """
+    if choice.kind == "command":
+        if not allowed.agent_commands:
+            raise AgentNotAllowed("by a command line", needs=COMMAND)
+    elif not _is_named(_text_of(choice), allowed.agents):
+        raise AgentNotAllowed(_text_of(choice), needs=_needs_of(_text_of(choice)))
+    return evolve(choice, network=allowed.agent_network, environment=allowed.agent_environment)
+
+
+def require_repository(work_tree: str, folders: Collection[Path]) -> None:
+    """Refuse a repository that lies in none of these folders, links followed.
+
+    Raises:
+        RepositoryNotAllowed: It does not.
+    """
+    real = Path(os.path.realpath(work_tree))
+    if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        raise RepositoryNotAllowed(work_tree)
+
+
+def _text_of(choice: AgentChoice) -> str:
+    """Return how `--agent` names an agent."""
+    return f"{_RECORDED}:{choice.value}" if choice.kind == _RECORDED else choice.value
+
+
+def _needs_of(text: str) -> str:
+    """Return what kind of worker takes an agent: never words that a submission has made up."""
+    name = text.partition(":")[0]
+    return name if name in _KNOWN else _OTHER
+
+
+def _is_named(text: str, names: Collection[str]) -> bool:
+    """Return whether one of the names stands for an agent.
+
+    A short name never stands for an address or a folder: what is sent there, or read, is the
+    submitter's choice then, and the worker's key would go along.
+    """
+    short = _needs_of(text)
+    return text in names or (short in names and "@" not in text and short != _RECORDED)
