@@ -390,16 +390,19 @@ def test_the_store_of_the_configuration(
     assert "--store" not in agentforge("pause", ONE).out
 
 
-def test_no_connection_is_left_when_a_command_ends(on_store: OnStore, database: Database) -> None:
-    begin(database)
+def test_no_connection_is_left_when_a_command_ends(
+    agentforge: CommandLine, fresh: Database
+) -> None:
+    begin(fresh)
+    on_store = OnStore(agentforge, fresh.url)
     for command in (("list",), ("show", ONE), ("show", "nosuch"), ("store", "status")):
         on_store(*command)
 
     def others() -> list[tuple[object, ...]]:
-        with database.connection() as connection:
+        with fresh.connection() as connection:
             return connection.execute(
-                "select pid from pg_stat_activity where datname = current_database() and "
-                "pid <> pg_backend_pid()"
+                "select query from pg_stat_activity where datname = current_database() and "
+                "pid <> pg_backend_pid() and backend_type = 'client backend'"
             ).fetchall()
 
     wait_until(lambda: others() == [])  # the server notices an end a moment later
