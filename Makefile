@@ -28,12 +28,6 @@ PATIENTLY := --fetch-retries 5 --fetch-retry-maxtimeout 20000 --fetch-timeout 60
 PYTEST  := $(BIN)/python -m pytest
 RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 
-# What the sandbox promises is tried on both of its hosts: the runner's, which is the default, and its own.
-OWN_HOST := AGENTFORGE_SANDBOX_HOST=own
-ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/test_attacks.py \
-	tests/security/test_attacks_without_openat2.py tests/security/test_carried_state.py \
-	tests/faults/test_guest_programs.py tests/crash/test_guest_crash.py --ignore-glob '*/test_host_*'
-
 # Many machines: what PostgreSQL, the fleet and object stores promise beyond the contracts that all stores have, a fleet
 # of real processes, and what breaks its database: servers of their own, killed and filled up.
 FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_store tests/e2e/fleet tests/crash/fleet \
@@ -59,7 +53,7 @@ EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -106,10 +100,6 @@ test-entry-points: $(VENV)/.dev-ready  ## try the terminal, the pages, the MCP s
 
 test-browser: $(VENV)/.dev-ready  ## drive the pages of `agentforge ui` in a real Chromium, where there is one
 	$(RUN_TESTS) $(BROWSER)
-
-test-own-host: $(VENV)/.dev-ready  ## run what the sandbox promises again, on its own host
-	$(BIN)/agentforge setup
-	$(OWN_HOST) $(RUN_TESTS) $(ON_THE_OWN_HOST)
 
 test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
 	$(BIN)/agentforge setup
@@ -163,13 +153,12 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/scenarios/repositories tests/scenarios/fleet tests/e2e/projects \
 		tests/contract/postgres tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
 		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py tests/e2e/test_bridges.py \
-		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
+		tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \
 		tests/unit/adapters/test_travelling_workspaces.py
-	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
-check: lint types imports test test-examples test-fleet test-entry-points test-browser test-own-host  ## everything that must hold before a change lands
+check: lint types imports test test-examples test-fleet test-entry-points test-browser  ## everything that must hold before a change lands
 
 docs: $(VENV)/.dev-ready  ## build the documents' site into site/, without a network; a broken link fails
 	$(BIN)/zensical build --strict --config-file mkdocs.yml

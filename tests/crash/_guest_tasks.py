@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentforge_sessions.sandbox import ExecutionPolicy, configure_pool, create_sandbox
-from agentforge_sessions.sandbox.interpreter import HOST_VARIABLE, OWN_HOST
 from agentforge_sessions.sandbox.workspace_tree import measure_tree
 from agentforge_sessions.sandbox.workspace_usage import usage_counter
 from tests.support.host_calls import DyingCalls
@@ -23,7 +22,6 @@ def run_guest(
     tell: Tell, *, workspace: str, program: str, last: int | None, moment: str = "before"
 ) -> None:
     """Run one program and die at one of the system calls that its files need."""
-    os.environ[HOST_VARIABLE] = OWN_HOST
     configure_pool(0)
     calls = DyingCalls(last, moment)
     result = sandbox_with(calls, Path(workspace), POLICY).execute(program)
@@ -41,7 +39,6 @@ def run_guest(
 
 def run_guests_for_ever(tell: Tell, *, workspace: str) -> None:
     """Run one program after the other in interpreters that are used again, until killed."""
-    os.environ[HOST_VARIABLE] = OWN_HOST
     configure_pool(2)
     sandbox = create_sandbox(workspace=Path(workspace), policy=POLICY)
     for number in itertools.count():

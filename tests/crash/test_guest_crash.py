@@ -19,7 +19,6 @@ import pytest
 
 from agentforge_sessions.sandbox import configure_pool, pool_stats, prepare
 from agentforge_sessions.sandbox.host.system_calls import LINUX
-from agentforge_sessions.sandbox.interpreter import HOST_VARIABLE, OWN_HOST
 from agentforge_sessions.sandbox.workspace import open_workspace
 from agentforge_sessions.sandbox.workspace_tree import measure_tree
 from agentforge_sessions.sandbox.workspace_usage import Usage, UsageCounter, usage_counter
@@ -71,12 +70,11 @@ OF_THE_PROGRAM: Final = {"plain", "saved.new", "made/deep/file", "made/moved/fil
 
 
 @pytest.fixture(autouse=True)
-def _own_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What this process runs, it runs on the own host too, and opens nothing ahead."""
+def _no_pool() -> Iterator[None]:
+    """This process opens nothing ahead."""
     prepare()
     before = pool_stats().size
     configure_pool(0)
-    monkeypatch.setenv(HOST_VARIABLE, OWN_HOST)
     yield
     configure_pool(before)
 

@@ -23,11 +23,10 @@ from tests.support.descriptors import held_below
 from tests.support.filesystem import every_call_from, nth_call
 from tests.support.host_calls import FaultyCalls
 from tests.support.own_sandboxes import sandbox_with
-from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(1800), of_the_own_host]
+pytestmark = pytest.mark.timeout(1800)
 
 NUMBERS: Final = (errno.EIO, errno.ENOSPC, errno.EMFILE, errno.EDQUOT)
 EACH: Final = [(number,) for number in NUMBERS] if SOAKING else [NUMBERS]

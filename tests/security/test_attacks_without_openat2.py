@@ -16,11 +16,10 @@ from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, prepare
 from tests.security import test_attacks as attacks
 from tests.support.host_calls import FaultyCalls, FullDisk, WithoutOpenat2
 from tests.support.own_sandboxes import sandbox_with
-from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 OF_PATHS = [
     "read_by_climbing",

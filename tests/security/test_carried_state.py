@@ -24,11 +24,10 @@ from agentforge_sessions.sandbox import (
     warm_pool,
 )
 from tests.security.carried_state import CARRIERS, Carrier
-from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 POLICY = ExecutionPolicy(
     memory_bytes=256 << 20,

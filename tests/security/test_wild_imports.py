@@ -14,7 +14,7 @@ import pytest
 
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox.host.guest import GuestExit
-from agentforge_sessions.sandbox.own_runtime import prepared_runtime
+from agentforge_sessions.sandbox.prepared_runtime import prepared_runtime
 from agentforge_sessions.sandbox.runtime import ensure_ready
 from tests.contract.sandbox.test_host_engine import TIGHT, wild_call, wild_number
 from tests.support.descriptors import held_below

@@ -52,11 +52,14 @@ def served(
 
 @contextmanager
 def in_memory(directory: Path, quota: Quota = AMPLE) -> Iterator[MemoryTree]:
-    """A directory in memory that counts towards the quota of one of the host's."""
+    """A directory in memory that holds as much as a workspace under the same quota."""
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     counter = UsageCounter()
     counter.begin(root)
+    apart = quota._replace(
+        temporary_bytes=quota.workspace_bytes, temporary_files=quota.workspace_files
+    )
     try:
-        yield MemoryTree(Meter(Room(root, quota, counter), temporary=True))
+        yield MemoryTree(Meter(Room(root, apart, counter), temporary=True))
     finally:
         os.close(root)

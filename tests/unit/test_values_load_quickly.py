@@ -40,7 +40,7 @@ def test_annotations_of_what_a_hook_loads_are_no_texts(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("guest_code", "interpreter_files", "own_library", "own_runtime", "quota", "request"),
+        *("guest_code", "interpreter_files", "library", "prepared_runtime", "quota", "request"),
         *("host.machine", "host.path_resolution", "host.quota", "host.template"),
         *("template_file", "workspace_usage"),
     ],

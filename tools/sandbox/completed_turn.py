@@ -1,98 +1,48 @@
-"""How a turn of an interpreter ended, whichever host it ran on."""
+"""How a turn of an interpreter ended."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
-
-
-class FileFault(Protocol):
-    """What serving a file failed with, through no fault of the guest's."""
-
-    @property
-    def method(self) -> str:
-        """Which operation."""
-
-    @property
-    def error(self) -> str:
-        """With what."""
+from typing import NamedTuple
 
 
-class FileCounts(Protocol):
-    """What a turn asked of files."""
+class ToolOutcome(NamedTuple):
+    """How one request of a guest to the host ended.
 
-    @property
-    def calls(self) -> Mapping[str, int]:
-        """Calls on names, by what they were counted under."""
+    Attributes:
+        seq: Its number in the turn, from one.
+        op: Its operation, "list" or "call"; None if that could not be read.
+        tool: The function it named.
+        outcome: "ok", or why it was not answered.
+    """
 
-    @property
-    def faults(self) -> Sequence[FileFault]:
-        """What failed on the host's side."""
-
-    @property
-    def refused_total(self) -> int:
-        """How many writes were refused."""
-
-
-class ToolOutcome(Protocol):
-    """How one request of a guest to the host ended."""
-
-    @property
-    def seq(self) -> int:
-        """Its number in the turn, from one."""
-
-    @property
-    def op(self) -> str | None:
-        """Its operation: "list" or "call"; None if that could not be read."""
-
-    @property
-    def tool(self) -> str | None:
-        """The function that it named."""
-
-    @property
-    def outcome(self) -> str:
-        """Whether it was answered, "ok", or why not."""
+    seq: int
+    op: str | None
+    tool: str | None
+    outcome: str
 
 
-class ToolRecord(Protocol):
-    """The requests of a turn to the host."""
+class Completed(NamedTuple):
+    """How a turn ended.
 
-    @property
-    def outcomes(self) -> Sequence[ToolOutcome]:
-        """Each, in order; of very many the first."""
+    Attributes:
+        exit_code: The code it ended with; None if it was stopped.
+        stdout: The recorded part of its output.
+        stderr: The recorded part of its errors.
+        trapped: Why it was stopped, in the words of the host, or None.
+        fuel_used: WebAssembly instructions; None where that is not known.
+        truncated: The streams of which only a part was recorded.
+        file_calls: Calls on names of files.
+        refused_writes: Writes that a quota or the disk refused.
+        outcomes: Its requests to the host's functions, in order; of very many the first. None
+            where it was offered none.
+    """
 
-
-class Completed(Protocol):
-    """How a turn ended, whichever host it ran on."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """The code that it ended with; None if it was stopped."""
-
-    @property
-    def stdout(self) -> bytes:
-        """What is kept of its output."""
-
-    @property
-    def stderr(self) -> bytes:
-        """What is kept of its errors."""
-
-    @property
-    def trapped(self) -> str | None:
-        """Why it was stopped, in the words of its host, or None."""
-
-    @property
-    def fuel_used(self) -> int | None:
-        """What it used, or None if that is not known."""
-
-    @property
-    def truncated(self) -> tuple[str, ...]:
-        """The streams of which not all is kept."""
-
-    @property
-    def files(self) -> FileCounts | None:
-        """What it asked of files."""
-
-    @property
-    def tools(self) -> ToolRecord | None:
-        """What it asked of the host's functions, if there were any."""
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    trapped: str | None
+    fuel_used: int | None
+    truncated: tuple[str, ...]
+    file_calls: int
+    refused_writes: int
+    outcomes: tuple[ToolOutcome, ...] | None

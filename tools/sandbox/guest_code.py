@@ -19,9 +19,6 @@ GUEST_WORKSPACE: Final = "/app"
 SCRIPT_NAME: Final = f"{GUEST_WORKSPACE}/<script>"
 """The name of the executed code in tracebacks and `__file__`; no such file exists."""
 
-STREAM_MOUNT: Final = "/run/agentforge"
-"""Where the guest hands on its output as it comes."""
-
 TEMPORARY: Final = "/tmp"  # noqa: S108 (the guest's)
 """Where the guest finds room for what does not outlive its execution."""
 
@@ -50,7 +47,7 @@ COROUTINE: Final = 0x80
 _DESCRIPTORS: Final = 4
 
 _STARTER: Final = """
-import _io, atexit, gc, linecache, marshal, os, sys
+import _io, atexit, gc, linecache, os, sys
 
 # Room to print a traceback in; never written to, so it costs no memory of the host.
 reserve = [_io.BufferedReader(_io.BytesIO(), RESERVE)]
@@ -72,7 +69,7 @@ def run_awaiting(code, names):
     import asyncio
     asyncio.run(eval(code, names))
 
-def start(source, argv, inject, streams, keep):
+def start(source, argv, inject, keep):
     main = sys.modules['__main__']
     names = vars(main)
     names.pop(ENTRY, None)
@@ -92,10 +89,6 @@ def start(source, argv, inject, streams, keep):
         names.update(json.loads(inject))
         if not keep:
             del json
-    if streams:
-        settings = dict(globals())
-        exec(marshal.loads(streams[1]), settings)
-        settings['tee'](streams[0])
     code = 0
     try:
         script = compile(source, NAME, 'exec', AWAITING, dont_inherit=True)
@@ -176,7 +169,7 @@ def run_turn(text, name, run_source):
     if lines:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(line_buffering=True)
-    vars(sys.modules['__main__'])[ENTRY](source, argv, inject or None, None, False)
+    vars(sys.modules['__main__'])[ENTRY](source, argv, inject or None, False)
 
 def rehearse(rounds=12):
     # What ran before is quicker, and changes less of the memory.
@@ -187,7 +180,7 @@ def rehearse(rounds=12):
         for source in ('print(1)', '1 / 0'):
             sys.stdout, sys.stderr = _io.StringIO(), _io.StringIO()
             try:
-                start(source, [], None, None, False)
+                start(source, [], None, False)
             except SystemExit:
                 pass
             vars(main).clear()
@@ -214,7 +207,6 @@ def prepare():
     numbers = [os.open(LIBRARY, os.O_RDONLY) for _ in range(DESCRIPTORS)]
     for number in numbers:
         os.close(number)
-    print(*numbers)
     # The first traceback imports what prints it.
     told, sys.stderr = sys.stderr, _io.StringIO()
     try:
@@ -230,69 +222,10 @@ todo, arguments = globals().pop('TODO')
 globals()[todo](*arguments)
 """
 
-_TEE: Final = """
-def tee(streams):
-    # Have what is printed handed to the host as it comes, besides where it always goes.
-    import operator, posix
-
-    for old in getattr(os.write, 'copies', {}).values():
-        os.close(old)  # of the turn before
-    write = getattr(os.write, 'real', os.write)
-    copies = {
-        number: os.open(MOUNT + '/' + name, os.O_WRONLY | os.O_CREAT)
-        for number, name in ((1, 'stdout'), (2, 'stderr')) if name in streams
-    }
-
-    def hand_on(number, data):
-        try:
-            copy = copies[number]
-            os.ftruncate(copy, 0)
-            os.lseek(copy, 0, 0)
-            write(copy, data)
-            os.fsync(copy)
-        except OSError:
-            pass
-
-    def write_and_hand_on(fd, data, /):
-        count = write(fd, data)
-        if operator.index(fd) in copies:
-            hand_on(operator.index(fd), bytes(memoryview(data))[:count])
-        return count
-
-    write_and_hand_on.real = write
-    write_and_hand_on.copies = copies
-    write_and_hand_on.__name__ = write_and_hand_on.__qualname__ = 'write'
-    os.write = posix.write = write_and_hand_on
-
-    class Tee(_io._RawIOBase):
-        def __init__(self, number, name):
-            self.number = number
-            self.name = name
-
-        def writable(self):
-            return True
-
-        def fileno(self):
-            return self.number
-
-        def write(self, data):
-            return write_and_hand_on(self.number, bytes(data))
-
-    for number in copies:
-        name = ('stdout', 'stderr')[number - 1]
-        stream = _io.TextIOWrapper(
-            _io.BufferedWriter(Tee(number, '<' + name + '>')),
-            encoding='utf-8', errors=getattr(sys, name).errors, line_buffering=True,
-        )
-        setattr(sys, name, stream)
-        setattr(sys, '__' + name + '__', stream)
-"""
-
 _SETTINGS: Final = {
     "__name__": "__starter__",
     "WORKSPACE": GUEST_WORKSPACE,
     "NAME": SCRIPT_NAME,
-    "MOUNT": STREAM_MOUNT,
     "LIBRARY": LIBRARY,
     "ENTRY": ENTRY,
     "RESERVE": RESERVE_BYTES,
@@ -305,8 +238,7 @@ COMPILATION: Final = f"""
 def compile_all():
     import marshal, sys
     vars(sys.modules['__main__']).pop('compile_all')
-    for source in {(_STARTER, _TEE)!r}:
-        print(marshal.dumps(compile(source, '<sandbox>', 'exec')).hex())
+    print(marshal.dumps(compile({_STARTER!r}, '<sandbox>', 'exec')).hex())
 compile_all()
 """
 """The turn that compiles what is here and prints it, for `GuestCode.of`."""
@@ -317,11 +249,9 @@ class GuestCode(NamedTuple):
 
     Attributes:
         starter: Runs a script.
-        tee: Hands its output on as it comes; only where someone wants it.
     """
 
     starter: bytes
-    tee: bytes
 
     @classmethod
     def of(cls, printed: bytes) -> Self:
@@ -330,19 +260,11 @@ class GuestCode(NamedTuple):
         Raises:
             ValueError: That is not what it printed.
         """
-        starter, tee = (bytes.fromhex(line.decode("ascii")) for line in printed.splitlines())
-        return cls(starter=starter, tee=tee)
+        return cls(starter=bytes.fromhex(printed.decode("ascii")))
 
-    def preparation(self, *, of_template: bool = True) -> str:
-        """The first turn of an interpreter, before anything of an execution is known.
-
-        It prints the numbers of the engine's descriptors that were in use and are free again.
-
-        Args:
-            of_template: Whether others will begin with the interpreter's memory: preparing it takes
-                longer, and a turn of it may be a `Script.message`.
-        """
-        return self.turn("prepare_template" if of_template else "prepare", ())
+    def preparation(self) -> str:
+        """The first turn of a template's interpreter; its later turns may be `Script.message`s."""
+        return self.turn("prepare_template", ())
 
     def turn(self, todo: str, arguments: tuple[object, ...]) -> str:
         """A turn that brings the starter along and has it do something; it leaves no name."""
@@ -374,21 +296,8 @@ class Script(NamedTuple):
         lines = "lines" if self.streams else ""
         return "\0".join(("", lines, self.inject or "", *self.argv, source))
 
-    def turn(self, code: GuestCode, *, keep: bool) -> str:
-        """The turn that runs it in a prepared interpreter.
-
-        Args:
-            code: What the interpreter was prepared with.
-            keep: Whether the interpreter and its variables are used again.
-        """
-        arguments = (
-            self.source.removeprefix("\ufeff"),
-            list(self.argv),
-            self.inject,
-            (self.streams, code.tee) if self.streams else None,
-            keep,
-        )
-        if not keep:
-            return f"{ENTRY}(*{arguments!a})"
+    def turn(self, code: GuestCode) -> str:
+        """What runs it in an interpreter whose variables are used again."""
         # The code of earlier turns may have done anything to what it found; bring it all anew.
+        arguments = (self.source.removeprefix("\ufeff"), list(self.argv), self.inject, True)
         return code.turn("start", arguments)

@@ -77,7 +77,7 @@ class CallRecorder:
 
     def records(self, done: Completed) -> tuple[ToolCallRecord, ...]:
         """The calls of an execution that ended."""
-        if done.tools is None:
+        if done.outcomes is None:
             return ()
         with self._lock:
             return tuple(
@@ -88,7 +88,7 @@ class CallRecorder:
                     detail=None if seen.outcome == "ok" else seen.outcome,
                     duration_s=self._durations.get(seen.seq, 0.0),
                 )
-                for seen in done.tools.outcomes
+                for seen in done.outcomes
                 if seen.op != "list"
             )
 

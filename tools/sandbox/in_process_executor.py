@@ -12,23 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .completed_turn import Completed
-from .errors import InputFileError, SandboxUnavailable
 from .executor import Execution, ExecutorSettings, execution_metadata
 from .forbidden_workspaces import refuse_forbidden
-from .guest_streams import StreamProvider
-from .interpreter import GuestServices, Interpreter, class_of, uses_own_host
+from .guest_streams import GuestStreams
+from .interpreter import GuestServices, Interpreter, class_of
 from .interpreter_lease import InterpreterLease
-from .quota import Quota, Room
+from .quota import Quota
 from .result import SandboxResult, Trap
 from .served_directory import ServedDirectory
 from .workspace import open_workspace
-from .workspace_usage import UsageCounter, usage_counter
+from .workspace_usage import usage_counter
 
 if TYPE_CHECKING:
-    from .guest_mounts import FileService
     from .host_functions import CallRecorder
-
-_FAULTS: Final = 10
 
 _MEMORY_ERROR: Final = (
     rb"(?:MemoryError(?:: Unable to allocate .*)?"
@@ -60,7 +56,7 @@ class InProcessExecutor:
             workspace_files=policy.workspace_files,
             file_bytes=policy.file_bytes,
             temporary_bytes=min(policy.temporary_bytes, policy.memory_bytes),
-            temporary_files=policy.workspace_files if uses_own_host() else None,
+            temporary_files=policy.workspace_files,
             host_bytes=policy.host_bytes,
         )
         self._interpreters = InterpreterLease(settings, recorder)
@@ -72,25 +68,22 @@ class InProcessExecutor:
     def execute(self, execution: Execution) -> SandboxResult:
         """Run one execution; see `Executor.execute`."""
         root, request, policy = execution.root, execution.request, self._settings.policy
-        if policy.sync_files and not uses_own_host():
-            raise SandboxUnavailable(
-                "the policy's sync_files asks for files to be synced, and the runner's host, which "
-                "writes them back when they are closed, cannot; nothing ran",
-                "set AGENTFORGE_SANDBOX_HOST=own, or leave sync_files out",
-            )
         seen = os.fstat(root)
         usage = usage_counter((seen.st_dev, seen.st_ino))
         usage.begin(root)
         with contextlib.ExitStack() as held:
             held.callback(usage.end, root)
-            files = _served(root, self._quota, usage, request.files)
-            streams = StreamProvider(request.callbacks, policy.output_bytes)
+            files = ServedDirectory(root, self._quota, usage)
+            if request.files:
+                from .input_files import place_files  # few executions have any
+
+                place_files(files, request.files, self._settings.system_calls)
+            streams = GuestStreams(request.callbacks, policy.output_bytes)
             mounted = self._mount(held, execution.cache) if policy.mounts else {}
             return self._interpreters.run(
                 class_of(policy, execution.cache),
                 GuestServices(
                     files,
-                    _temporary(files.room),
                     streams,
                     mounted,
                     self._settings.system_calls,
@@ -101,23 +94,21 @@ class InProcessExecutor:
                 request.script.source,
             )
 
-    def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, FileService]:
-        """The services of the policy's mounts, by guest path; `held` closes their directories."""
-        services: dict[str, FileService] = {}
-        from .guest_files import WorkspaceProvider
-
+    def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, ServedDirectory]:
+        """Return the directories of the policy's mounts by guest path; `held` closes them."""
+        directories: dict[str, ServedDirectory] = {}
         for mount in self._settings.policy.mounts:
             directory = open_workspace(mount.source)
             held.callback(os.close, directory)
             refuse_forbidden(mount.source, cache, writable=False)
-            services[mount.target] = WorkspaceProvider(directory, self._quota, hide=False)
-        return services
+            directories[mount.target] = ServedDirectory(directory, self._quota, hide=False)
+        return directories
 
     def _run(
         self,
         execution: Execution,
         files: ServedDirectory,
-        streams: StreamProvider,
+        streams: GuestStreams,
         interpreter: Interpreter,
         source: str,
         state_lost: str | None,
@@ -142,7 +133,6 @@ class InProcessExecutor:
             execution.events.warning("execution.workspace_lost", workspace=str(workspace))
             complete = False
         lost = interpreter.lost_writes
-        calls = done.files
         return SandboxResult(
             success=done.exit_code == 0 and not lost,
             stdout=done.stdout.decode("utf-8", "replace"),
@@ -162,11 +152,8 @@ class InProcessExecutor:
                 changes_complete=complete,
                 truncated_streams=done.truncated,
                 quota_exceeded=files.room.exceeded,
-                file_calls=0 if calls is None else sum(calls.calls.values()),
-                file_faults=()
-                if calls is None or not calls.faults
-                else tuple(f"{fault.method}: {fault.error}" for fault in calls.faults[:_FAULTS]),
-                refused_writes=0 if calls is None else calls.refused_total,
+                file_calls=done.file_calls,
+                refused_writes=done.refused_writes,
                 state_lost=state_lost,
                 stream_errors=streams.errors,
             ),
@@ -176,15 +163,6 @@ class InProcessExecutor:
         )
 
 
-def _temporary(room: Room) -> FileService | None:
-    """What serves `/tmp`; the own host does that itself."""
-    if uses_own_host():
-        return None
-    from .guest_temporary_files import TemporaryFiles
-
-    return TemporaryFiles(room)
-
-
 def _is_at(path: Path, directory: int) -> bool:
     """Return whether an open directory is still the one at a path."""
     try:
@@ -192,26 +170,6 @@ def _is_at(path: Path, directory: int) -> bool:
     except OSError:
         return False
     return os.path.samestat(now, os.fstat(directory))
-
-
-def _served(
-    root: int, quota: Quota, usage: UsageCounter, files: Mapping[str, bytes]
-) -> ServedDirectory:
-    """The workspace for one execution, with files put into it."""
-    if uses_own_host() and not files:
-        return ServedDirectory(root, quota, usage)
-    from .guest_files import WorkspaceProvider, place_files
-
-    provider = WorkspaceProvider(root, quota, usage)
-    try:
-        place_files(provider, files)
-    except OSError as error:
-        names = list(files)
-        failed = str(error.filename)
-        raise InputFileError(
-            failed, error.strerror or "it cannot be written", names[: names.index(failed)]
-        ) from error
-    return provider
 
 
 def normalise_trap(done: Completed) -> Trap | None:

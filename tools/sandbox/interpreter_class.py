@@ -1,4 +1,4 @@
-"""What an interpreter is opened with, and what one offers, whichever host it runs on."""
+"""What an interpreter is opened with, and what an open one offers."""
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
@@ -13,7 +13,7 @@ from .guest_code import Script
 from .policy import ExecutionPolicy
 
 if TYPE_CHECKING:
-    from .guest_mounts import FileService
+    from .guest_streams import GuestStreams
     from .host.system_calls import SystemCalls
     from .result_parts import LostWrite
     from .served_directory import ServedDirectory
@@ -52,7 +52,7 @@ class InterpreterEnded(Exception):
     """An interpreter ended between two turns; nothing of the turn ran.
 
     Attributes:
-        reason: Why it ended, in the runner's words.
+        reason: Why it ended.
     """
 
     def __init__(self, reason: str) -> None:
@@ -64,18 +64,16 @@ class GuestServices(NamedTuple):
     """What one execution's guest may use.
 
     Attributes:
-        files: Serves its workspace; on the own host, which does that itself, what it is.
-        temporary: Serves its `/tmp`; None on the own host, which does that itself.
+        files: Its workspace.
         streams: Takes its output as it comes, where that is wanted.
-        mounted: Serve the policy's mounts, by guest path.
-        system_calls: What the own host serves files with; the system's if None.
-        syncs: Whether the own host has the disk keep what the guest syncs.
+        mounted: The directories of the policy's mounts, by guest path.
+        system_calls: What files are served with; the system's if None.
+        syncs: Whether the disk keeps what the guest syncs.
     """
 
-    files: "FileService | ServedDirectory"
-    temporary: "FileService | None"
-    streams: "FileService"
-    mounted: "Mapping[str, FileService]"
+    files: "ServedDirectory"
+    streams: "GuestStreams | None"
+    mounted: "Mapping[str, ServedDirectory]"
     system_calls: "SystemCalls | None" = None
     syncs: bool = False
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from .errors import SandboxClosed
 from .executor import ExecutorSettings
@@ -19,7 +19,6 @@ from .interpreter import (
 from .process_pool import the_pool
 
 if TYPE_CHECKING:
-    from .guest_mounts import FileService, ProviderSwitch
     from .host_functions import CallRecorder
 
 _T = TypeVar("_T")
@@ -27,13 +26,6 @@ _T = TypeVar("_T")
 Turn = Callable[[Interpreter, str, str | None], _T]
 """Runs in an interpreter; is also given where that came from ("pool", "opened", "kept"), and why
 the interpreter of the executions before was lost, or None."""
-
-
-class _KeptInterpreter(NamedTuple):
-    """The interpreter of a stateful sandbox, and the mounts whose service changes by the turn."""
-
-    interpreter: Interpreter
-    mounts: Mapping[str, ProviderSwitch]
 
 
 class InterpreterLease:
@@ -48,7 +40,7 @@ class InterpreterLease:
         self._settings = settings
         self._recorder = recorder
         self._lock = threading.Lock()
-        self._kept: _KeptInterpreter | None = None
+        self._kept: Interpreter | None = None
         self._closed = False
 
     def close(self) -> None:
@@ -84,7 +76,7 @@ class InterpreterLease:
             with self._lock:
                 return self._run_in_kept(kind, services, turn)
         if services.mounted or self._recorder is not None:
-            own = self._open(kind, services.mounted)
+            own = self._open(kind)
             afterwards.callback(own.close)
             with own.serving(services):
                 return turn(own, "opened", None)
@@ -107,49 +99,30 @@ class InterpreterLease:
         lost: str | None = None
         while True:
             kept = self._kept
-            if kept is not None and kept.interpreter.ended is not None:
-                lost = kept.interpreter.ended
+            if kept is not None and kept.ended is not None:
+                lost = kept.ended
                 self._drop_kept()
                 kept = None
             source = "kept"
             if kept is None:
                 source = "opened"
-                kept = self._kept = self._open_kept(kind)
-            for target, switch in kept.mounts.items():
-                switch.target = services.mounted.get(target)
+                kept = self._kept = self._open(kind, idle_s=self._settings.idle_s)
             try:
-                with kept.interpreter.serving(services):
-                    return turn(kept.interpreter, source, lost)
+                with kept.serving(services):
+                    return turn(kept, source, lost)
             except InterpreterEnded as ended:
                 lost = ended.reason  # it ended between the look and the turn
                 self._drop_kept()
-            finally:
-                for switch in kept.mounts.values():
-                    switch.target = None
-
-    def _open_kept(self, kind: InterpreterClass) -> _KeptInterpreter:
-        from .guest_mounts import ProviderSwitch
-
-        switches = {mount.target: ProviderSwitch() for mount in self._settings.policy.mounts}
-        opened = self._open(kind, switches, idle_s=self._settings.idle_s)
-        return _KeptInterpreter(interpreter=opened, mounts=switches)
 
     def _drop_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
-            kept.interpreter.close()
+            kept.close()
 
-    def _open(
-        self,
-        kind: InterpreterClass,
-        mounted: Mapping[str, FileService],
-        *,
-        idle_s: float | None = None,
-    ) -> Interpreter:
+    def _open(self, kind: InterpreterClass, *, idle_s: float | None = None) -> Interpreter:
         recorder = self._recorder
         return open_interpreter(
             kind,
-            mounted=mounted,
             tools=() if recorder is None else recorder.tools,
             gate=None if recorder is None else recorder.gate,
             idle_s=idle_s,

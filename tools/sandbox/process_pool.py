@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ..errors import shown
 from ..event_log import get_logger
-from .interpreter import class_of, uses_own_host
+from .interpreter import class_of
 from .policy import ExecutionPolicy
 from .ready_interpreters import ReadyInterpreters
 from .runtime import ensure_ready
@@ -178,21 +178,9 @@ def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None)
 
 
 def _new_pool(size: int, *, restore: bool) -> ReadyInterpreters:
-    if uses_own_host():
-        from .interpreter_stack import InterpreterStack
-
-        _close_at_exit()
-        return InterpreterStack(size, restore=restore)
-    from .interpreter_pool import InterpreterPool
-
-    return InterpreterPool(size, restore=restore, on_start=_close_at_exit)
-
-
-def _close_at_exit() -> None:
-    # The runner's own hooks for the end of the process take away what an opening needs; the last
-    # registered is called first.
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)
+    return ReadyInterpreters(size, restore=restore)
 
 
 def _at_exit() -> None:
@@ -206,9 +194,7 @@ def _after_fork() -> None:
     _pool_lock = threading.Lock()
     if _pool is not None:
         _abandoned.append(_pool)  # kept, so that nothing of the parent's is closed here
-        from .interpreter_pool import InterpreterPool
-
-        _pool = InterpreterPool(0)
+        _pool = ReadyInterpreters(0)
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -14,14 +14,12 @@ class Quota(NamedTuple):
     """What a guest may fill.
 
     Attributes:
-        workspace_bytes: The most bytes of all files together, those in `/tmp` included where
-            `temporary_files` is None.
-        workspace_files: The most files and directories, counted in the same way.
+        workspace_bytes: The most bytes of all files of the workspace together.
+        workspace_files: The most files and directories in it.
         file_bytes: The largest file that may be opened or written.
         temporary_bytes: The most bytes of all files in `/tmp`, which are held in the host's
-            memory; None for no limit but `workspace_bytes`.
-        temporary_files: The most files and directories in `/tmp`, which then counts towards nothing
-            else; None where it counts towards `workspace_bytes` and `workspace_files` too.
+            memory; None for no limit.
+        temporary_files: The most files and directories in `/tmp`; None for no limit.
         host_bytes: What is held in the host's memory besides their content; None for no limit.
     """
 
@@ -39,8 +37,8 @@ _NOTHING: Final = Usage(bytes=0, entries=0)
 class Room:
     """The room that one execution has, shared by all that its guest can write to.
 
-    Counted are the workspace's files, what `/tmp` holds, and what open files will need once they
-    are written back: so that a write is refused when it is made, not when the file is closed.
+    Counted are the workspace's files, open ones without a name included, and apart from them what
+    `/tmp` holds. A write is refused when it is made.
 
     Attributes:
         look: Called again and again while the workspace is counted, or None; ends that by raising.
@@ -92,14 +90,8 @@ class Room:
         """
         if self._usage is None or (more_bytes <= 0 and more_entries <= 0):
             return
-        most = self.quota.temporary_bytes
-        held = self._temporary.bytes + self._promised_temporary
-        if temporary and most is not None and 0 < more_bytes > most - held:
-            raise self._over("temporary_bytes", errno.ENOSPC)
-        own = self.quota.temporary_files
-        if temporary and own is not None:
-            if 0 < more_entries > own - self._temporary.entries:
-                raise self._over("temporary_files", errno.ENOSPC)
+        if temporary:
+            self._afford_temporary(more_bytes, more_entries)
             return
         wrong = self._short_of(self._usage, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
@@ -109,6 +101,14 @@ class Room:
             wrong = self._short_of(self._usage, more_bytes, more_entries)
         if wrong is not None:
             raise self._over(wrong, errno.ENOSPC)
+
+    def _afford_temporary(self, more_bytes: int, more_entries: int) -> None:
+        most, entries = self.quota.temporary_bytes, self.quota.temporary_files
+        held = self._temporary.bytes + self._promised_temporary
+        if most is not None and 0 < more_bytes > most - held:
+            raise self._over("temporary_bytes", errno.ENOSPC)
+        if entries is not None and 0 < more_entries > entries - self._temporary.entries:
+            raise self._over("temporary_files", errno.ENOSPC)
 
     def spend(self, more_bytes: int, more_entries: int, *, temporary: bool = False) -> None:
         """Count what grew or shrank by this much."""
@@ -124,16 +124,12 @@ class Room:
         """Keep room for what an open file will need (or, below zero, give it back)."""
         if temporary:
             self._promised_temporary = max(0, self._promised_temporary + more_bytes)
-        if not temporary or self.quota.temporary_files is None:
+        else:
             self._promised = max(0, self._promised + more_bytes)
 
     def _short_of(self, usage: UsageCounter, more_bytes: int, more_entries: int) -> str | None:
-        apart = self.quota.temporary_files is not None
-        beside = _NOTHING if apart else self._temporary
         if more_bytes > 0:
-            more_bytes += self._promised + beside.bytes
-        if more_entries > 0:
-            more_entries += max(0, beside.entries)  # a home that was removed was never counted
+            more_bytes += self._promised
         known = usage.known(self._root, self._limit, self.look)
         return known.refuses(more_bytes, more_entries, self._limit)
 

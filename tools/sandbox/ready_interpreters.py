@@ -1,31 +1,39 @@
-"""Interpreters that are ready before their executions: what every arrangement of them keeps."""
+"""Interpreters that are ready before their executions: the pool of a process.
+
+No thread works for it. An execution takes the interpreter that was used last, whose memory the
+processor still knows, or opens one; a used one is restored by the execution that used it, once its
+workspace is free. Quick ones wait for each other where there are more than processors.
+"""
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final
 
-from .interpreter import Interpreter, InterpreterClass
+from .admission import Admission
+from .interpreter import Interpreter, InterpreterClass, open_interpreter
 
 if TYPE_CHECKING:
     from .status import PoolStats
 
 
-class ReadyInterpreters(ABC):
+class ReadyInterpreters:
     """Interpreters of one class, the one last asked for, as they were when they were opened.
 
+    While several are in use at once, as many are kept besides as are in use; afterwards `size`.
+
+    Attributes:
+        admission: Has executions wait for each other.
+
     Args:
-        size: How many are kept; 0 switches it off.
+        size: How many it keeps; 0 switches it off.
         restore: Whether used interpreters are made what they were and used again.
-        lock: Guards all of it.
     """
 
-    def __init__(
-        self, size: int, *, restore: bool, lock: threading.Lock | threading.Condition
-    ) -> None:
-        self._lock = lock
+    def __init__(self, size: int, *, restore: bool = True) -> None:
+        self.admission: Final = Admission()
+        self._lock = threading.Lock()
         self._size = size
         self._restore = restore
         self._ready: list[Interpreter] = []
@@ -38,26 +46,80 @@ class ReadyInterpreters(ABC):
 
     def admitted(self) -> AbstractContextManager[None]:
         """Within it an execution asks for an interpreter and is done with it; may wait a little."""
-        return nullcontext()
+        return self.admission.admitted()
 
-    @abstractmethod
     def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
         """An interpreter of this class as it was when opened, or None if none is ready.
 
-        Args:
-            kind: The class.
-            source: The script that it is to run, for which some may suit better than others.
-
-        Each call is followed by one of `done`.
+        Of those that suit the script best it is the one that was used last. Each call is followed
+        by one of `done`.
         """
+        with self._lock:
+            self._out += 1
+            if self._closed or self._size == 0:
+                return None
+            stale = [] if self._wanted == kind else self._change_class(kind)
+            taken = self._pop_for(source)
+            self._counts["missed" if taken is None else "used"] += 1
+        for interpreter in stale:
+            interpreter.close()
+        return taken
 
-    @abstractmethod
+    def _pop_for(self, source: str) -> Interpreter | None:
+        fitness = [each.fitness(source) for each in self._ready]
+        best = max(fitness, default=0)
+        if best == 0:
+            return None
+        return self._ready.pop(len(fitness) - 1 - fitness[::-1].index(best))
+
     def done(self, used: Interpreter | None) -> None:
-        """An execution that asked for an interpreter has ended; it ran in this one, if any."""
+        """An execution that asked for an interpreter has ended: restore what it ran in."""
+        restored = used is not None and self._is_wanted(used) and used.restore()
+        with self._lock:
+            self._out -= 1
+            self._counts["restored"] += restored
+            surplus = [] if used is None else [used]
+            if used is not None and restored and not self._closed and used.kind == self._wanted:
+                self._ready.append(used)
+                kept = max(self._size, self._out) if self._size else 0
+                surplus = self._ready[: max(0, len(self._ready) - kept)]
+                del self._ready[: len(surplus)]
+                self._counts["discarded"] += len(surplus)
+        for interpreter in surplus:
+            interpreter.close()
 
-    @abstractmethod
+    def _is_wanted(self, used: Interpreter) -> bool:
+        with self._lock:
+            return (
+                self._restore
+                and not self._closed
+                and self._size > 0
+                and used.ended is None
+                and used.kind == self._wanted
+                and len(self._ready) < max(self._size, self._out)
+            )
+
     def wait_ready(self, timeout_s: float) -> bool:
-        """Have as many ready as are kept, and return whether they are, within this time."""
+        """Open as many as it keeps, at once.
+
+        Raises:
+            SandboxUnavailable: None can be opened.
+        """
+        del timeout_s
+        while True:
+            with self._lock:
+                kind, restore = self._wanted, self._restore
+                if kind is None or not self._has_room_for(kind):
+                    return True
+            opened = open_interpreter(kind, restorable=restore)
+            with self._lock:
+                fits = self._has_room_for(kind)
+                self._counts["opened"] += 1
+                self._counts["discarded"] += not fits
+                if fits:
+                    self._ready.append(opened)
+            if not fits:
+                opened.close()
 
     def want(self, kind: InterpreterClass | None = None) -> bool:
         """Have interpreters of this class from now on; None leaves the one last asked for.

@@ -11,21 +11,20 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .errors import SandboxUnavailable
-from .interpreter import own_host, uses_own_host
+from .interpreter import loaded_host
 from .interpreter_files import (
     ARTIFACTS_VARIABLE,
-    LIBRARY_ARCHIVE,
     artifact_directory,
     compiled_name,
     guest_python,
     listed_digests,
 )
-from .prepared_guest import usable_template
+from .prepared_guest import is_science_wanted, usable_template
 from .private_cache import is_private_directory, is_usable, why_unusable
 from .releases import installed_version
 from .temporary_directory import chosen_directory, temporary_directory
@@ -127,8 +126,8 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
         try:
             cache = ensure_ready()
             _record(info.cache_file)
-            if uses_own_host():
-                own_host().prepare_templates(cache)
+            if is_science_wanted():
+                loaded_host().prepare_templates(cache)
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
             failures.append(error)
 
@@ -185,7 +184,7 @@ def ensure_ready() -> Path | None:
     cache = cache_directory()
     with _ready_lock:
         if cache not in _ready:
-            _load(cache)
+            loaded_host(loading=cache).prepare_runtime(cache)
             _ready.add(cache)
         _found[surroundings] = cache
     return cache
@@ -236,50 +235,6 @@ def _writable(directory: Path) -> bool:
     while not os.path.lexists(above):
         above = above.parent
     return os.path.isdir(above) and os.access(above, os.W_OK | os.X_OK)
-
-
-def _load(cache: Path | None) -> None:
-    """Load the interpreter, or make what is missing while no other process does."""
-    if uses_own_host():
-        own_host(loading=cache).prepare_own_host(cache)
-        return
-    from .cache_lock import making, making_unless_busy
-    from .kept_module import mend_compiled, record_compiled
-    from .runner_module import load_for_runner
-
-    digests = listed_digests(artifact_directory())
-    if load_for_runner(cache, digests):
-        # What else is missing another process may be making: this one does without.
-        if not _share_library(cache, digests, may_make=False):
-            with making_unless_busy(cache) as locked:
-                _share_library(cache, digests, may_make=locked)
-        _warm_up(cache)
-        return
-    with making(cache) as locked:
-        _share_library(cache, digests, may_make=locked)
-        name = compiled_name(digests)
-        if cache is not None and name is not None:
-            mend_compiled(cache, name)
-        load_for_runner(cache, digests)  # another process has made it meanwhile, or this one now
-        _warm_up(cache)
-        if cache is not None and name is not None:
-            record_compiled(cache, name)
-
-
-def _share_library(cache: Path | None, digests: Mapping[str, str], *, may_make: bool) -> bool:
-    from .library import share_library
-
-    digest = digests.get(LIBRARY_ARCHIVE)
-    return (
-        cache is not None and digest is not None and share_library(cache, digest, may_make=may_make)
-    )
-
-
-def _warm_up(cache: Path | None) -> None:
-    from .interpreter import class_of, open_interpreter
-    from .policy import ExecutionPolicy
-
-    open_interpreter(class_of(ExecutionPolicy(), cache)).close()
 
 
 def _silent(line: str) -> None:

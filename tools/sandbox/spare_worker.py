@@ -3,8 +3,7 @@
 Starting a worker takes longer than most executions. So where a sandbox was given one, another is
 started that loads what every sandbox needs, and nothing else: only code of ours has run in it when
 it is handed out, and no workspace was named to it. It ends with this process, however that ends,
-since its socket does. The own host alone does this; what a worker on the runner's host has to load
-takes more than a second.
+since its socket does.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pathlib import Path
 from ..event_log import get_logger
 from .errors import SandboxUnavailable
 from .executor import ExecutorSettings
-from .interpreter import own_host, uses_own_host
+from .interpreter import loaded_host
 from .process_pool import keep_beside, keeps_spare_worker
 from .worker_process import WorkerEnded, WorkerProcess, WorkerStart
 
@@ -62,7 +61,7 @@ class SpareWorker:
         Args:
             cache: The directory of compiled modules.
         """
-        if not (keeps_spare_worker() and uses_own_host()):
+        if not keeps_spare_worker():
             return
         with self._lock:
             if self._worker is not None:
@@ -73,7 +72,7 @@ class SpareWorker:
                 _log.debug("worker.no_spare", reason=error.reason)
                 return
             try:
-                worker.make_ready(own_host().prepared_file(cache))
+                worker.make_ready(loaded_host().prepared_file(cache))
             except (SandboxUnavailable, WorkerEnded) as error:
                 worker.kill()
                 _log.debug("worker.no_spare", reason=error.reason)
@@ -127,7 +126,7 @@ def begun_worker(settings: ExecutorSettings, cache: Path) -> WorkerProcess:
             _log.debug("worker.spare_ended", reason=error.reason)
         else:
             return spare
-    template = own_host().prepared_file(cache) if uses_own_host() else None
+    template = loaded_host().prepared_file(cache)
     worker = WorkerProcess(start)
     worker.begin(settings, template)
     return worker

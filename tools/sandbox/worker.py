@@ -27,7 +27,7 @@ from ..event_log import configure_when_heard, get_logger
 from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
 from .executor import Execution, ExecutorSettings
 from .in_process_executor import InProcessExecutor
-from .interpreter import own_host
+from .interpreter import loaded_host
 from .policy import ExecutionPolicy
 from .process_pool import warm_pool
 from .request import Request
@@ -72,7 +72,7 @@ class Worker:
         """
         _limit_for_all()
         with contextlib.suppress(SandboxError):
-            own_host().begin_with(template)
+            loaded_host().begin_with(template)
             warm_pool(policy=ExecutionPolicy())
 
     def _begin(self, settings: ExecutorSettings) -> None:

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from .errors import SandboxClosed, SandboxUnavailable
 from .executor import Execution, ExecutorSettings, result_without_output
-from .guest_streams import StreamProvider
+from .guest_streams import GuestStreams
 from .result import SandboxResult
 from .spare_worker import begun_worker, the_spare
 from .worker_process import WorkerEnded, WorkerProcess
@@ -57,7 +57,7 @@ class WorkerExecutor:
             )
         workspace, request = self._settings.workspace, execution.request
         # What is handed on is handed on by this process's threads, as without isolation.
-        streams = StreamProvider(request.callbacks, self._settings.policy.output_bytes)
+        streams = GuestStreams(request.callbacks, self._settings.policy.output_bytes)
         started = time.monotonic()
         with self._lock:
             if self._closed:

@@ -29,7 +29,6 @@ from .errors import (
     WorkspaceError,
 )
 from .executor import ExecutorSettings
-from .interpreter import HOST_VARIABLE, OWN_HOST, RUNNER, uses_own_host
 from .process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from .request import Request
 from .result import SandboxResult
@@ -353,7 +352,6 @@ def _environment(cache: Path) -> dict[str, str]:
         CACHE_VARIABLE: str(cache),
         "TMPDIR": temporary_directory(),
         "LANG": "C.UTF-8",
-        HOST_VARIABLE: OWN_HOST if uses_own_host() else RUNNER,
         POOL_VARIABLE: "1",
         RESTORE_VARIABLE: str(int(the_pool().restores)),
     }

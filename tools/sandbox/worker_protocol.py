@@ -19,7 +19,7 @@ from .result_parts import LostWrite
 
 HEADER: Final = struct.Struct(">Q")
 
-_TUPLES: Final = ("truncated_streams", "quota_exceeded", "file_faults")
+_TUPLES: Final = ("truncated_streams", "quota_exceeded")
 
 
 class BadMessage(Exception):

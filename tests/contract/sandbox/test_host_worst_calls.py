@@ -26,7 +26,7 @@ from agentforge_sessions.sandbox.host.guest import GuestExit
 from agentforge_sessions.sandbox.host.memory_files import MemoryDirectory, MemoryTree
 from agentforge_sessions.sandbox.host.preview1 import FUNCTIONS
 from agentforge_sessions.sandbox.host.preview1_process import MOST_SUBSCRIPTIONS
-from agentforge_sessions.sandbox.own_tools import OfferedTools
+from agentforge_sessions.sandbox.offered_tools import OfferedTools
 from agentforge_sessions.sandbox.quota import Quota
 from tests.support.host_trees import in_memory, served
 from tests.support.promptness import soonest

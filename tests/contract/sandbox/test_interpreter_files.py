@@ -27,7 +27,7 @@ from agentforge_sessions.sandbox.interpreter_files import (
     artifact_directory,
     compiled_name,
 )
-from agentforge_sessions.sandbox.own_library import data_of, open_archive, served_library
+from agentforge_sessions.sandbox.library import data_of, open_archive, served_library
 
 FONT = bytes(range(256)) * 9
 LIB = "/usr/local/lib"

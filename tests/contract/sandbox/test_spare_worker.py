@@ -23,17 +23,16 @@ from agentforge_sessions.sandbox import (
     prepare,
 )
 from agentforge_sessions.sandbox.executor import ExecutorSettings
-from agentforge_sessions.sandbox.interpreter import own_host
+from agentforge_sessions.sandbox.interpreter import loaded_host
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.runtime import ensure_ready
 from agentforge_sessions.sandbox.spare_worker import the_spare
 from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
 from agentforge_sessions.sandbox.worker_process import WorkerProcess, WorkerStart
 from tests.support.descriptors import held
-from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 OWNER = """
 import os, signal, sys
@@ -216,7 +215,7 @@ def test_a_worker_begins_with_the_template_of_its_owner(tmp_path: Path) -> None:
     """By its descriptor: it may be kept in no file, and would be made by each process again."""
     cache = ensure_ready()
     assert cache is not None
-    kept = own_host().prepared_file(cache)
+    kept = loaded_host().prepared_file(cache)
     fd = os.memfd_create("of-the-owner")
     size = os.fstat(kept.image.fd).st_size
     while (at := os.lseek(fd, 0, os.SEEK_CUR)) < size:

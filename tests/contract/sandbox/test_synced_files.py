@@ -12,14 +12,12 @@ import pytest
 from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     SandboxResult,
-    SandboxUnavailable,
     create_sandbox,
     prepare,
 )
 from tests.support.filesystem import Call
 from tests.support.host_calls import FaultyCalls
 from tests.support.own_sandboxes import sandbox_with
-from tests.support.sandbox_hosts import of_the_own_host, of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -58,7 +56,6 @@ def syncs(calls: FaultyCalls) -> int:
     return sum(call.operation == "fsync" for call in calls.trace)
 
 
-@of_the_own_host
 def test_it_is_answered_at_once_by_default(tmp_path: Path) -> None:
     calls = FaultyCalls()
     result = run(calls, tmp_path / "w", ExecutionPolicy())
@@ -66,7 +63,6 @@ def test_it_is_answered_at_once_by_default(tmp_path: Path) -> None:
     assert syncs(calls) == 0
 
 
-@of_the_own_host
 def test_the_disk_answers_where_the_policy_says_so(tmp_path: Path) -> None:
     calls = FaultyCalls()
     result = run(calls, tmp_path / "w", SYNCED)
@@ -75,7 +71,6 @@ def test_the_disk_answers_where_the_policy_says_so(tmp_path: Path) -> None:
     assert syncs(calls) == 4  # the file twice, its directory, the other file
 
 
-@of_the_own_host
 def test_what_the_disk_did_not_keep_is_told_by_the_call_and_is_no_success(tmp_path: Path) -> None:
     def plan(_: int, call: object) -> int | None:
         return errno.EIO if isinstance(call, Call) and call.operation == "fsync" else None
@@ -89,7 +84,6 @@ def test_what_the_disk_did_not_keep_is_told_by_the_call_and_is_no_success(tmp_pa
     assert told == [("f", "EIO", "sync"), ("g", "EIO", "sync")]
 
 
-@of_the_own_host
 def test_each_counts_as_a_call_on_a_file(tmp_path: Path) -> None:
     policy = ExecutionPolicy(sync_files=True, file_calls=100)
     with create_sandbox(workspace=tmp_path / "w", policy=policy) as sandbox:
@@ -98,22 +92,8 @@ def test_each_counts_as_a_call_on_a_file(tmp_path: Path) -> None:
         assert sandbox.execute("print(1)").stdout == "1\n"
 
 
-@of_the_own_host
 def test_a_process_apart_does_so_too(tmp_path: Path) -> None:
     with create_sandbox(workspace=tmp_path / "w", policy=SYNCED, isolation="process") as sandbox:
         result = sandbox.execute(PROGRAM)
     assert result.stdout.split() == ["kept"] * 6 + ["EBADF"], result
     assert sorted(os.listdir(tmp_path / "w")) == ["f", "g"]
-
-
-@of_the_runner
-@pytest.mark.parametrize("isolation", [None, "process"])
-def test_the_runners_host_says_that_it_cannot(tmp_path: Path, isolation: str | None) -> None:
-    with (
-        create_sandbox(  # type: ignore[call-overload,unused-ignore]
-            workspace=tmp_path / "w", policy=SYNCED, isolation=isolation
-        ) as sandbox,
-        pytest.raises(SandboxUnavailable, match="sync_files") as caught,
-    ):
-        sandbox.execute("print(1)")
-    assert "AGENTFORGE_SANDBOX_HOST=own" in caught.value.remedy

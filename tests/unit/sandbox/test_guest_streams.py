@@ -1,36 +1,29 @@
-"""The mount that a guest hands its output to."""
+"""Output that is handed on while a guest runs."""
 
 from __future__ import annotations
 
-import errno
-
-import pytest
-
-from agentforge_sessions.sandbox.guest_streams import StreamProvider
+from agentforge_sessions.sandbox.guest_streams import GuestStreams
 
 
-def test_a_stream_serves_nothing_but_its_streams() -> None:
+def test_text_is_decoded_across_writes_and_cut_at_the_limit() -> None:
     seen: list[str] = []
-    streams = StreamProvider({"stdout": seen.append}, 10)
-    assert streams.list("/") == [("stdout", "file")]
-    assert (streams.stat("/").kind, streams.stat("/stdout").kind) == ("dir", "file")
-    assert streams.read("/stdout") == b""
-    for call in (streams.stat, streams.read):
-        with pytest.raises(OSError):
-            call("/stderr")
-    for refused in (streams.mkdir, streams.remove, streams.rmdir):
-        with pytest.raises(OSError) as caught:
-            refused("/stdout")
-        assert caught.value.errno == errno.EPERM
-    with pytest.raises(OSError):
-        streams.rename("/stdout", "/x")
-    with pytest.raises(OSError):
-        streams.set_times("/stdout", None, 1)
-    with pytest.raises(OSError):
-        streams.read("/")
-    with pytest.raises(OSError):
-        streams.list("/stdout")
-    streams.write("/stdout", b"12345\xc3")
-    streams.write("/stdout", b"\xbc89 and what is too much")
+    streams = GuestStreams({"stdout": seen.append}, 10)
+    streams.write("stdout", b"12345\xc3")
+    streams.write("stdout", b"\xbc89 and what is too much")
     streams.finish()
     assert "".join(seen) == "12345ü89 "
+
+
+def test_a_callback_that_raises_is_not_called_again_and_is_named() -> None:
+    calls: list[str] = []
+
+    def fail(text: str) -> None:
+        calls.append(text)
+        raise KeyError(text)
+
+    streams = GuestStreams({"stderr": fail}, 100)
+    streams.write("stderr", b"one")
+    streams.write("stderr", b"two")
+    streams.finish()
+    assert calls == ["one"]
+    assert streams.errors == {"stderr": "KeyError"}

@@ -19,7 +19,6 @@ from agentforge_sessions.sandbox import runtime as runtime_module
 from agentforge_sessions.sandbox.cache_lock import awaited_process, making, making_unless_busy
 from agentforge_sessions.sandbox.private_cache import open_private
 from tests.support.promptness import wait_until
-from tests.support.sandbox_hosts import of_the_runner
 
 
 @pytest.fixture
@@ -199,7 +198,6 @@ def test_processes_starting_together_compile_once(
     assert other.returncode == 0
 
 
-@of_the_runner  # which has no templates to make besides
 def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, inside = fresh / "cache", threading.Event()
     lines: list[str] = []
@@ -275,7 +273,6 @@ def test_a_cache_that_takes_no_lock_file_is_used_without_one(fresh: Path) -> Non
         pass
 
 
-@of_the_runner  # which has no templates to make besides
 def test_preparing_tells_its_steps_and_its_time(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,6 @@ class GuestMachine:
         limits: What it may have.
         environment: Its environment.
         mounted: The directories it finds from the start, by their absolute paths, in order.
-        further: Directories that are reached through `/` only, by their absolute paths.
         template: What it begins with; None for the interpreter as it is.
     """
 
@@ -105,7 +104,6 @@ class GuestMachine:
         *,
         environment: Mapping[str, str],
         mounted: Mapping[str, Directory],
-        further: Mapping[str, Directory] | None = None,
         template: Template | None = None,
     ) -> None:
         self.instance: Final[Instance] = program.instance(memory_bytes=limits.memory_bytes)
@@ -126,7 +124,6 @@ class GuestMachine:
         )
         self.instance.guest = self.guest
         self._mounted = [(path, path.encode(), node) for path, node in mounted.items()]
-        self._further = dict(further or {})
         self._reached: dict[bytes, Directory] = {}
         self._begun = False
 
@@ -151,7 +148,6 @@ class GuestMachine:
         """Have open what is there from the start; the streams are each turn's own."""
         preopened = [(name, directories.get(path, node)) for path, name, node in self._mounted]
         self._reached = {
-            **_by_name(self._further),
             **{name.strip(b"/"): node for name, node in preopened},
             **_by_name(directories),
         }

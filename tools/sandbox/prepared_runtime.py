@@ -24,7 +24,7 @@ from .host.memory_files import MemoryTree
 from .host.preview1 import FUNCTIONS
 from .host.template import Template, TemplateImage
 from .interpreter_files import InterpreterFiles
-from .own_library import Archive, data_of, open_archive, served_library
+from .library import Archive, data_of, open_archive, served_library
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 from .prepared_guest import ENVIRONMENT, PLAIN, template_name
 from .quota import Quota

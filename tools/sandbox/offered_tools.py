@@ -1,4 +1,4 @@
-"""Functions of the host, called by a guest on the sandbox's own host.
+"""Functions of the host that a guest calls.
 
 A call is checked against the function's schema, then asked of the gate, then run, the last two on a
 thread of their own, while the guest waits for as long as its turn may last. What an exception says
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
+from .completed_turn import ToolOutcome
 from .host.clock import Cancellation
 from .tool_arguments import ArgumentSchema, bound_names
 from .tool_frames import (
@@ -46,23 +47,6 @@ _MOST_REQUESTS: Final = 1000
 _MOST_BYTES: Final = 16 << 20
 _MOST_LEFT_RUNNING: Final = 4
 _MOST_RECORDED: Final = 1000
-
-
-@frozen(kw_only=True)
-class Outcome:
-    """How a request ended; see `ToolOutcome`."""
-
-    seq: int
-    op: str | None
-    tool: str | None
-    outcome: str
-
-
-@frozen(kw_only=True)
-class Record:
-    """See `ToolRecord`."""
-
-    outcomes: tuple[Outcome, ...]
 
 
 @frozen(kw_only=True)
@@ -121,12 +105,12 @@ class ToolDoor:
         self._loop = ToolLoop()
         self._requests = 0
         self._bytes = 0
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[ToolOutcome] = []
 
     @property
-    def record(self) -> Record:
+    def outcomes(self) -> tuple[ToolOutcome, ...]:
         """What was asked."""
-        return Record(outcomes=tuple(self._outcomes))
+        return tuple(self._outcomes)
 
     def close(self) -> None:
         """The turn is over; what still runs is asked to end."""
@@ -144,7 +128,7 @@ class ToolDoor:
         else:
             self._bytes += length
             return None
-        self._noted(Outcome(seq=self._requests, op=None, tool=None, outcome=refused[0]))
+        self._noted(ToolOutcome(seq=self._requests, op=None, tool=None, outcome=refused[0]))
         return encoded_failure(None, *refused)
 
     def __call__(self, request: bytes) -> bytes:
@@ -172,10 +156,10 @@ class ToolDoor:
             text = f"the answer has {len(answer)} bytes, more than {MAX_ANSWER_BYTES}"
             answer = encoded_failure(number, kind, text)
         shown = name[:64] if isinstance(name, str) else None
-        self._noted(Outcome(seq=self._requests, op=op, tool=shown, outcome=kind))
+        self._noted(ToolOutcome(seq=self._requests, op=op, tool=shown, outcome=kind))
         return answer
 
-    def _noted(self, outcome: Outcome) -> None:
+    def _noted(self, outcome: ToolOutcome) -> None:
         if len(self._outcomes) < _MOST_RECORDED:
             self._outcomes.append(outcome)
 
