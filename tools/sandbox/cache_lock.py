@@ -55,20 +55,6 @@ def making(
 
 
 @contextlib.contextmanager
-def making_unless_busy(directory: Path | None, what: str = COMPILING) -> Iterator[bool]:
-    """Do as `making`, but without the lock where another process holds it: never waits."""
-    from ..durable.file_lock import try_lock
-
-    with _opened(directory, what) as fd:
-        locked = False
-        if fd is not None:
-            with contextlib.suppress(OSError):
-                locked = try_lock(OsFileSystem(), fd)
-        with _named(fd if locked else None):
-            yield locked
-
-
-@contextlib.contextmanager
 def _opened(directory: Path | None, what: str) -> Iterator[int | None]:
     if directory is None:
         yield None

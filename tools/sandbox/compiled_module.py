@@ -1,7 +1,6 @@
 """The interpreter's module as native code: loaded from the cache, or compiled and kept there.
 
-The file is the runner's as well, which compiles with the same settings: whoever comes first makes
-it. It is native code that runs as it is found, so it has to be this user's alone. Compiling takes
+It is native code that runs as it is found, so it has to be this user's alone. Compiling takes
 minutes, so a file is compiled anew only where it is not right, and the log says why; where the
 system cannot load it now, that is an error.
 """

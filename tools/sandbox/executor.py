@@ -33,7 +33,7 @@ class ExecutorSettings(NamedTuple):
         policy: The limits of its executions.
         stateful: Whether one interpreter serves all of them.
         idle_s: How long that interpreter may rest, in seconds.
-        system_calls: What the own host serves guests' files with; the system's if None.
+        system_calls: What guests' files are served with; the system's if None.
     """
 
     workspace: Path

@@ -24,9 +24,9 @@ _allowed: set[tuple[object, ...]] = set()
 
 
 def refuse_forbidden(path: Path, cache: Path | None, *, writable: bool = True) -> None:
-    """Refuse a directory whose content the host or the runner trusts.
+    """Refuse a directory whose content the host trusts.
 
-    A directory the guest writes may not be, hold or lie in the runner's code, the interpreter's
+    A directory the guest writes may not be, hold or lie in the carrier's code, the interpreter's
     files, the cache of compiled modules or the host's Python. None at all may be or hold the
     temporary directory, which has the private files of every run.
 
@@ -88,7 +88,7 @@ def _code() -> tuple[tuple[str, Path], ...]:
 def _find_code() -> Iterator[tuple[str, Path]]:
     import site
 
-    for what, package in (("the runner's code", CARRIER), ("the engine's code", "wasmtime")):
+    for what, package in (("the carrier's code", CARRIER), ("the engine's code", "wasmtime")):
         found = package_directory(package)
         if found is not None:  # what runs guests will say so
             yield what, found

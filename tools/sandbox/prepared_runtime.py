@@ -1,4 +1,4 @@
-"""What the interpreters of a process share on the sandbox's own host; loaded, or made, once.
+"""What the interpreters of a process share; loaded, or made, once.
 
 A process finds the module compiled and a template prepared in the cache, as a rule: then nothing
 runs before its first execution. What is missing there, or not right, is made and kept.

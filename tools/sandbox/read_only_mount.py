@@ -11,8 +11,8 @@ from attrs import frozen
 class ReadOnlyMount:
     """A host directory the guest may read, beside its workspace.
 
-    Read through the same provider as the workspace: links and special files in it are not seen,
-    and files larger than the policy's `file_bytes` cannot be opened.
+    Served as the workspace is: special files and links that lead out of it are not seen, and
+    files larger than the policy's `file_bytes` cannot be opened.
 
     Attributes:
         source: The host directory, absolute; it may not be a symbolic link.

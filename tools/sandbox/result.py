@@ -48,11 +48,10 @@ class SandboxResult:
         metadata: Facts for records: the versions of the runtime, the engine's own words for a trap
             (`trap_detail`), the cut streams (`truncated_streams`), whether the file lists are
             complete (`changes_complete`), the quotas that refused the guest something
-            (`quota_exceeded`), the calls on files (`file_calls`), those that failed for the host's
-            own reasons (`file_faults`, the first ten), the number of writes that were refused or
-            lost (`refused_writes`), where the interpreter came from (`interpreter`: "pool",
-            "opened" or "kept"), why a kept one was replaced (`state_lost`, or None) and the streams
-            whose callback failed (`stream_errors`).
+            (`quota_exceeded`), the calls on files (`file_calls`), the number of writes that were
+            refused or lost (`refused_writes`), where the interpreter came from (`interpreter`:
+            "pool", "opened" or "kept"), why a kept one was replaced (`state_lost`, or None) and the
+            streams whose callback failed (`stream_errors`).
         memory_peak: The most linear memory the guest's interpreter held since it was opened, in
             bytes (40 MiB at the least), or None where that is not known: after a trap, or an exit
             that ended the interpreter.

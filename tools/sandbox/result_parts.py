@@ -15,7 +15,7 @@ class ToolCallRecord:
         name: The function's name, as the guest gave it, cut to 64 characters.
         arguments: The arguments in short, at most 200 characters; empty when they were refused.
         outcome: "ok", "denied" by the gate, or "failed".
-        detail: Why a call failed, in one of the runner's words, such as "invalid_arguments",
+        detail: Why a call failed, in one of the host's words, such as "invalid_arguments",
             "tool_error" or "timeout"; None after an "ok".
         duration_s: Seconds the function ran; 0.0 when it did not.
     """

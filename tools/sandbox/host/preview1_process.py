@@ -22,7 +22,6 @@ HOST_FAULT: Final = 0xFFFFFFFE
 
 MOST_SUBSCRIPTIONS: Final = 4096
 
-_RANDOM_AT_ONCE: Final = 1 << 16
 _SUBSCRIPTION: Final = struct.Struct("<QB7xIxxxxQQH6x")
 _EVENT: Final = struct.Struct("<QHB5xQH6x")
 _REALTIME, _MONOTONIC = 0, 1
