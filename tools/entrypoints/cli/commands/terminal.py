@@ -14,7 +14,6 @@ from ..context import STORE_VARIABLE, Cli, cli_of
 from ..options import (
     QUESTIONS_OPTION,
     AsJson,
-    QuestionsCommand,
     QuestionsDirectory,
     SharedQuestions,
     argument,
@@ -40,7 +39,7 @@ _Port = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add this command to the application."""
-    app.command("questions", cls=QuestionsCommand)(questions)
+    app.command("questions")(questions)
 
 
 def questions(
