@@ -17,7 +17,10 @@ from .clock import as_utc
 from .errors import AgentForgeError
 
 SESSION_ID_PATTERN: Final = r"session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})"
-"""The regular expression of an agent session's id, also as releases before 0.2 made it."""
+"""The regular expression of an agent session's id.
+
+One that ends in eight hexadecimal digits is of a hash: of what another SDK calls the session.
+"""
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -41,7 +44,7 @@ class InvalidIdentifier(AgentForgeError, ValueError):
 
 
 def is_session_id(value: object) -> bool:
-    """Return whether `value` is an agent session's id, as made now or by releases before 0.2."""
+    """Return whether `value` is an agent session's id."""
     return isinstance(value, str) and _whole(SESSION_ID_PATTERN)(value) is not None
 
 
@@ -63,7 +66,7 @@ def next_session_id(session_id: str) -> str:
     """Return the id one microsecond after `session_id`, for when that one is taken.
 
     Raises:
-        ValueError: The id is not of the present form.
+        ValueError: The id is not of a moment.
     """
     moment = datetime.strptime(session_id, "session_%Y%m%d_%H%M%S_%f")  # noqa: DTZ007 # in UTC
     return session_id_at(moment + timedelta(microseconds=1))

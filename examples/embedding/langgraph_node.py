@@ -14,7 +14,6 @@ from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.questions import InvalidAnswers
 from agentforge_sessions.workflows import (
-    AgentRunner,
     AgentWork,
     AttemptsExhausted,
     BudgetTooSmall,
@@ -31,7 +30,7 @@ def session_graph(work: AgentWork, agent: PhaseAgent, base: Path) -> StateGraph[
     """Make a graph that takes one session to its end, or to where somebody has to look at it."""
     person = QuestionSessionChannel(base.parent / "questions")
 
-    def runner() -> AgentRunner:  # one for each call: nodes run in threads
+    def runner() -> WorkflowRunner:  # one for each call: nodes run in threads
         return build_agent_runner(base, channel=person)
 
     def begin(state: State) -> State:

@@ -16,7 +16,6 @@ from agentforge_sessions.durable import DurableError
 from agentforge_sessions.harness import HarnessError
 from agentforge_sessions.questions import QuestionError
 from agentforge_sessions.workflows import (
-    AgentRunner,
     AgentWork,
     AttemptsExhausted,
     BudgetTooSmall,
@@ -37,7 +36,7 @@ class Channel:
     def person(self) -> QuestionSessionChannel:
         return QuestionSessionChannel(self.base.parent / "questions")
 
-    def runner(self) -> AgentRunner:  # one for each call: tools run in threads
+    def runner(self) -> WorkflowRunner:  # one for each call: tools run in threads
         return build_agent_runner(self.base, channel=self.person)
 
 

@@ -244,8 +244,8 @@ def three_saves(base: Path) -> None:
 
 def three_saves_and_a_killed_one(base: Path) -> None:
     three_saves(base)
-    for name in (".session.yaml.new-0011223344556677.tmp", ".session.yaml.tmp"):
-        (base / _story.VICTIM / name).write_text("# A session of Agent")
+    name = ".session.yaml.new-0011223344556677.tmp"
+    (base / _story.VICTIM / name).write_text("# A session of Agent")
 
 
 @pytest.mark.parametrize("prepare", [three_saves, three_saves_and_a_killed_one])

@@ -49,6 +49,7 @@ from agentforge_sessions.pages.html import ELEMENTS
 from agentforge_sessions.pages.material import SessionMaterial
 from agentforge_sessions.pages.session_view import SessionView, view_of
 
+PARENT = "session_20251231_000000_000000"
 BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
 SNAPSHOTS: Final = ("a" * 40, "b" * 40)
 FRAME: Final = frozenset({"html", "head", "meta", "title", "style", "body"})
@@ -99,7 +100,7 @@ def all_events(words: str) -> list[HistoryEvent]:
         BudgetExtended(additional_tokens=100, total_budget=1_100),
         SessionResumed(),
         SessionDescribed(changed=("title", "metadata"), title=words, metadata_set=(key,)),
-        SessionForked(**back, parent_id="session_20260101_000000_000000", parent_entries=5),
+        SessionForked(**back, parent_id=PARENT, parent_entries=5),
         SessionRewound(**back, succeeded=False),
         QuestionAsked(question_id="q-6", key=words, prompts=(words,)),
     ]
@@ -115,6 +116,7 @@ def eventful_session(words: str) -> SessionContext:
         "red",
         1_000,
         goal=words,
+        parent_id=PARENT,
         title=line if line.isprintable() else None,
         tags=[tag] if tag else [],
         metadata=data,

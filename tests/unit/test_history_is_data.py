@@ -1,4 +1,4 @@
-"""What stands in a history for people decides nothing: the sources read it in one module only."""
+"""What stands in a history for people decides nothing: no module of the sources reads it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 TOOLS: Final = Path(__file__).resolve().parents[2] / "tools"
-FORMER: Final = TOOLS / "harness" / "former_entries.py"
 TAKES_APART: Final = frozenset(
     {
         *("split", "rsplit", "splitlines", "partition", "rpartition", "startswith", "endswith"),
@@ -39,17 +38,5 @@ def readings(path: Path) -> Iterator[str]:
             yield f"{path.relative_to(TOOLS.parent)}:{node.lineno}"  # type: ignore[attr-defined]
 
 
-def test_details_are_read_in_the_module_for_entries_of_earlier_versions_alone() -> None:
-    found = [
-        place for path in sorted(TOOLS.rglob("*.py")) if path != FORMER for place in readings(path)
-    ]
-    assert found == []
-
-
-def test_rules_of_earlier_versions_are_asked_by_the_entry_alone() -> None:
-    users = [
-        path.name
-        for path in TOOLS.rglob("*.py")
-        if "former_entries import" in path.read_text() and path != FORMER
-    ]
-    assert users == ["session_entries.py"]
+def test_details_are_read_nowhere() -> None:
+    assert [place for path in sorted(TOOLS.rglob("*.py")) for place in readings(path)] == []

@@ -31,7 +31,7 @@ def test_a_taken_id_moves_on_by_a_microsecond() -> None:
     assert next_session_id("session_20261231_235959_999999") == "session_20270101_000000_000000"
 
 
-def test_ids_of_former_releases_stay_ids() -> None:
+def test_an_id_may_be_of_a_hash() -> None:
     assert is_session_id("session_20260301_093000_0a1b2c3d")
 
 

@@ -13,7 +13,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -95,7 +95,6 @@ class AtomicFileWriter:
         directory_fd: int | None = None,
         previous_fd: int | None = None,
         verify: bool = False,
-        also_swept: Collection[str] = (),
         leftover_age_s: float = LEFTOVER_AGE_S,
         mode: int | None = None,
     ) -> None:
@@ -108,7 +107,6 @@ class AtomicFileWriter:
             directory_fd: The directory, if the caller has it open; `path` is for messages then.
             previous_fd: The old file, if the caller has it open for reading.
             verify: Read the temporary file back and compare it before it takes the name.
-            also_swept: Names in the directory that earlier releases gave temporary files.
             leftover_age_s: How much older than the new content a temporary file must be to count
                 as a killed writer's; 0 where a lock keeps other writers away.
             mode: The mode that the file gets, whatever the umask, and with it the owner of the
@@ -116,7 +114,6 @@ class AtomicFileWriter:
         """
         self._mode = mode
         self._leftover_age_s = leftover_age_s
-        self._also_swept = also_swept
         self._path = path if isinstance(path, Path) else Path(path)
         self._name = self._path.name
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
@@ -228,12 +225,12 @@ class AtomicFileWriter:
 
     def _leftovers(self) -> list[str]:
         """Return what looks like a killed writer's, its age aside."""
-        name, also_swept, ours = self._name, self._also_swept, (self._name, self._temporary)
+        name, ours = self._name, (self._name, self._temporary)
         try:
             return [
                 entry
                 for entry in self._fs.listdir(self._directory_fd)
-                if entry not in ours and (entry in also_swept or is_temporary(entry, name))
+                if entry not in ours and is_temporary(entry, name)
             ]
         except OSError:
             return []
@@ -289,7 +286,6 @@ def replace_file(
     previous_fd: int | None = None,
     verify: bool = False,
     token: Callable[[], str] = random_token,
-    also_swept: Collection[str] = (),
     mode: int | None = None,
 ) -> None:
     """Replace the content of a file, as `AtomicFileWriter` does, in a directory that is locked.
@@ -303,7 +299,6 @@ def replace_file(
         previous_fd: As of `AtomicFileWriter`, and so are the others.
         verify: Whether to read it back.
         token: Gives random texts.
-        also_swept: Names of leftovers.
         mode: As of `AtomicFileWriter`.
 
     Raises:
@@ -317,7 +312,6 @@ def replace_file(
         directory_fd=directory_fd,
         previous_fd=previous_fd,
         verify=verify,
-        also_swept=also_swept,
         leftover_age_s=0.0,
         mode=mode,
     ) as file:

@@ -175,19 +175,18 @@ class Owner:
 def parse_owner(content: bytes) -> Owner | None:
     """Read a lock file; None if it names no owner.
 
-    It is ours (a pid, then JSON that names the same), one that holds a pid and nothing else, or one
-    of a release before 0.2 (the JSON alone).
+    It is ours (a pid, then JSON that names the same), or one that holds a pid and nothing else.
     """
     try:
         text = content.decode("ascii").strip()
         first, _, rest = text.partition("\n")
-        pid = int(first) if first.isdecimal() and len(first) <= 10 else None
-        if pid is not None and not rest:
+        pid = int(first) if first.isdecimal() and len(first) <= 10 else 0
+        if pid <= 0 or not rest:
             return Owner(pid=pid) if pid > 0 else None
-        owner = owner_of(json.loads(text if pid is None else rest))
+        owner = owner_of(json.loads(rest))
     except (ValueError, RecursionError):
         return None
-    return owner if owner is None or pid in {None, owner.pid} else None
+    return owner if owner is not None and owner.pid == pid else None
 
 
 def owner_of(found: object) -> Owner | None:

@@ -5,8 +5,8 @@ says the same to people. Whatever is decided by what happened is decided by even
 (`SessionHistory.event`), never by `details`. An entry that a caller added is a note, and no event,
 whatever its action.
 
-To add a field, give it a default: entries of earlier versions have none. `event_codec` turns events
-into data and back. The module is long because the set is one and closed.
+To add a field, give it a default, for entries that were written without it. `event_codec` turns
+events into data and back. The module is long because the set is one and closed.
 """
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
@@ -582,7 +582,7 @@ class QuestionAsked(HistoryEvent):
     """A question is about to be put to a person.
 
     Attributes:
-        key: What it was asked under; None in an entry of the first versions, which had no keys.
+        key: What it was asked under; None where an agent program asked it and the hook recorded it.
         prompts: The questions.
     """
 
@@ -620,8 +620,8 @@ class QuestionEnded(HistoryEvent):
         question_id: The id they were asked under.
         reason: Why it was rejected, or ended without an answer, or None.
         text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered, or when the questions themselves are deleted
-            and an earlier version wrote the history, which has only the text.
+        answers: The answers; empty unless answered, and where the hook recorded it, which has only
+            the text.
     """
 
     outcome: ClassVar[str]

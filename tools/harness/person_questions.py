@@ -103,7 +103,7 @@ class PersonQuestions:
     ) -> QuestionEnded | QuestionWaits:
         asked = tuple(questions)
         chosen = question_key(session, asked) if key is None else check_key(key)
-        before = find_asked(session, chosen, self._id_of(session, chosen))
+        before = find_asked(session, chosen)
         question_id = self._asked(session, chosen, asked, pause=pause)
         span.set(Attribute.QUESTION_ID, question_id)
         known = find_reply(session, question_id)
@@ -172,15 +172,15 @@ class PersonQuestions:
                 )
 
         def catch_up(session: SessionContext) -> bool:
-            return self._changes.catch_up(session) and find_asked(session, key, own_id) is None
+            return self._changes.catch_up(session) and find_asked(session, key) is None
 
-        found = find_asked(session, key, own_id)
+        found = find_asked(session, key)
         if found is not None:
             return found
         try:
             self._changes.record(session, change, catch_up=catch_up)
         except SessionConflict:
-            found = find_asked(session, key, own_id)  # another worker recorded it
+            found = find_asked(session, key)  # another worker recorded it
             if found is None:
                 raise
             return found

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _KEY_CHARS: Final = 200
 _ABOUT_QUESTIONS: Final = "question"
-"""How the actions of all events of questions begin, also those of the first versions."""
+"""How the actions of all events of questions begin."""
 _NOT_ANSWERED: Final = "not answered"
 
 
@@ -60,18 +60,10 @@ def check_key(key: str) -> str:
     return key
 
 
-def find_asked(session: SessionContext, key: str, question_id: str) -> str | None:
-    """Return the id of the question that was asked under a key last, or None.
-
-    Args:
-        session: Who asked.
-        key: The key.
-        question_id: The id that the key names; by it the entries of the first versions are known.
-    """
+def find_asked(session: SessionContext, key: str) -> str | None:
+    """Return the id of the question that was asked under a key last, or None."""
     for event in _question_events(session):
         match event:
-            case QuestionAsked(question_id=found, key=None) if found == question_id:
-                return found
             case QuestionAsked(question_id=found, key=under) if under == key:
                 return found
             case QuestionNotAsked(key=under) if under == key:
@@ -100,7 +92,7 @@ def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
 
 
 def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | None:
-    """Return how a question ended, as the history says; earlier versions kept only the text."""
+    """Return how a question ended, or None; the hook records only the text of an answer."""
     for event in _question_events(session):
         if isinstance(event, QuestionEnded) and event.question_id == question_id:
             return event
@@ -148,7 +140,7 @@ def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
             why = f"{ended}: {why}" if why else ended
         told = f"{_NOT_ANSWERED}: {why}" if why else _NOT_ANSWERED
         return (f"({told})",) * count
-    if not reply.answers:  # an earlier version's entry of a question that was removed
+    if not reply.answers:  # the hook recorded it
         return (reply.text or f"({_NOT_ANSWERED})",) * count
     by_index = {answer.question_index: answer for answer in reply.answers}
     return tuple(_in_words(by_index.get(index)) for index in range(count))

@@ -334,7 +334,7 @@ def _head_pattern(*, identity: str, name: str, tag: str, count: str, positive: s
         r"token_budget:\n"
         rf"  total_budget: ({positive})\n"
         rf"  tokens_used: ({count})\n"
-        r"(?:  remaining: -?(?:0|[1-9][0-9]{0,18})\n)?(?=goal:)"  # former releases wrote none
+        r"  remaining: -?(?:0|[1-9][0-9]{0,18})\n(?=goal:)"
     )
 
 

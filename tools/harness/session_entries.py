@@ -14,7 +14,6 @@ from typing import Any, Final, Self, cast
 
 from .entry_data import NO_DATA, EntryData, freeze, thawed
 from .event_codec import NOTE, data_of, event_from
-from .former_entries import ACTIONS, former_event
 from .history_events import EVENTS, HistoryEvent
 from .session_checks import (
     InvalidSession,
@@ -163,7 +162,7 @@ class SessionHistory:
         Raises:
             InvalidSession: With everything that is wrong.
         """
-        data: Mapping[str, Any] = NOTE if action in ACTIONS else NO_DATA
+        data: Mapping[str, Any] = NOTE if action in EVENTS else NO_DATA
         if tokens:
             data = {**data, "tokens": tokens}
         return cls(timestamp, action, phase, details, data=data)
@@ -171,9 +170,7 @@ class SessionHistory:
     @property
     def event(self) -> HistoryEvent | None:
         """What happened, with its fields; None for a note."""
-        if self.data:
-            return event_from(self.action, cast(EntryData, self.data))
-        return former_event(self.action, self.details or "")
+        return event_from(self.action, cast(EntryData, self.data))
 
     @property
     def event_type(self) -> type[HistoryEvent] | None:

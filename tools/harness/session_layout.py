@@ -33,6 +33,8 @@ GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
 SCHEMA_VERSION: Final = 1
 """The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
 OWN_DATA_MINOR: Final = 1
-"""The minor version that brought title, tags, metadata, workflow state and parent; the newest that
-is known here. Only a session that has one of them is written as it: others are as they were, so
-that older programs read and write them as ever, and keep what they don't know of these."""
+"""The minor version with title, tags, metadata, workflow state and parent; the newest known here.
+
+Only a session that has one of them is written as it. A program that knows version 1 alone keeps
+them as those of a newer minor version.
+"""

@@ -1084,8 +1084,7 @@ class SessionManager:
     def children(self, session_id: str | None = None) -> Iterator[SessionSummary]:
         """Go through the sessions that were made from one, sorted by id.
 
-        Those that have its id as `parent_id`: forks, and what was created with it. Forks made by
-        earlier releases say their parent in their history only.
+        Those that have its id as `parent_id`: forks, and what was created with it.
 
         Args:
             session_id: Their parent, which need not be there any more; the current session if None.

@@ -150,7 +150,7 @@ _ENTRY: Final[_Schema] = {
     },
     "allOf": [
         {
-            # A caller's note of an event's name, and entries of the first releases, are none.
+            # A caller's note with an event's name has none of its fields, nor has an empty entry.
             "if": {
                 "properties": {
                     "action": {"const": name},

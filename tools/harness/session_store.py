@@ -80,7 +80,6 @@ if TYPE_CHECKING:
 
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
-_FORMER_TEMPORARIES: Final = (f".{SESSION_FILE}.tmp",)
 
 _log = get_logger("agentforge.store")
 
@@ -321,7 +320,6 @@ class SessionStore(SessionReader):
                 path=path,
                 previous_fd=previous_fd,
                 token=self._token,
-                also_swept=_FORMER_TEMPORARIES,
             )
             return True
         finally:

@@ -12,7 +12,7 @@ from ..harness import SessionContext, SessionHistory, SessionState
 from ..harness.briefing import brief
 from ..harness.checkpoints import CheckpointEntry, checkpoints
 from ..harness.conversations import Conversation, budget_stops, conversations
-from ..harness.history_events import BudgetExtended, SessionForked
+from ..harness.history_events import BudgetExtended
 from ..harness.session_head import SessionSummary
 from ..workflows.progress import charges, extension_in
 from .asked_questions import QuestionView, asked_questions
@@ -222,7 +222,7 @@ def view_of(
         updated_at=session.updated_at,
         ended_at=session.completed_at,
         revision=session.revision,
-        parent_id=session.parent_id or _forked_from(session.history),
+        parent_id=session.parent_id,
         children=material.children,
         budget=_budget(session),
         spans=spans,
@@ -249,14 +249,6 @@ def _timed(
     if timed and spans and timed[-1].outcome is Outcome.OPEN and not is_over:
         timed[-1] = evolve(timed[-1], ended=max(timed[-1].ended, spans[-1].ended))
     return tuple(evolve(one, spans=within(spans, one.began, one.ended)) for one in timed)
-
-
-def _forked_from(history: Sequence[SessionHistory]) -> str | None:
-    """Return the parent of a fork of earlier versions, whose history alone names it."""
-    for entry in reversed(history):
-        if entry.event_type is SessionForked and isinstance(event := entry.event, SessionForked):
-            return event.parent_id or None
-    return None
 
 
 def _budget(session: SessionContext) -> BudgetView:

@@ -32,13 +32,12 @@ ANSWERING: Final = (LOCK_FILE, ANSWERS_LOCK_FILE)
 Other programs hold one lock file at a time, so this order can't meet another one in a deadlock.
 """
 _FILES: Final = (REQUEST_FILE, STATUS_FILE, ANSWERS_FILE)
-_FORMER_TEMPORARIES: Final = frozenset(f".{name}.tmp" for name in _FILES)
 
 _log = get_logger("agentforge.questions")
 
 
 def _is_leftover(entry: str) -> bool:
-    return entry in _FORMER_TEMPORARIES or any(is_temporary(entry, name) for name in _FILES)
+    return any(is_temporary(entry, name) for name in _FILES)
 
 
 def _report(session_id: str, event: str, /, **fields: str) -> None:

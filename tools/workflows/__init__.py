@@ -40,14 +40,10 @@ from .verdict import Verdict
 from .workflow import FileGroup, Gate, Input, Phase, Script, Workflow
 from .workflow_document import load_agent_workflow, load_workflow
 
-AgentRunner = WorkflowRunner
-"""The runner by its former name, under which programs annotate it."""
-
 __all__ = [
     "SPEC",
     "TDFLOW",
     "AgentChoice",
-    "AgentRunner",
     "AgentWork",
     "AlreadyRunning",
     "AttemptsExhausted",

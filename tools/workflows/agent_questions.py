@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from ..harness import (
-    QuestionAnswered,
     QuestionWaits,
     SessionContext,
     SessionManager,
     SessionState,
     answers_in_words,
 )
-from ..harness.event_codec import spelled
 from ..harness.question_entries import pause_reason
 from .agents.port import AgentQuestion
 from .ports import RunObserver, Stop, StopCause
@@ -36,27 +34,19 @@ class AgentQuestions:
         """Have the questions of a call answered and the answers kept; None when they are."""
         key = progress.key
         name = key.name("answers", call)
-        kept = self.steps.read(name)
-        if kept is None:
-            answers = self.collect(questions, f"{key.serial}.{call}")
-            if isinstance(answers, Stop):
-                return answers
-            self.steps.write(
-                name,
-                {
-                    "answered": [
-                        [question.prompt, answer]
-                        for question, answer in zip(questions, answers, strict=True)
-                    ],
-                    "questions": _questions_in_words(questions),
-                },
-            )
-        elif call == progress.calls and progress.waiting_for is not None:
-            # A worker of an earlier version, which kept answers before it recorded them, was killed
-            # in between.
-            text = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
-            reply = QuestionAnswered(question_id=progress.waiting_for, text=text)
-            self.manager.record(spelled(reply))
+        if self.steps.read(name) is not None:
+            return None
+        answers = self.collect(questions, f"{key.serial}.{call}")
+        if isinstance(answers, Stop):
+            return answers
+        answered = zip(questions, answers, strict=True)
+        self.steps.write(
+            name,
+            {
+                "answered": [[question.prompt, answer] for question, answer in answered],
+                "questions": _questions_in_words(questions),
+            },
+        )
         return None
 
     def collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Stop:

@@ -160,8 +160,7 @@ class PhaseGates:
     def ready_base(self, phase: Phase, progress: Progress) -> Stop | None:
         """Run the gates' commands on the base, once and before anything is written.
 
-        A session that a worker of an earlier version began goes on without. None when what they
-        said is kept.
+        None when what they said is kept.
         """
         first = progress.key.serial == 1 and not self.steps.names()
         if not self.job.workflow.command_gates or not first or self.commands is None:

@@ -216,7 +216,7 @@ def time_spent(history: Iterable[SessionHistory]) -> TimeSpent:
                 agent += seconds
             case PhaseEnded(seconds=seconds):
                 gate += seconds or 0.0
-            case QuestionAsked(key=str()):  # those of the first versions were recorded too late
+            case QuestionAsked(key=str()):  # one without a key is recorded when it has ended
                 asked = asked or entry.timestamp
             case QuestionEnded() if asked is not None:
                 person += (entry.timestamp - asked).total_seconds()

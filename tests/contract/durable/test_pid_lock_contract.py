@@ -476,13 +476,6 @@ def test_a_program_that_parses_a_decimal_pid_waits_for_our_lock(file: Path) -> N
     assert is_stale_to_the_other_program(b'{"pid": 1}')
 
 
-def test_a_lock_file_of_an_earlier_release_is_still_judged() -> None:
-    alone = owner().partition(b"\n")[2]
-    assert json.loads(alone)["pid"] == 77
-    assert judge(alone, written_at=10.0, processes=Table(p77=5)) is Verdict.ALIVE
-    assert judge(alone, written_at=10.0, processes=Table()) is Verdict.DEAD
-
-
 def test_owner_documents_are_read_back(tmp_path: Path) -> None:
     content = owner()
     assert json.loads(content.partition(b"\n")[2])["pid"] == 77

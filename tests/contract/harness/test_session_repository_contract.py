@@ -55,8 +55,8 @@ from tests.support.sessions import session_id as an_id
 from tests.unit.harness.test_ids import HOSTILE, NAMES
 
 S, OTHER, THIRD = an_id(1), an_id(2), an_id(3)
-FORMER: Final = "session_20260301_093000_00000100"
-KNOWN: Final = (an_id(100), an_id(101), an_id(722), FORMER)
+HASHED: Final = "session_20260301_093000_00000100"
+KNOWN: Final = (an_id(100), an_id(101), an_id(722), HASHED)
 LIMIT: Final = 100_000
 
 
@@ -666,13 +666,13 @@ def test_a_filter_keeps_what_fits_all_of_it_and_hides_nothing_unreadable(
     ("shortened", "found"),
     [
         (an_id(101), an_id(101)),
-        (FORMER[:-1], FORMER),
+        (HASHED[:-1], HASHED),
         ("session_20260301_093000_0001", None),
         ("22", an_id(722)),
         ("000100", None),  # an end wins over a middle, and two end so
         ("_000100", an_id(100)),
         ("07", an_id(722)),
-        ("_0000", FORMER),
+        ("_0000", HASHED),
     ],
 )
 def test_resolve_takes_the_best_fit(kept: Kept, shortened: str, found: str | None) -> None:

@@ -14,7 +14,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.errors import RoleUnbounded, StoreForbidden, StoreRefused
-from agentforge_sessions.adapters.postgres.schema import migrate
+from agentforge_sessions.adapters.postgres.schema import Migration, migrate, migrations
 from agentforge_sessions.adapters.postgres.session_prune import PostgresPrune
 from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
@@ -112,16 +112,15 @@ def test_rights_that_were_given_by_hand_before_are_taken_back(fresh: Database, r
 
 
 def test_a_migration_gives_new_tables_to_the_roles_that_have_the_others(
-    empty: Database, server: PostgresServer, role: str
+    fresh: Database, server: PostgresServer, role: str
 ) -> None:
-    with empty.connection() as connection:
-        connection.execute("create schema agentforge")
-        connection.execute(f"grant usage on schema agentforge to {role}".encode())
-    assert migrate(empty)
-    with psycopg.connect(as_role(empty, role), autocommit=True) as connection:
-        connection.execute("select * from agentforge.session_packs")
+    migrate(fresh, role=role)
+    later = Migration(len(migrations()) + 1, "later", "create table agentforge.later (n integer)")
+    assert migrate(fresh, known=(*migrations(), later)) == (later,)
+    with psycopg.connect(as_role(fresh, role), autocommit=True) as connection:
+        connection.execute("insert into agentforge.later values (1)")
         assert refused(connection, "delete from agentforge.removals")
-    with empty.connection() as connection:
+    with fresh.connection() as connection:
         connection.execute(f"drop owned by {role}".encode())
 
 

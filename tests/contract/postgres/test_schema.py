@@ -8,7 +8,16 @@ import pytest
 
 from agentforge_sessions.adapters.postgres.database import Database
 from agentforge_sessions.adapters.postgres.errors import StoreNotMigrated, StoreTooNew
-from agentforge_sessions.adapters.postgres.schema import migrate, migrations, require_migrated
+from agentforge_sessions.adapters.postgres.schema import (
+    Migration,
+    migrate,
+    migrations,
+    require_migrated,
+)
+
+LATER = Migration(
+    len(migrations()) + 1, "later", "create table agentforge.later (mine integer primary key)"
+)
 
 
 def ran(database: Database) -> list[tuple[int, str]]:
@@ -32,6 +41,14 @@ def test_a_migration_is_run_once(empty: Database) -> None:
     require_migrated(empty)
     assert migrate(empty) == ()
     assert ran(empty) == [(one.number, one.name) for one in migrations()]
+
+
+def test_a_later_migration_runs_alone_on_the_tables_of_those_before(fresh: Database) -> None:
+    assert migrate(fresh, known=(*migrations(), LATER)) == (LATER,)
+    assert ran(fresh)[-1] == (LATER.number, "later")
+    with pytest.raises(StoreTooNew):
+        require_migrated(fresh)
+    assert migrate(fresh, known=(*migrations(), LATER)) == ()
 
 
 def test_programs_that_migrate_at_once_wait_for_each_other(empty: Database) -> None:

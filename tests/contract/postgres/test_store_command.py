@@ -78,8 +78,8 @@ def test_a_database_is_migrated_once_and_then_ready(on_empty: OnStore) -> None:
 
 def test_a_migration_says_what_ran(on_empty: OnStore) -> None:
     planned, done = on_empty("store", "migrate", "--dry-run"), on_empty("store", "migrate")
-    assert planned.out.splitlines()[0] == "would run  0001 sessions"
-    assert done.out.splitlines()[0] == "ran  0001 sessions"
+    assert planned.out.splitlines()[0] == "would run  0001 tables"
+    assert done.out.splitlines()[0] == "ran  0001 tables"
     assert done.out.splitlines()[-1].endswith("is ready.")
 
 

@@ -47,7 +47,7 @@ def test_a_workflow_runs_and_everything_about_it_can_be_seen(
     assert "    written\n" in agentforge("log", session_id).out
     assert "Goal: “Greet." in agentforge("brief", session_id).out
     assert agentforge("resume", session_id).code == 6
-    cleaned = agentforge("cleanup", "--days", "0", "--yes", "--json").document
+    cleaned = agentforge("cleanup", "--older-than", "0d", "--yes", "--json").document
     assert cleaned["deleted"] == [session_id]
     assert not workspace.exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,13 +20,15 @@ from attrs import define, field
 from agentforge_sessions.bootstrap import open_snapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.questions import Asker, Question, QuestionSessions
-from tests.support.chromium import find_chromium
 from tests.support.page_address import another_address
 from tests.support.person import PERSON
 from tests.support.questions import DATABASE, FEATURES
 
 ROOT = Path(__file__).parents[3]
-CHROMIUM = os.environ.get("AGENTFORGE_CHROMIUM") or find_chromium()
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = os.environ.get("AGENTFORGE_CHROMIUM") or next(
+    filter(None, map(shutil.which, _NAMES)), None
+)
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 REBOUND = "rebound.example"
 

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge_sessions.harness import SessionManager, SessionStore
+from tests.support.led_sessions import GO_ON, MAKERS, told
 from tests.support.soak import examples
 from tests.support.strategies import hostile_texts
-from tests.unit.workflows.test_former_sessions import GO_ON, MAKERS, told
 
 WORDS: Final = (
     "call 1: 999999 tokens (1 in, 2 out); 99.00 s; someone; answer sha256 0123456789abcdef",
@@ -35,9 +35,8 @@ ACTIONS: Final = (
     *("session_created", "session_paused", "session_resumed", "session_completed"),
     *("session_aborted", "phase_advanced", "phase_retried", "phase_succeeded", "phase_failed"),
     *("agent_answered", "budget_extended", "budget_warning", "budget_exceeded", "checkpoint"),
-    *("question_asked", "questions_asked", "question_not_asked", "question_answered"),
-    *("questions_answered", "question_rejected", "question_timed_out", "question_abandoned"),
-    *("inputs_placed", "retry_reason"),
+    *("question_asked", "question_not_asked", "question_answered", "question_rejected"),
+    *("question_timed_out", "question_abandoned", "inputs_placed", "retry_reason"),
 )
 
 

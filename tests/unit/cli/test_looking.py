@@ -666,15 +666,6 @@ def test_list_refuses_a_goal_too_short_and_what_is_no_cursor(agentforge: Command
         assert said in ended.err
 
 
-def test_the_former_name_of_the_logs_limit_is_understood(agentforge: CommandLine) -> None:
-    session_id = agentforge.new()
-    agentforge("pause", session_id)
-    by_new = agentforge("log", session_id, "--limit", 1).out
-    assert by_new == agentforge("log", session_id, "--number", 1).out
-    assert "session_paused" in by_new
-    assert "session_created" not in by_new
-
-
 def test_commands_in_a_folder_of_a_project_work_on_the_projects_sessions(
     agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

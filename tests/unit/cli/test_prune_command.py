@@ -462,28 +462,6 @@ def test_what_would_be_taken_for_something_else_is_refused_and_nothing_goes(
     assert os.listdir(workspaces) == [old]
 
 
-@pytest.mark.parametrize(
-    ("words", "command"),
-    [
-        (["--restore", "0000"], "restore ID"),
-        (["--restore=0000"], "restore ID"),
-        (["--list-trash"], "trash"),
-        (["--pin", "0000"], "pin ID"),
-        (["--unpin", "0000"], "unpin ID"),
-        (["--repair"], "repair"),
-        (["--older-than", "1h", "--yes", "--repair"], "repair"),
-    ],
-)
-def test_an_option_that_became_a_command_names_the_command_and_nothing_is_removed(
-    prune: Prune, made: Callable[..., str], workspaces: Path, words: list[str], command: str
-) -> None:
-    old = made(hours=48)
-    refused = prune(*words, "--yes")
-    assert refused.code == 2
-    assert f"is the command 'agentforge prune {command}' now; nothing was done" in refused.err
-    assert os.listdir(workspaces) == [old]
-
-
 @pytest.mark.parametrize("option", [["--yes"], ["--older-than", "1h"], ["--kind", "sandbox"]])
 def test_options_of_prune_before_one_of_its_commands_are_refused(
     prune: Prune, made: Callable[..., str], workspaces: Path, option: list[str]

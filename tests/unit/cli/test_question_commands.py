@@ -233,10 +233,8 @@ def test_a_wrong_command_line_ends_with_2_and_nothing_is_there(
     assert sessions.list_sessions() == []
 
 
-@pytest.mark.parametrize("option", ["--questions", "--dir"])
-def test_every_command_takes_the_directory_under_its_name_and_its_former_one(
-    cli: Run, tmp_path: Path, option: str
-) -> None:
+def test_every_command_takes_the_directory(cli: Run, tmp_path: Path) -> None:
+    option = "--questions"
     there = str(tmp_path / "elsewhere")
     elsewhere = QuestionSessions(there)
     asked = []
@@ -252,22 +250,13 @@ def test_every_command_takes_the_directory_under_its_name_and_its_former_one(
     assert cli("history", option)[0] == 2
 
 
-@pytest.mark.parametrize("command", ["ask", "answer", "reject", "history", "questions", "mcp"])
-def test_help_knows_one_name_for_the_directory(cli: Run, command: str) -> None:
-    out = cli(command, "--help")[1]
-    assert "--questions" in out
-    assert "--dir" not in out
-
-
 @pytest.mark.parametrize("command", [["history"], ["questions"], ["mcp"]])
 def test_empty_directory_is_refused(cli: Run, tmp_path: Path, command: list[str]) -> None:
     code, _, err = cli(*command, "--questions", "")
     assert (code, "--questions" in err, "the path is empty" in err) == (2, True, True)
 
 
-def test_label_that_looks_like_the_former_name_is_a_label(
-    cli: Run, sessions: QuestionSessions
-) -> None:
+def test_label_that_looks_like_an_option_is_a_label(cli: Run, sessions: QuestionSessions) -> None:
     assert cli("ask", "Which?", "--option=--dir", "-o", "b", "--no-wait", "--title=--dir")[0] == 0
     assert only(sessions).questions[0].labels == ("--dir", "b")
     assert cli("answer", only(sessions).session_id, "--select", "--dir")[0] == 0

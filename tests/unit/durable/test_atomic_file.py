@@ -214,14 +214,6 @@ def test_leftovers_of_killed_writers_go_by_name_and_age_and_nothing_else(path: P
     assert LEFTOVER_AGE_S >= 60
 
 
-def test_names_that_earlier_releases_used_are_swept_where_the_caller_says_so(path: Path) -> None:
-    left = path.parent / ".file.tmp"
-    left.write_text("half")
-    os.utime(left, (0, 0))
-    write(path, also_swept=[".file.tmp"])
-    assert os.listdir(path.parent) == ["file"]
-
-
 def test_the_longest_names_can_be_replaced_too(tmp_path: Path) -> None:
     for name in ("x" * 255, "é" * 127, "€" * 85):
         for content in (b"first", b"second"):

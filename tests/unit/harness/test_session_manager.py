@@ -260,15 +260,15 @@ def test_an_id_is_taken_by_whatever_has_its_name(base: Path, clock: FakeClock) -
     assert session.goal == "g"
 
 
-def test_a_session_of_a_former_release_is_led_on(base: Path) -> None:
-    former = "session_20260301_093000_0badf11e"
-    SessionStore(base).save(SessionContext.create(session_id=former))
+def test_a_session_whose_id_is_of_a_hash_is_led_on(base: Path) -> None:
+    hashed = "session_20260301_093000_0badf11e"
+    SessionStore(base).save(SessionContext.create(session_id=hashed))
     manager = SessionManager(base)
 
-    manager.open(former)
+    manager.open(hashed)
     manager.record_tokens(1)
 
-    assert [one.session_id for one in manager.list()] == [former]
+    assert [one.session_id for one in manager.list()] == [hashed]
 
 
 # ----------------------------------------------------------------------------------------- budget

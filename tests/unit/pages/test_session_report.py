@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
-from agentforge_sessions.harness.history_events import PhaseSucceeded
+from agentforge_sessions.harness.history_events import (
+    AgentAnswered,
+    HistoryEvent,
+    PhaseFailed,
+    PhaseSucceeded,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionCreated,
+)
 from agentforge_sessions.pages.session_page import session_report
 from agentforge_sessions.workflows.agents import AgentUnavailable
 from agentforge_sessions.workflows.progress import TimeSpent, time_spent
@@ -126,17 +134,16 @@ def test_step_that_can_not_be_read_is_told(tmp_path: Path) -> None:
 
 
 def test_time_of_the_person_is_from_the_question_to_its_end() -> None:
-    def entry(second: int, action: str, details: str = "") -> SessionHistory:
-        moment = datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
-        return SessionHistory(timestamp=moment, action=action, phase="red", details=details)
+    def entry(second: int, event: HistoryEvent) -> SessionHistory:
+        return SessionHistory.of(event, datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC), "red")
 
     history = [
-        entry(0, "session_created"),
-        entry(3, "agent_answered", "call 1: 9 tokens (4 in, 5 out); 2.50 s; someone; answer"),
-        entry(4, "question_asked", "q-1"),
-        entry(14, "question_answered", "q-1"),
-        entry(20, "agent_answered", "call 2: 9 tokens (4 in, 5 out); 1.25 s; someone; answer"),
-        entry(21, "phase_failed", "attempt 1; tests_fail: bad; 0.75 s; 18 tokens\n; 9.00 s;"),
-        entry(30, "question_asked", "q-2"),
+        entry(0, SessionCreated()),
+        entry(3, AgentAnswered(call=1, tokens=9, seconds=2.5)),
+        entry(4, QuestionAsked(question_id="q-1", key="1.1")),
+        entry(14, QuestionAnswered(question_id="q-1")),
+        entry(20, AgentAnswered(call=2, tokens=9, seconds=1.25)),
+        entry(21, PhaseFailed(attempt=1, tokens=18, seconds=0.75)),
+        entry(30, QuestionAsked(question_id="q-2", key="1.2")),
     ]
     assert time_spent(history) == TimeSpent(agent=3.75, gate=0.75, person=10.0)

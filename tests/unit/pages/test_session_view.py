@@ -28,7 +28,7 @@ from agentforge_sessions.pages.spans import SpanKind, seconds_by_kind
 from agentforge_sessions.pages.texts import duration
 from agentforge_sessions.question import Question
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
-from tests.support.pages import BEGAN, PageReader, eventful_view
+from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view
 
 PATCH = b"""diff --git a/made.py b/made.py
 new file mode 100644
@@ -244,7 +244,7 @@ def test_title_is_the_goal_where_that_is_short(goal: str | None) -> None:
 
 def test_fork_names_its_parent() -> None:
     view = eventful_view("words")
-    assert view.parent_id == "session_20260101_000000_000000"
+    assert view.parent_id == PARENT
     assert view.parent_id in PageReader.of(render_report(view)).text
 
 

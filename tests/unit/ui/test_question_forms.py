@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +117,16 @@ def test_an_asker_that_ended_is_left_alone_where_the_server_is_read_only(
     site.lead(ended).abort()
     site.view("/questions")
     assert site.questions.get(asked).status is SessionStatus.PENDING
+
+
+def test_a_question_whose_time_is_limited_says_how_long_it_waits(
+    make_site: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[questions]\nsession_timeout_s = 3600\n")
+    monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
+    site = make_site()
+    asked = site.questions.get(site.ask(FREE))
+    end = asked.created_at + timedelta(hours=1)
+    assert "waits until" in site.view("/questions")
+    assert f"{end:%Y-%m-%d %H:%M:%S}Z" in site.view("/questions")

@@ -1,7 +1,7 @@
 """Question sessions in PostgreSQL: a row each, with the documents that files would hold.
 
 Who ends a session does it in one transaction with the waking of the agent session that asked
-(a trigger's, see `migrations/0003_questions.sql`), and of several one wins: the row is locked from
+(a trigger's, see `migrations/0001_tables.sql`), and of several one wins: the row is locked from
 the reading of it to the writing.
 """
 

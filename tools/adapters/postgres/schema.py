@@ -48,7 +48,9 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted(found, key=lambda one: one.number))
 
 
-def migrate(database: Database, *, role: str | None = None) -> tuple[Migration, ...]:
+def migrate(
+    database: Database, *, role: str | None = None, known: tuple[Migration, ...] | None = None
+) -> tuple[Migration, ...]:
     """Bring the tables to where this program is, all or none; return what was done.
 
     Safe to call from several programs at once: the others wait, and then have nothing to do. Roles
@@ -57,13 +59,14 @@ def migrate(database: Database, *, role: str | None = None) -> tuple[Migration, 
     Args:
         database: The store.
         role: Another role that is given the rights of programs, or None; see `roles.grant`.
+        known: The migrations to bring; those of this program if None.
 
     Raises:
         StoreTooNew: A newer program has migrated it; nothing was changed.
         RoleUnbounded: The role owns the tables; nothing was changed.
         StoreError: As `Database.transaction`; nothing was changed.
     """
-    known = migrations()
+    known = migrations() if known is None else known
     with database.transaction() as connection:
         connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
         found = _last(connection)

@@ -10,11 +10,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from .conversions import SparingCommand
-
 QUESTIONS_OPTION: Final = "--questions"
 """The option of every command that works with question sessions."""
-_FORMER_OPTION: Final = "--dir"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
 _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
@@ -96,19 +93,6 @@ SharedQuestions = Annotated[
         "or auq/sessions in your data directory by default.",
     ),
 ]
-
-
-class QuestionsCommand(SparingCommand):
-    """A command with `--questions`, which takes its former name `--dir` as well and hides it."""
-
-    def make_parser(self, ctx: Any) -> Any:
-        """Return the parser, extended by the former name."""
-        parser = super().make_parser(ctx)
-        option: Any = next(one for one in self.params if QUESTIONS_OPTION in one.opts)
-        parser.add_option(
-            obj=option, opts=[_FORMER_OPTION], dest=option.name, action="store", nargs=1
-        )
-        return parser
 
 
 def questions_directory(given: str | None, *, shared: bool = False) -> Path | None:

@@ -1,16 +1,13 @@
-"""Question sessions in a terminal, and the same in a browser; see docs/terminal.md.
+"""Question sessions in a terminal; see docs/terminal.md.
 
-Importing this package loads no Textual: `run_terminal` and `run_web` do, and say what to install
-where it is missing.
+Importing this package loads no Textual: `run_terminal` does, and says what to install where it is
+missing.
 """
 
-from ..loopback import AddressRefused
 from .errors import ExtraMissing, NoTerminal, TerminalError, TerminalFailed
-from .launch import DEFAULT_PORT, Ended, drafts_directory, run_terminal, run_web
+from .launch import Ended, drafts_directory, run_terminal
 
 __all__ = [
-    "DEFAULT_PORT",
-    "AddressRefused",
     "Ended",
     "ExtraMissing",
     "NoTerminal",
@@ -18,5 +15,4 @@ __all__ = [
     "TerminalFailed",
     "drafts_directory",
     "run_terminal",
-    "run_web",
 ]

@@ -40,7 +40,7 @@ class NoTerminal(TerminalError):
         super().__init__(
             "`agentforge questions` needs a terminal, and standard input, output or error is not "
             "one; nothing was done. Programs use `agentforge history --json` and `agentforge "
-            "answer`; `agentforge questions --web` shows the questions in a browser."
+            "answer`; `agentforge ui` shows the questions in a browser."
         )
 
 

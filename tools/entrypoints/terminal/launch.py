@@ -1,10 +1,9 @@
-"""Starting the application, in this terminal or in a browser."""
+"""Starting the application in this terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +15,6 @@ from .theme_name import ThemeName
 if TYPE_CHECKING:
     from ...questions import QuestionSessions
 
-DRIVER_VARIABLE: Final = "TEXTUAL_DRIVER"
-"""Set by textual-serve for the processes it starts, whose terminal is a page."""
-
-DEFAULT_PORT: Final = 8765
 _DUMB: Final = frozenset({"dumb", "unknown"})
 
 
@@ -65,7 +60,7 @@ def run_terminal(
         TerminalFailed: The application has a fault; drafts are kept.
         QuestionStoreError: The place of the sessions can't be made, or does not answer.
     """
-    if DRIVER_VARIABLE not in os.environ and not _at_terminal():
+    if not _at_terminal():
         raise NoTerminal
     try:
         from .app import QuestionsApp
@@ -87,33 +82,6 @@ def run_terminal(
     return Ended(drafts=drafts, where=where, lost=tuple(app.drafts.lost))
 
 
-def run_web(
-    command: Sequence[str],
-    *,
-    port: int = DEFAULT_PORT,
-    asked_by: int | None = None,
-    ready: Callable[[str], None],
-) -> None:
-    """Show the questions in a browser of this machine until Ctrl-C.
-
-    Args:
-        command: The command of one application, as a list of words.
-        port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        asked_by: A descriptor; each line that comes from it asks for another address.
-        ready: Receives the address to open, when it can be opened, and each further one. Each can
-            be used once.
-
-    Raises:
-        ExtraMissing: textual-serve is not installed.
-        AddressRefused: The port can't be had.
-    """
-    try:
-        from . import web
-    except ModuleNotFoundError as error:
-        raise _missing(error) from error
-    web.serve(command, port=port, asked_by=asked_by, ready=ready)
-
-
 def _at_terminal() -> bool:
     """Whether there is a terminal: Textual reads standard input and draws on standard error."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
@@ -121,9 +89,6 @@ def _at_terminal() -> bool:
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:
-    """Return the error to raise: a package that is not installed, or a module of ours."""
+    """Return the error to raise: Textual is not installed, or a module of ours is missing."""
     package = (error.name or "").partition(".")[0]
-    known = {"textual": "Textual", "textual_serve": "textual-serve", "aiohttp": "textual-serve"}
-    if package in known:
-        return ExtraMissing(known[package])
-    return error
+    return ExtraMissing("Textual") if package == "textual" else error

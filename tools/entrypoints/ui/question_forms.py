@@ -15,7 +15,7 @@ from .list_page import standing_badge
 from .live import QUESTIONS
 from .services import Services, asked_for
 from .session_rows import Standing
-from .view import View, ago
+from .view import View, ago, moment
 
 OTHER: Final = "other"
 """The value of the choice that stands for a person's own words."""
@@ -67,6 +67,7 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
             "header",
             standing_badge(Standing.WAITING),
             element("span", "asked ", ago(one.created_at), class_="muted"),
+            _end(services, one),
             _asker(one) if linked else None,
         ),
         _read_only(one) if services.read_only else _form(one),
@@ -74,6 +75,14 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
         class_="card question",
         aria_label=", ".join(one.titles),
     )
+
+
+def _end(services: Services, one: QuestionSession) -> Element | None:
+    """Return when nobody waits for the answer any more, where that is limited."""
+    limit_s = services.questions.config.session_timeout_s
+    if not limit_s:
+        return None
+    return element("span", "waits until ", moment(one.created_at, after_s=limit_s), class_="muted")
 
 
 def _asker(one: QuestionSession) -> Element | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -131,6 +131,12 @@ def ago(at: datetime) -> Element:
     """Return a moment; the page's script shows how long ago it was."""
     text = f"{at:%Y-%m-%d %H:%M:%S}Z"
     return element("time", text, datetime=at.isoformat(), title=text, data_ago=True)
+
+
+def moment(at: datetime, *, after_s: float = 0.0) -> Element:
+    """Return the moment so many seconds after another, as it is."""
+    then = at + timedelta(seconds=after_s)
+    return element("time", f"{then:%Y-%m-%d %H:%M:%S}Z", datetime=then.isoformat())
 
 
 def error_box(error: AgentForgeError, *, title: str = "That was not done") -> Element:

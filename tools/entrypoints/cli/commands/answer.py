@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from ..context import cli_of
-from ..options import AsJson, QuestionsCommand, QuestionsDirectory, SharedQuestions, option
+from ..options import AsJson, QuestionsDirectory, SharedQuestions, option
 from ..question_sessions import QuestionId, question_sessions, read_json, session_document
 
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    app.command("answer", cls=QuestionsCommand, short_help="Answer a question session.")(answer)
-    app.command("reject", cls=QuestionsCommand)(reject)
+    app.command("answer", short_help="Answer a question session.")(answer)
+    app.command("reject")(reject)
 
 
 def answer(

@@ -14,7 +14,6 @@ from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
 from ..options import (
     AsJson,
-    QuestionsCommand,
     QuestionsDirectory,
     SharedQuestions,
     argument,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("ask", cls=QuestionsCommand)(ask)
+    app.command("ask")(ask)
 
 
 def ask(

@@ -9,7 +9,6 @@ import typer
 from ..context import Cli, cli_of
 from ..options import (
     AsJson,
-    QuestionsCommand,
     QuestionsDirectory,
     SharedQuestions,
     argument,
@@ -26,9 +25,7 @@ _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
 
 def add_to(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command(
-        "history", cls=QuestionsCommand, short_help="List the question sessions, or show one."
-    )(history)
+    app.command("history", short_help="List the question sessions, or show one.")(history)
 
 
 def history(

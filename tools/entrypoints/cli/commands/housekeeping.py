@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,9 +42,6 @@ def cleanup(
             parser=parse_duration,
         ),
     ] = None,
-    days: Annotated[
-        float | None, option("--days", "The same, in days.", min=0, hidden=True)
-    ] = None,
     dry_run: Annotated[bool, option("--dry-run", "Only show what would be removed.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -54,7 +50,7 @@ def cleanup(
 
     A session that is active or paused, or that can't be read, is never deleted.
     """
-    days = _days(older_than, days)
+    days = _DEFAULT_DAYS if older_than is None else older_than / timedelta(days=1)
     from ....bootstrap import forget_deleted
     from ....harness.session_layout import KIND
     from ....prune import Outside, PruneResult, RetentionPolicy
@@ -85,18 +81,6 @@ def cleanup(
     _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
-
-
-def _days(older_than: timedelta | None, days: float | None) -> float:
-    if older_than is not None and days is not None:
-        raise typer.BadParameter("give it or --days, not both", param_hint="--older-than")
-    if older_than is not None:
-        return older_than / timedelta(days=1)
-    if days is None:
-        return _DEFAULT_DAYS
-    if not math.isfinite(days):
-        raise typer.BadParameter(f"{days} is no number of days", param_hint="--days")
-    return days
 
 
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:

@@ -178,7 +178,6 @@ def log(
     context: typer.Context,
     session_id: SessionId,
     limit: Annotated[int | None, option("--limit, -n N", "Only the last N entries.", min=0)] = None,
-    number: Annotated[int | None, typer.Option("--number", min=0, hidden=True)] = None,
     following: Follow = False,
     as_json: AsJson = False,
 ) -> None:
@@ -186,8 +185,7 @@ def log(
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     total = len(session.history)
-    last = number if limit is None else limit
-    begin = 0 if last is None else max(total - last, 0)
+    begin = 0 if limit is None else max(total - limit, 0)
     if following:
         with suppress(KeyboardInterrupt):
             _follow_log(cli, manager, session.session_id, begin)

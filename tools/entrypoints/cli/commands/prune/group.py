@@ -26,38 +26,9 @@ _GIB: Final = 1 << 30
 _MODULES: Final = {"trash": "trash restore", "pins": "pin unpin", "repair": "repair"}
 """The commands of each module, in the order of the help."""
 
-_FORMER_OPTIONS: Final = {
-    "--list-trash": "trash",
-    "--restore": "restore ID",
-    "--pin": "pin ID",
-    "--unpin": "unpin ID",
-    "--repair": "repair",
-}
-
 
 class _PruneGroup(GroupOnDemand):
-    """The group, which names the command that replaced a former option."""
-
     parts: ClassVar[Mapping[str, Part]] = parts_in(__package__, _MODULES)
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options of the group.
-
-        Raises:
-            typer.BadParameter: An option is a command now.
-        """
-        try:
-            return super().parse_args(ctx, args)
-        except typer.TyperException as error:
-            former = getattr(error, "option_name", "")
-            command = _FORMER_OPTIONS.get(former)
-            if command is None:
-                raise
-            raise typer.BadParameter(
-                f"it is the command 'agentforge prune {command}' now; nothing was done",
-                ctx=ctx,
-                param_hint=former,
-            ) from None
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""Sessions of earlier versions, whose history has no data: told of, and gone on with, as ever."""
+"""Sessions of agents, scripts and a person's questions: how they are led, and what they tell."""
 
 from __future__ import annotations
 
@@ -10,20 +10,113 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from attrs import asdict
+from attrs import asdict, define
 
+from agentforge_sessions.entrypoints.cli.render import phase_rows
 from agentforge_sessions.harness import (
+    PersonAnswer,
     Question,
+    QuestionAnswered,
     QuestionEnded,
     QuestionWaits,
+    SessionContext,
     SessionManager,
     SessionStore,
 )
+from agentforge_sessions.pages.attempts import Outcome, attempts_of
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
-from tests.support.agents import GOOD, GREEN, RED, WRONG, ScriptedAgent, Tick, block
+from agentforge_sessions.workflows.progress import (
+    charges,
+    cost_of_attempt,
+    extension_in,
+    progress_of,
+    time_spent,
+)
+from agentforge_sessions.workflows.runner import WorkflowRunner
+from tests.support.agents import (
+    GOOD,
+    GREEN,
+    RED,
+    WRONG,
+    AgentGround,
+    FakePerson,
+    ScriptedAgent,
+    Tick,
+    block,
+)
 from tests.unit.workflows.fakes import Ground, Killed
-from tests.unit.workflows.recorded_entries import Office, Person, accounts, expected, take
+
+
+@define
+class Person(FakePerson):
+    """Answers every question with what it was given, or not at all; ids follow from the keys."""
+
+    answer: str | None = None
+
+    def id_for(self, key: str) -> str:
+        return f"q-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
+        if self.answer is None:
+            return None
+        told = f"1. {self.asked[question_id][0].prompt}\n→ {self.answer}"
+        return QuestionAnswered(
+            question_id=question_id,
+            text=told,
+            answers=tuple(
+                PersonAnswer(question_index=index, text=self.answer)
+                for index, _ in enumerate(self.asked[question_id])
+            ),
+        )
+
+
+@define
+class Office(AgentGround):
+    """A ground where each call of an agent takes 1.25 seconds."""
+
+    looks: float = 0.0
+
+    def look(self) -> float:
+        self.looks += 1.25
+        return self.looks
+
+    def worker(self, fs: object = None, **more: Any) -> WorkflowRunner:
+        store = SessionStore(self.base)
+        return WorkflowRunner(
+            SessionManager(store, channel=self.person, clock=self.clock),
+            self.gates,
+            lock_timeout_s=0,
+            monotonic=self.look,
+            **more,
+        )
+
+
+def accounts(session: SessionContext, store: SessionStore) -> dict[str, Any]:
+    """Return all that is told of a session, as JSON has it."""
+    manager = SessionManager(store)
+    manager.load(session.session_id)
+    told = {
+        "standing": asdict(progress_of(session)),
+        "time": asdict(time_spent(session.history)),
+        "charges": [cost for _, cost in charges(session.history)],
+        "extensions": [extension_in(entry) for entry in session.history],
+        "cost_of_attempt": cost_of_attempt(session),
+        "rows": [asdict(row) for row in phase_rows(session)],
+        "tokens_used": session.token_budget.tokens_used,
+        "total_budget": session.token_budget.total_budget,
+        "history": [[one.action, one.phase, one.details] for one in session.history],
+        "artifacts": [[one.path, one.artifact_type, one.phase] for one in session.artifacts],
+        "briefing": manager.briefing(100_000),
+        "attempts": [
+            [one.name, one.outcome.value, one.details.partition("\n")[0], f"{one.tokens:,}"]
+            for one in attempts_of(session)
+            if one.outcome is not Outcome.OPEN
+        ],
+    }
+    found: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    return found
+
 
 LATER: Final = Tick().now.replace(hour=1)
 WIDE = AgentQuestion(prompt="How wide is an integer?", title="Width")
@@ -55,7 +148,7 @@ def office(base: Path, *, answer: str | None = None, **script: Any) -> Office:
 
 
 def _of(outcome: Any) -> dict[str, Any]:
-    """Return an outcome as the versions that recorded it had it."""
+    """Return an outcome with the cause of its stop in place of the stop."""
     plain = asdict(outcome, filter=lambda one, _: one.name != "stop")
     return {**plain, "cause": outcome.cause}
 
@@ -186,7 +279,7 @@ def _resume_scripts(base: Path) -> dict[str, Any]:
 
 
 def _reply(ended: QuestionEnded) -> dict[str, object]:
-    """Write a reply as the recorded ones are written."""
+    """Return a reply as JSON has it."""
     return {
         "question_id": ended.question_id,
         "outcome": ended.outcome,
@@ -212,25 +305,3 @@ GO_ON: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {
     "scripts": _resume_scripts,
     "asked": _ask_again,
 }
-
-
-# ---------------------------------------------------------------------------------------- the tests
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_session_without_data_is_told_as_by_the_version_that_wrote_it(
-    name: str, tmp_path: Path
-) -> None:
-    base = take(name, tmp_path)
-    store = SessionStore(base)
-    (session_id,) = store.list_sessions()
-    session = store.load(session_id)
-    assert session is not None
-    assert accounts(session, store) == expected(name, "accounts")
-
-
-@pytest.mark.parametrize("name", MAKERS)
-def test_session_without_data_is_gone_on_with_as_by_the_version_that_wrote_it(
-    name: str, tmp_path: Path
-) -> None:
-    assert GO_ON[name](take(name, tmp_path)) == expected(name, "resumed")

@@ -1,2 +1,0 @@
-def add(a: int, b: int) -> int:
-    return a + b
