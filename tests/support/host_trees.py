@@ -56,9 +56,11 @@ def in_memory(directory: Path, quota: Quota = AMPLE) -> Iterator[MemoryTree]:
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     counter = UsageCounter()
     counter.begin(root)
-    apart = quota._replace(
-        temporary_bytes=quota.workspace_bytes, temporary_files=quota.workspace_files
-    )
+    apart = quota
+    if quota.temporary_bytes is None:
+        apart = quota._replace(
+            temporary_bytes=quota.workspace_bytes, temporary_files=quota.workspace_files
+        )
     try:
         yield MemoryTree(Meter(Room(root, apart, counter), temporary=True))
     finally:
