@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,7 @@ from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager
+from .harness.lazy import Lazy
 from .project.choices import DEFAULT_PARTS
 from .stores import is_database, open_sessions
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .adapters.session_snapshots import SessionSnapshots
     from .harness import QuestionChannel, SessionObserver
     from .harness.session_ports import LocalSessions
-    from .harness.snapshot_port import WorkspaceSnapshots
     from .jail import JailPolicy
     from .project.configuration import Configuration
     from .project.worker_configuration import WorkerConfiguration
@@ -53,7 +53,7 @@ def build_manager(
     snapshots: bool = True,
     isolation: str = "sandbox",
     jail: JailPolicy | None = None,
-    channel: QuestionChannel | None = None,
+    channel: QuestionChannel | Lazy[QuestionChannel] | None = None,
     executor: PhaseExecutor | None = None,
     observers: Iterable[SessionObserver] = (),
     briefing_shows: Collection[str] = DEFAULT_PARTS,
@@ -94,16 +94,12 @@ def build_manager(
             if isolation == "jail"
             else SandboxPhaseExecutor(sessions, policy, tools=tools)
         )
+    kept = partial(open_snapshots, sessions, objects, cache_bytes, repositories)
     manager = SessionManager(
         sessions,
         executor=executor,
-        channel=channel
-        or cast("QuestionChannel", Late(lambda: _configured_channel(questions_dir, sessions))),
-        snapshots=(
-            open_snapshots(sessions, objects, cache_bytes=cache_bytes, repositories=repositories)
-            if snapshots
-            else None
-        ),
+        channel=channel or Lazy(lambda: _configured_channel(questions_dir, sessions)),
+        snapshots=Lazy(kept) if snapshots else None,
         observers=observers,
         briefing_shows=briefing_shows,
     )
@@ -124,10 +120,9 @@ def opened_sessions(
 def open_snapshots(
     store: LocalSessions,
     objects: str | None = None,
-    *,
     cache_bytes: int | None = None,
     repositories: Collection[Path] | None = None,
-) -> WorkspaceSnapshots:
+) -> SessionSnapshots:
     """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
 
     Args:
@@ -137,19 +132,10 @@ def open_snapshots(
         cache_bytes: How much this machine keeps of sessions before those go that are stored there
             and worked on elsewhere, or ended, in bytes; 20 GiB if None.
         repositories: The folders whose repositories sessions may begin from; any if None.
+
+    Raises:
+        ObjectStoreError: The object store can't be used.
     """
-    return cast(
-        "WorkspaceSnapshots",
-        Late(lambda: _snapshots(store, objects, cache_bytes, repositories)),
-    )
-
-
-def _snapshots(
-    store: LocalSessions,
-    objects: str | None,
-    cache_bytes: int | None = None,
-    repositories: Collection[Path] | None = None,
-) -> SessionSnapshots:
     from .adapters.session_snapshots import SessionSnapshots
 
     index = pack_index_of(store)
@@ -272,17 +258,7 @@ def session_results(store: LocalSessions, objects: str | None = None) -> Session
     """
     from .adapters.session_results import SessionResults
 
-    return SessionResults(_snapshots(store, objects))
-
-
-class Late:
-    """An object that is made when its first attribute is needed."""
-
-    def __init__(self, make: Callable[[], object]) -> None:
-        self._make = cache(make)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._make(), name)
+    return SessionResults(open_snapshots(store, objects))
 
 
 def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
@@ -500,11 +476,10 @@ def build_agent_runner(
 
     if manager is None:
         opened = opened_sessions(base_path, store)
-        kept = open_snapshots(opened, objects)
         manager = SessionManager(
             opened,
             channel=channel,
-            snapshots=kept,
+            snapshots=Lazy(partial(open_snapshots, opened, objects)),
             observers=given,
             briefing_shows=DEFAULT_PARTS if briefing_shows is None else briefing_shows,
         )

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from attrs import asdict, evolve
 
 from .bootstrap import (
-    Late,
     agents_channel,
     build_agent_runner,
     build_manager,
@@ -22,6 +21,7 @@ from .bootstrap import (
     open_questions,
 )
 from .harness import SessionManager, SessionState
+from .harness.lazy import Lazy
 from .observing import configured_observers
 from .pruning import prune_store
 from .stores import is_database, open_database
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .adapters.fleet.settings import FleetSettings
     from .adapters.postgres.fleet_view import JobView, WorkerView
     from .adapters.postgres.store import PostgresStore
-    from .harness import PhaseExecutor, QuestionChannel
+    from .harness import PhaseExecutor
     from .harness.session_ports import LocalSessions
     from .harness.submission import Submission
     from .project.worker_configuration import WorkerConfiguration
@@ -121,7 +121,7 @@ class SessionRunners:
                 isolation=isolation,
                 jail=self._jail,
                 executor=self._executor,
-                channel=cast("QuestionChannel", Late(lambda: agents_channel(store=self._sessions))),
+                channel=Lazy(lambda: agents_channel(store=self._sessions)),
                 observers=self._observers.observers,
                 briefing_shows=self._briefing_shows,
                 repositories=self._allowed.repositories,

@@ -12,6 +12,7 @@ from ..tracing import Attribute, Traced, traced
 from .errors import QuestionWaits, SessionConflict
 from .event_codec import spelled
 from .history_events import QuestionAbandoned, QuestionAsked, QuestionEnded, QuestionNotAsked
+from .lazy import Lazy
 from .ports import QuestionChannel
 from .question_entries import (
     check_key,
@@ -35,7 +36,7 @@ class PersonQuestions:
     """Asks a person the questions of sessions, and records in the session how they ended.
 
     Args:
-        channel: Takes the questions.
+        channel: Takes the questions; opened when the first is asked.
         sessions: Where the sessions are kept.
         changes: Saves the sessions.
         events: The log.
@@ -44,18 +45,22 @@ class PersonQuestions:
 
     def __init__(
         self,
-        channel: QuestionChannel,
+        channel: Lazy[QuestionChannel],
         *,
         sessions: SessionRepository,
         changes: SessionChanges,
         events: SessionEvents,
         clock: Clock,
     ) -> None:
-        self._channel = channel
+        self._opened = channel
         self._sessions = sessions
         self._changes = changes
         self._events = events
         self._clock = clock
+
+    @property
+    def _channel(self) -> QuestionChannel:
+        return self._opened()
 
     def ask(
         self,

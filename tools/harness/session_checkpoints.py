@@ -31,6 +31,7 @@ from .history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
+from .lazy import Lazy
 from .session_domain import SessionContext
 from .session_layout import GUARDS, WORKSPACE
 from .session_ports import SessionPlaces
@@ -95,7 +96,7 @@ class SessionCheckpoints:
     """The checkpoints of the sessions of one store.
 
     Args:
-        snapshots: Keeps the workspaces; None: none is kept.
+        snapshots: Keeps the workspaces, opened when it is first needed; None: none is kept.
         places: Where the sessions' directories are, and their locks.
         changes: Saves them.
         clock: The time.
@@ -103,16 +104,20 @@ class SessionCheckpoints:
 
     def __init__(
         self,
-        snapshots: WorkspaceSnapshots | None,
+        snapshots: Lazy[WorkspaceSnapshots] | None,
         *,
         places: SessionPlaces,
         changes: SessionChanges,
         clock: Clock,
     ) -> None:
-        self._snapshots = snapshots
+        self._opened = snapshots
         self._places = places
         self._changes = changes
         self._clock = clock
+
+    @property
+    def _snapshots(self) -> WorkspaceSnapshots | None:
+        return None if self._opened is None else self._opened()
 
     def prepare(self, session: SessionContext) -> None:
         """Make the workspace what the session says it is: what a killed worker began is finished.

@@ -46,6 +46,7 @@ from .history_events import (
     PhaseEnded,
     QuestionEnded,
 )
+from .lazy import Lazy, lazy
 from .person_questions import PersonQuestions
 from .ports import (
     PhaseExecutor,
@@ -125,8 +126,8 @@ class SessionManager:
         store: LocalSessions | Path | str | None = None,
         *,
         executor: PhaseExecutor | None = None,
-        channel: QuestionChannel | None = None,
-        snapshots: WorkspaceSnapshots | None = None,
+        channel: QuestionChannel | Lazy[QuestionChannel] | None = None,
+        snapshots: WorkspaceSnapshots | Lazy[WorkspaceSnapshots] | None = None,
         clock: Clock = utc_now,
         observers: Iterable[SessionObserver] = (),
         briefing_shows: Collection[str] = DEFAULT_PARTS,
@@ -137,8 +138,9 @@ class SessionManager:
             store: Where sessions are kept, as a `SessionStore`, or the path of one;
                 `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
-            channel: Where questions to a person are put; only `ask()` needs it.
-            snapshots: Keeps the workspace at each checkpoint; none is kept without it.
+            channel: Where questions to a person are put; only `ask()` needs it. A `Lazy` one is
+                opened then.
+            snapshots: Keeps the workspace at each checkpoint; none is kept without it. `Lazy` too.
             clock: The time.
             observers: Who observes what happens, in this order; see `SessionObserver`.
             briefing_shows: What of its user's data a session's briefing shows: some of "title",
@@ -157,7 +159,7 @@ class SessionManager:
         self._trace: tuple[str, KeptTrace] | None = None
         self._changes = SessionChanges(self._store, self._events, origin=self._trace_origin)
         self._checkpoints = SessionCheckpoints(
-            snapshots,
+            None if snapshots is None else lazy(snapshots),
             places=self._store,
             changes=self._changes,
             clock=clock,
@@ -166,7 +168,7 @@ class SessionManager:
             None
             if channel is None
             else PersonQuestions(
-                channel,
+                lazy(channel),
                 sessions=self._store,
                 changes=self._changes,
                 events=self._events,

@@ -204,12 +204,13 @@ class Cli:
         """Return such a manager that keeps workspaces at checkpoints, and brings them back."""
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
+        from ...harness.lazy import Lazy
 
         store = self.store()
         return SessionManager(
             store,
             channel=channel,
-            snapshots=open_snapshots(store, self.objects_url),
+            snapshots=Lazy(lambda: open_snapshots(store, self.objects_url)),
             clock=self.outside.clock,
             observers=self.observers(),
             briefing_shows=self.briefing_shows,
@@ -244,12 +245,13 @@ class Cli:
             )
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
+        from ...harness.lazy import Lazy
 
         store = self.store()
         return SessionManager(
             store,
             executor=self.outside.executor,
-            snapshots=open_snapshots(store, self.objects_url),
+            snapshots=Lazy(lambda: open_snapshots(store, self.objects_url)),
             clock=self.outside.clock,
             observers=self.observers(),
             briefing_shows=self.briefing_shows,

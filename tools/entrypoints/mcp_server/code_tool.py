@@ -10,6 +10,7 @@ from pydantic import Field
 
 from ...clock import Clock, utc_now
 from ...harness import PhaseExecutor, PhaseResult, SessionObserver
+from ...harness.lazy import Lazy
 from ...harness.session_domain import MAX_COUNT
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
@@ -51,7 +52,7 @@ class CodeTool:
     store: LocalSessions
     workers: Workers
     make_executor: MakeExecutor
-    snapshots: WorkspaceSnapshots | None = None
+    snapshots: Lazy[WorkspaceSnapshots] | None = None
     clock: Clock = utc_now
     observers: Sequence[SessionObserver] = ()
 

@@ -19,6 +19,7 @@ from ...harness import (
     SessionManager,
     SessionObserver,
 )
+from ...harness.lazy import Lazy
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, Success, attempt
@@ -85,7 +86,7 @@ def run_recorded(
     *,
     executor: PhaseExecutor,
     clock: Clock,
-    snapshots: WorkspaceSnapshots | None = None,
+    snapshots: Lazy[WorkspaceSnapshots] | None = None,
     observers: Sequence[SessionObserver] = (),
 ) -> Run:
     """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.

@@ -18,6 +18,7 @@ from ...bootstrap import build_executor, open_questions, open_snapshots, session
 from ...clock import utc_now
 from ...event_log import get_logger
 from ...harness import SessionObserver
+from ...harness.lazy import Lazy
 from ...harness.session_layout import DEFAULT_BASE_PATH
 from ...harness.session_ports import LocalSessions
 from ...project.choices import DEFAULT_PARTS
@@ -149,7 +150,7 @@ class Services:
 def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
     """Build the tools that are offered, and no others: their schemas take most of a start."""
     workers = Workers()
-    snapshots = open_snapshots(services.sessions, services.objects)
+    snapshots = Lazy(partial(open_snapshots, services.sessions, services.objects))
     sessions = SessionTools(
         store=services.sessions,
         workers=workers,

@@ -26,6 +26,7 @@ from ...harness import (
 )
 from ...harness.briefing import DEFAULT_MAX_TOKENS
 from ...harness.entry_data import thawed
+from ...harness.lazy import Lazy
 from ...harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
     MAX_COUNT,
@@ -77,7 +78,7 @@ def lead(
     *,
     clock: Clock,
     executor: PhaseExecutor | None = None,
-    snapshots: WorkspaceSnapshots | None = None,
+    snapshots: Lazy[WorkspaceSnapshots] | None = None,
     observers: Sequence[SessionObserver] = (),
     briefing_shows: Collection[str] = DEFAULT_PARTS,
 ) -> tuple[SessionManager, SessionContext]:
@@ -124,7 +125,7 @@ class SessionTools:
 
     store: LocalSessions
     workers: Workers
-    snapshots: WorkspaceSnapshots | None = None
+    snapshots: Lazy[WorkspaceSnapshots] | None = None
     project: ProjectFolder | None = None
     clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
@@ -271,7 +272,7 @@ class SessionTools:
         found = self.project.base_of(repo, base, with_uncommitted=with_uncommitted)
         if not found.use:
             return {}
-        return self.snapshots.attachments(
+        return self.snapshots().attachments(
             found.path, found.revision, with_uncommitted=found.with_uncommitted
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from attrs import evolve
@@ -12,6 +13,7 @@ from ...bootstrap import open_questions, open_snapshots
 from ...clock import Clock, utc_now
 from ...errors import AgentForgeError
 from ...harness import SessionContext, SessionObserver
+from ...harness.lazy import Lazy
 from ...harness.session_manager import SessionManager
 from ...harness.session_observer import CatchesUp
 from ...harness.session_ports import LocalSessions
@@ -68,7 +70,7 @@ class Services:
         self.watch = SessionWatch(
             self.store, watcher=None if self.in_database else process_watcher(), clock=clock
         )
-        self._snapshots = open_snapshots(self.store, places.objects)
+        self._snapshots = Lazy(partial(open_snapshots, self.store, places.objects))
         self._compared: dict[tuple[str | None, ...], WorkspaceChanges] = {}
         self._pending: tuple[QuestionSession, ...] | None = None
 
@@ -90,7 +92,7 @@ class Services:
 
     def has_workspace(self, session_id: str) -> bool:
         """Return whether a session's workspace is on this machine, as it should be."""
-        return self._snapshots.is_here(session_id)
+        return self._snapshots().is_here(session_id)
 
     def differences(self, manager: SessionManager, session: SessionContext) -> Differences:
         """Return what compares a session's checkpoints; what was compared once is remembered.
