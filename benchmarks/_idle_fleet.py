@@ -11,12 +11,12 @@ import signal
 import sys
 from functools import partial
 
-from agentforge_sessions.adapters.fleet.children import Children
-from agentforge_sessions.adapters.fleet.settings import FleetSettings
-from agentforge_sessions.adapters.fleet.worker import FleetWorker
 from agentforge_sessions.entrypoints.worker import process
-from agentforge_sessions.fleet import SessionRunners
+from agentforge_sessions.fleet.workers.children import Children
+from agentforge_sessions.fleet.workers.settings import FleetSettings
+from agentforge_sessions.fleet.workers.worker import FleetWorker
 from agentforge_sessions.harness import PhaseResult
+from agentforge_sessions.wiring.fleet import SessionRunners
 
 _NAME = "benchmarks._idle_fleet"
 

@@ -33,10 +33,10 @@ from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.checkpoint.sqlite import SqliteSaver
 
-from agentforge_sessions.bridges.langgraph import AgentForgeSaver
-from agentforge_sessions.bridges.openai_agents import AgentForgeSession
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.integrations.bridges.langgraph import AgentForgeSaver
+from agentforge_sessions.integrations.bridges.openai_agents import AgentForgeSession
 from benchmarks.measure import Candidate, Row, compare, row, table
 from benchmarks.sessions import facts, place_in
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import structlog
 
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
+from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionEvent, SessionManager, SessionObserver, SessionStore
-from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.webhook_observer import WebhookObserver
-from agentforge_sessions.observers.webhook_sender import WebhookSender
-from agentforge_sessions.project.webhooks import Webhook
+from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from benchmarks.measure import Candidate, compare, row, table
 from benchmarks.sessions import facts, make_session, place_in
 

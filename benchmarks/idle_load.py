@@ -21,8 +21,8 @@ import psutil
 import psycopg
 from attrs import frozen
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate
 from tests.support.fleet import fleet_of
 from tests.support.postgres import postgres_server
 

@@ -31,10 +31,10 @@ import anyio
 import psycopg
 import structlog
 
-from agentforge_sessions.adapters.postgres.database import Connection as DatabaseConnection
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreError
-from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
+from agentforge_sessions.fleet.postgres.database import Connection as DatabaseConnection
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreError
+from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
 from agentforge_sessions.questions import (
     Option,
     Question,

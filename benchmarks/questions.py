@@ -32,7 +32,7 @@ from typing import Any
 import anyio
 import structlog
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.questions import (
     Option,
     Question,

@@ -47,13 +47,12 @@ import procrastinate
 import psycopg
 import structlog
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate
-from agentforge_sessions.adapters.postgres.session_pages import page_statement
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
-from agentforge_sessions.bootstrap import build_manager
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.session_pages import page_statement
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import (
     PhaseExecutor,
     SessionContext,
@@ -64,6 +63,7 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.session_codec import encode_entry
 from agentforge_sessions.harness.submission import Submission
+from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.workflows import Workflow, WorkflowRunner
 from benchmarks._idle_fleet import Idle
 from benchmarks.measure import Candidate, Row, Timed, compare, row, table

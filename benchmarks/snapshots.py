@@ -18,9 +18,9 @@ from pathlib import Path
 
 import structlog
 
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 from agentforge_sessions.repository.snapshots import Snapshots
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from benchmarks.measure import Candidate, Row, compare, row, table
 
 TARGET = 1.5

@@ -31,8 +31,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from agentforge_sessions.base.tracing import Attribute, Traced, traced, using
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.tracing import Attribute, Traced, traced, using
 from agentforge_sessions.workflows import AgentWork, WorkflowRunner
 from benchmarks.workflows import PHASES, WORKFLOW, Agent, Gates, Stopwatch
 
@@ -128,7 +128,7 @@ def _sdk() -> Iterator[None]:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-    from agentforge_sessions.tracing.open_telemetry import ApiTracing
+    from agentforge_sessions.base.tracing.open_telemetry import ApiTracing
 
     class Nowhere(SpanExporter):
         def export(self, _: object) -> SpanExportResult:

@@ -21,14 +21,14 @@ from pathlib import Path
 
 import structlog
 
-from agentforge_sessions.adapters.object_store import open_objects
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
-from agentforge_sessions.adapters.workspace_packs import WorkspacePacks
+from agentforge_sessions.fleet.objects import open_objects
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.snapshot_port import SnapshotTaken
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
+from agentforge_sessions.wiring.workspaces.workspace_packs import WorkspacePacks
 from benchmarks.measure import Candidate, Row, compare, row, table
 from benchmarks.snapshots import fill
 

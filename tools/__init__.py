@@ -11,12 +11,13 @@ importing this package costs next to nothing. The packages below have the rest.
 
 from typing import TYPE_CHECKING
 
-from .exports import on_first_use
+from .base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .aio import AsyncSandbox, AsyncSessionManager, AsyncWorkflowRunner
-    from .bootstrap import build_agent_runner, build_manager, build_runner
-    from .errors import AgentForgeError
+    from .base.errors import AgentForgeError
+    from .base.release import __version__
+    from .base.result import Failure, Success, attempt
+    from .entrypoints.aio import AsyncSandbox, AsyncSessionManager, AsyncWorkflowRunner
     from .harness import (
         HarnessError,
         PhaseResult,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     )
     from .prune import RetentionPolicy
     from .questions import QuestionSessions
-    from .release import __version__
-    from .result import Failure, Success, attempt
     from .sandbox import (
         ExecutionPolicy,
         Sandbox,
@@ -37,20 +36,21 @@ if TYPE_CHECKING:
         create_session_sandbox,
         prune_sessions,
     )
+    from .wiring.bootstrap import build_agent_runner, build_manager, build_runner
     from .workflows import AgentWork, CommandAgent, load_workflow
 else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "aio": "AsyncSandbox AsyncSessionManager AsyncWorkflowRunner",
-            "bootstrap": "build_agent_runner build_manager build_runner",
-            "errors": "AgentForgeError",
+            "entrypoints.aio": "AsyncSandbox AsyncSessionManager AsyncWorkflowRunner",
+            "wiring.bootstrap": "build_agent_runner build_manager build_runner",
+            "base.errors": "AgentForgeError",
             "harness": "HarnessError PhaseResult SessionContext SessionManager SessionState "
             "SessionStore",
             "prune": "RetentionPolicy",
             "questions": "QuestionSessions",
-            "result": "Failure Success attempt",
-            "release": "__version__",
+            "base.result": "Failure Success attempt",
+            "base.release": "__version__",
             "sandbox": "ExecutionPolicy Sandbox SandboxResult create_sandbox "
             "create_session_sandbox prune_sessions",
             "workflows": "AgentWork CommandAgent load_workflow",

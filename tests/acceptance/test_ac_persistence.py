@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.harness import (
     NoActiveSession,
     SessionCorrupted,

@@ -22,9 +22,9 @@ import psycopg
 import pytest
 import yaml
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreError
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreError
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     LocalSessions,
@@ -514,7 +514,7 @@ def test_ac_028(manager: SessionManager, base: Path, instant: str) -> None:
 KILLED_WHILE_IT_SAVES_ROWS = """
 import sys
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.stores import open_sessions
+from agentforge_sessions.fleet.stores import open_sessions
 
 manager = SessionManager(open_sessions(sys.argv[1], store=sys.argv[2]))
 manager.open(sys.argv[3])

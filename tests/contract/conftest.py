@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate
 from tests.support.postgres import PostgresServer, postgres_server
 
 

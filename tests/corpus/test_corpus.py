@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.durable import ReadError
+from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.harness import (
     SessionCorrupted,
     SessionManager,

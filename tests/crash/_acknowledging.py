@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness import SessionContext, SessionStore
 from tests.crash import _story
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from agentforge_sessions.durable import FileSystem
+from agentforge_sessions.base.files import FileSystem
 from agentforge_sessions.questions import (
     Option,
     Question,

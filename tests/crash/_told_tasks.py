@@ -11,12 +11,12 @@ from urllib.parse import SplitResult
 
 import structlog
 
-from agentforge_sessions.durable import FileSystem
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
+from agentforge_sessions.base.files import FileSystem
+from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.webhook_sender import WebhookSender
-from agentforge_sessions.project.webhooks import Webhook
+from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 
 RECEIVERS: Final = ("one", "two", "three")
 EVENTS: Final = ("session.paused", "session.recorded", "session.aborted")

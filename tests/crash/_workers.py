@@ -22,7 +22,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness import (
     HarnessError,
     SessionConflict,

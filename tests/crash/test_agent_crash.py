@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.harness import QuestionEnded, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.runner import WorkflowRunner
 from agentforge_sessions.workflows.step_journal import STEPS

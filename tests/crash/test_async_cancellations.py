@@ -21,11 +21,10 @@ import pytest
 from anyio.lowlevel import checkpoint
 from attrs import define, field
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
-from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
-from agentforge_sessions.aio import AsyncSessionManager
-from agentforge_sessions.aio.event_loop import caller_of_this_loop
-from agentforge_sessions.cancellation import is_cancelled
+from agentforge_sessions.base.cancellation import is_cancelled
+from agentforge_sessions.base.program_run import Run, run_program
+from agentforge_sessions.entrypoints.aio import AsyncSessionManager
+from agentforge_sessions.entrypoints.aio.event_loop import caller_of_this_loop
 from agentforge_sessions.harness import (
     PhaseResult,
     Question,
@@ -35,8 +34,9 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.history_events import PhaseSucceeded, QuestionAsked
-from agentforge_sessions.program_run import Run, run_program
 from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
+from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from tests.support.descriptors import held_below
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.promptness import wait_until

@@ -28,7 +28,7 @@ WORKER: Final = """
 import sys
 from pathlib import Path
 from attrs import evolve
-from agentforge_sessions.bootstrap import build_agent_runner, open_snapshots
+from agentforge_sessions.wiring.bootstrap import build_agent_runner, open_snapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.jail import JailPolicy
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork

@@ -26,14 +26,14 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.session_results import SessionResults
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
-from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState, SessionStore
 from agentforge_sessions.harness.checkpoints import snapshots_of
 from agentforge_sessions.repository import GitFailed
 from agentforge_sessions.repository.apply import abort_apply, continue_apply
 from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
+from agentforge_sessions.wiring.workspaces.session_results import SessionResults
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.runner import WorkflowRunner

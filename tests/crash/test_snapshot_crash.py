@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.promptness import wait_until
 from tests.support.repositories import plain_git, write_files
 from tests.support.soak import SOAKING
@@ -22,7 +22,7 @@ LONGEST_LIFE_S = 1.5 if SOAKING else 0.8
 
 WORKER = """
 import pathlib, sys
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
 store = SessionStore(sys.argv[1])
 manager = SessionManager(store, snapshots=SessionSnapshots(store))

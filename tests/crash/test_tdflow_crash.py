@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
 from agentforge_sessions.workflows.step_journal import STEPS
 from tests.support.agents import GOOD, SPEC
 from tests.support.soak import SOAKING

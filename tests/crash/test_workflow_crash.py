@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import make_durable_directory
-from agentforge_sessions.durable.filesystem import OsFileSystem
+from agentforge_sessions.base.files import make_durable_directory
+from agentforge_sessions.base.files.filesystem import OsFileSystem
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionState, SessionStore
 from agentforge_sessions.workflows import Input, Phase, RunOutcome, Script, Workflow, WorkflowRunner
 from tests.crash._forked_workers import KILLED, Workers, serve

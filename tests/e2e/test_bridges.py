@@ -24,7 +24,7 @@ GRAPH = """
 import os, signal, sys
 from typing import TypedDict
 from langgraph.graph import START, StateGraph
-from agentforge_sessions.bridges.langgraph import AgentForgeSaver
+from agentforge_sessions.integrations.bridges.langgraph import AgentForgeSaver
 
 class State(TypedDict, total=False):
     steps: list[int]
@@ -51,7 +51,7 @@ TALK = """
 import asyncio, os, signal, sys
 from agents import Agent, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
-from agentforge_sessions.bridges.openai_agents import AgentForgeSession
+from agentforge_sessions.integrations.bridges.openai_agents import AgentForgeSession
 
 @function_tool
 def look() -> str:

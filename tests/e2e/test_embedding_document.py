@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.workflows import TDFLOW as WORKFLOW
 from agentforge_sessions.workflows import AgentWork
 from agentforge_sessions.workflows.agents.choice import parse_agent

@@ -105,7 +105,7 @@ def test_thirty_hooks_at_once_charge_each_token_once(project: Project) -> None:
 
 KILLED_AT = """
 import os, signal, sys
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 number = int(sys.argv.pop())
 calls = 0
 def counted(name):
@@ -145,7 +145,7 @@ def test_a_hook_that_is_killed_before_any_file_call_charges_once(project: Projec
 
 FULL_DISK = """
 import errno, os
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 def full(fd, buffers):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 OsFileSystem.writev = staticmethod(full)

@@ -136,12 +136,12 @@ def test_the_wheel_alone_runs_its_example(installed: Path, tmp_path: Path) -> No
 
 def test_the_wheel_brings_the_tables_of_a_database(installed: Path, tmp_path: Path) -> None:
     program = (
-        "from agentforge_sessions.adapters.postgres.schema import migrations\n"
+        "from agentforge_sessions.fleet.postgres.schema import migrations\n"
         "print(*(f'{one.number:04}_{one.name}.sql' for one in migrations()))"
     )
     done = run(installed / "python", "-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    files = (ROOT / "tools" / "adapters" / "postgres" / "migrations").glob("*.sql")
+    files = (ROOT / "tools" / "fleet" / "postgres" / "migrations").glob("*.sql")
     assert done.stdout.split() == sorted(path.name for path in files)
 
 
@@ -250,7 +250,7 @@ def test_the_source_archive_holds_what_a_checkout_holds_and_builds_the_same_whee
     here = ["README.md", "LICENSE", "SECURITY.md", "CONTRIBUTING.md", "constraints.txt", "Makefile"]
     for name in (
         *here,
-        "tools/examples/hello/workflow.yaml",
+        "tools/base/settings/example_workflows/hello/workflow.yaml",
         "docs/architecture.md",
         "tools/harness/session_manager.py",
     ):

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import define, evolve, field
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
-from agentforge_sessions.bootstrap import build_agent_runner
-from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from agentforge_sessions.workflows.job import WORKFLOW_NAME

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import define
 
-from agentforge_sessions.bootstrap import build_agent_runner
-from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionState, SessionStore, answers_in_words
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.workflows import PhaseAgent
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from agentforge_sessions.workflows.job import WORKFLOW_NAME

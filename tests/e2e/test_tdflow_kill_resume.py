@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
 from tests.support.agents import GOOD, SPEC
 
 # The first run on a machine compiles the guest, which takes minutes.

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
 from tests.support.agents import GOOD, SPEC
 from tests.support.promptness import wait_until
 from tests.support.tracing import Receiver, values_of

@@ -17,8 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
-from agentforge_sessions.bootstrap import build_manager, build_runner
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,
@@ -27,6 +25,8 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.sandbox import ExecutionPolicy, end_process, prepare
+from agentforge_sessions.wiring.bootstrap import build_manager, build_runner
+from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from agentforge_sessions.workflows import (
     AlreadyRunning,
     Job,

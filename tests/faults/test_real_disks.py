@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import ReadError, WriteError
+from agentforge_sessions.base.files import ReadError, WriteError
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.listing import names_in
 from tests.support.mounts import immutable, mounted_tmpfs, remount
@@ -144,7 +144,7 @@ import os, sys
 sys.dont_write_bytecode = True
 from pathlib import Path
 import yaml, structlog, attrs
-from agentforge_sessions.durable import DurableError
+from agentforge_sessions.base.files import DurableError
 from agentforge_sessions.harness import SessionManager, SessionStore, UnreadableSession
 
 # What is loaded late can't be read any more without rights.

@@ -8,6 +8,16 @@ from html.parser import HTMLParser
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentforge_sessions.entrypoints.pages.html import anchor, element, rendered, spelled
+from agentforge_sessions.entrypoints.pages.patches import (
+    LineKind,
+    file_difference,
+    side_by_side,
+    word_changes,
+)
+from agentforge_sessions.entrypoints.pages.session_page import render_report
+from agentforge_sessions.entrypoints.pages.spans import seconds_by_kind, time_spans
+from agentforge_sessions.entrypoints.pages.timeline import time_scale
 from agentforge_sessions.harness.history_events import (
     AgentAnswered,
     AgentPrompted,
@@ -18,16 +28,6 @@ from agentforge_sessions.harness.history_events import (
     QuestionAsked,
 )
 from agentforge_sessions.harness.session_entries import SessionHistory
-from agentforge_sessions.pages.html import anchor, element, rendered, spelled
-from agentforge_sessions.pages.patches import (
-    LineKind,
-    file_difference,
-    side_by_side,
-    word_changes,
-)
-from agentforge_sessions.pages.session_page import render_report
-from agentforge_sessions.pages.spans import seconds_by_kind, time_spans
-from agentforge_sessions.pages.timeline import time_scale
 from tests.support.pages import BEGAN, PageReader, eventful_view
 from tests.support.soak import examples
 

@@ -18,11 +18,11 @@ from typing import Final
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.session_results import SessionResults
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
 from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.wiring.workspaces.session_results import SessionResults
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.security.workspace_attacks import ATTACKS, SECRET, Attack, Ground
 from tests.support.applying import services_in
 from tests.support.contained import contained

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, MCPError
 
-from agentforge_sessions.agent_hooks.binding import BindingFile
+from agentforge_sessions.agents.hooks.binding import BindingFile
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore

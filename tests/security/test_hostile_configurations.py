@@ -231,7 +231,7 @@ def test_a_clone_a_work_tree_and_a_submodule_are_each_asked(
 
 def test_a_swap_between_check_and_use_changes_nothing(tmp_path: Path, trap: Trap) -> None:
     """The file is read once; what was read is what is judged and used."""
-    from agentforge_sessions.project.configuration_file import read_configuration_file
+    from agentforge_sessions.base.settings.configuration_file import read_configuration_file
     from tests.support.filesystem import Call, FaultyFileSystem
 
     harmless = '[gate]\ncommand = "make test"\n'

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agentforge_sessions import stores
-from agentforge_sessions.agent_hooks.binding import conversations_folder
-from agentforge_sessions.agent_hooks.handler import handle
+from agentforge_sessions.agents.hooks.binding import conversations_folder
+from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionStore
 from tests.support.clock import FakeClock
 from tests.support.person import persons_folders

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from agentforge_sessions.durable import FileSystem, OsFileSystem
+from agentforge_sessions.base.files import FileSystem, OsFileSystem
 from agentforge_sessions.harness import (
     PersonAnswer,
     PhaseResult,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from agentforge_sessions.cancellation import CancelToken, cancellable
+from agentforge_sessions.base.cancellation import CancelToken, cancellable
 from tests.support.promptness import PATIENCE_S, wait_until
 
 

@@ -10,8 +10,8 @@ import agentforge_sessions
 
 _NEVER_LEAVES_ITS_MODULE = {"gate_guest"}
 _NEEDS_AN_SDK = {
-    "agentforge_sessions.bridges.langgraph",
-    "agentforge_sessions.bridges.openai_agents",
+    "agentforge_sessions.integrations.bridges.langgraph",
+    "agentforge_sessions.integrations.bridges.openai_agents",
 }
 """What takes seconds to load, and has no errors of its own."""
 

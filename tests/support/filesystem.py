@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from agentforge_sessions.durable import FileSystem, OsFileSystem
+from agentforge_sessions.base.files import FileSystem, OsFileSystem
 
 Buffers = Sequence[bytes | bytearray | memoryview]
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import psutil
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.fleet import submitting_runner
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
+from agentforge_sessions.wiring.fleet import submitting_runner
 from agentforge_sessions.workflows import AgentWork, Phase, Script, Workflow
 
 from .promptness import wait_until

@@ -16,7 +16,7 @@ import psutil
 import psycopg
 from attrs import define, field, frozen
 
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
 

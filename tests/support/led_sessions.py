@@ -13,6 +13,7 @@ import pytest
 from attrs import asdict, define
 
 from agentforge_sessions.entrypoints.cli.render import phase_rows
+from agentforge_sessions.entrypoints.pages.attempts import Outcome, attempts_of
 from agentforge_sessions.harness import (
     PersonAnswer,
     Question,
@@ -23,7 +24,6 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.pages.attempts import Outcome, attempts_of
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
 from agentforge_sessions.workflows.progress import (

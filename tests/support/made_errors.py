@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from agentforge_sessions import durable
+from agentforge_sessions.base import files as durable
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.jail import Refusal
 from agentforge_sessions.questions import SessionStatus

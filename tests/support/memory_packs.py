@@ -9,7 +9,7 @@ from itertools import count
 
 from attrs import define, evolve, field
 
-from agentforge_sessions.adapters.pack_index import Pack, PackKind, Place
+from agentforge_sessions.fleet.objects.pack_index import Pack, PackKind, Place
 
 
 class NoSuchSession(Exception):

@@ -18,9 +18,11 @@ from typing import Final
 
 from attrs import define, field
 
-from agentforge_sessions.clock import Clock
-from agentforge_sessions.durable import LockTimeout, WriteError
-from agentforge_sessions.durable.log_frames import decode_log, encode_log
+from agentforge_sessions.base.clock import Clock
+from agentforge_sessions.base.files import LockTimeout, WriteError
+from agentforge_sessions.base.files.log_frames import decode_log, encode_log
+from agentforge_sessions.base.identifiers import completions, names_no_session
+from agentforge_sessions.base.search_words import SearchWords
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSessionId,
@@ -71,8 +73,6 @@ from agentforge_sessions.harness.stream_port import (
     StreamTail,
     require_count,
 )
-from agentforge_sessions.identifiers import completions, names_no_session
-from agentforge_sessions.search_words import SearchWords
 
 WHERE: Final = "memory://sessions"
 STEPS: Final = "steps"

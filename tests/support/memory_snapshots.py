@@ -12,8 +12,8 @@ from typing import Final
 
 from attrs import define, field
 
-from agentforge_sessions.clock import Clock, utc_now
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.clock import Clock, utc_now
+from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import SessionPlaces
 from agentforge_sessions.harness.snapshot_port import (
     ChangedFile,

@@ -10,7 +10,7 @@ from unittest import mock
 
 from attrs import define, field
 
-from agentforge_sessions.adapters.object_store import ObjectStore, StoredObject
+from agentforge_sessions.fleet.objects import ObjectStore, StoredObject
 
 BUCKET: Final = "workspaces"
 CREDENTIALS: Final = {"AWS_ACCESS_KEY_ID": "someone", "AWS_SECRET_ACCESS_KEY": "something"}

@@ -8,6 +8,12 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from agentforge_sessions.entrypoints.pages.asked_questions import offered_in
+from agentforge_sessions.entrypoints.pages.attempts import attempts_of, with_steps
+from agentforge_sessions.entrypoints.pages.contents import content_of
+from agentforge_sessions.entrypoints.pages.html import ELEMENTS
+from agentforge_sessions.entrypoints.pages.material import SessionMaterial
+from agentforge_sessions.entrypoints.pages.session_view import SessionView, view_of
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.history_events import (
     AgentAnswered,
@@ -42,12 +48,6 @@ from agentforge_sessions.harness.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from agentforge_sessions.pages.asked_questions import offered_in
-from agentforge_sessions.pages.attempts import attempts_of, with_steps
-from agentforge_sessions.pages.contents import content_of
-from agentforge_sessions.pages.html import ELEMENTS
-from agentforge_sessions.pages.material import SessionMaterial
-from agentforge_sessions.pages.session_view import SessionView, view_of
 
 PARENT = "session_20251231_000000_000000"
 BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)

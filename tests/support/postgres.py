@@ -19,7 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 
-from agentforge_sessions.adapters.postgres.schema import migrations
+from agentforge_sessions.fleet.postgres.schema import migrations
 
 _numbers = itertools.count(1)
 

@@ -16,8 +16,8 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from agentforge_sessions.durable import FileSystem, ReadError
-from agentforge_sessions.durable.filesystem import READ_FLAGS, close_reader
+from agentforge_sessions.base.files import FileSystem, ReadError
+from agentforge_sessions.base.files.filesystem import READ_FLAGS, close_reader
 from agentforge_sessions.prune import (
     AUDIT_NAME,
     PRIVATE,

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.agent_setup.pieces import PIECES, Commands
-from agentforge_sessions.agent_setup.places import Places, Scope
+from agentforge_sessions.agents.setup.pieces import PIECES, Commands
+from agentforge_sessions.agents.setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.harness.own_sessions import OwnSessions
 from tests.support.loopback import loopback
@@ -172,7 +172,7 @@ class Workplace(SessionsInUse):
 
     def hook_claude(self, hook: str | None = None) -> None:
         """Name the hook in the project's settings of Claude Code."""
-        from agentforge_sessions.agent_programs.claude_code import EVENTS
+        from agentforge_sessions.agents.programs.claude_code import EVENTS
 
         folder = self.project / ".claude"
         folder.mkdir(exist_ok=True)
@@ -180,7 +180,7 @@ class Workplace(SessionsInUse):
 
     def hook_codex(self, hook: str | None = None) -> None:
         """Name the hook in the home of Codex."""
-        from agentforge_sessions.agent_programs.codex import EVENTS
+        from agentforge_sessions.agents.programs.codex import EVENTS
 
         (self.home / ".codex" / "hooks.json").write_text(_hooks(EVENTS, hook or f"{HOOK} codex"))
 

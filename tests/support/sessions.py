@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from typing import Any
 
-from agentforge_sessions.clock import Clock, utc_now
+from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
 
 

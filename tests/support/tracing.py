@@ -18,10 +18,10 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from agentforge_sessions.tracing import using
-from agentforge_sessions.tracing.conventions import CounterType, Histogram, SpanType
-from agentforge_sessions.tracing.open_telemetry import ApiTracing
-from agentforge_sessions.tracing.port import Carrier, Value
+from agentforge_sessions.base.tracing import using
+from agentforge_sessions.base.tracing.conventions import CounterType, Histogram, SpanType
+from agentforge_sessions.base.tracing.open_telemetry import ApiTracing
+from agentforge_sessions.base.tracing.port import Carrier, Value
 
 
 class Recorded:

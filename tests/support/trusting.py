@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from agentforge_sessions.base.settings.configuration_file import document_of
 from agentforge_sessions.entrypoints.cli.trusting import trust_file
-from agentforge_sessions.project.configuration_file import document_of
 from tests.support.person import persons_folders
 
 PERSON: Final = persons_folders()

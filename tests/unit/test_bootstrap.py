@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.bootstrap import build_agent_runner, build_manager, open_questions
 from agentforge_sessions.harness import Question, QuestionWaits, SessionManager
 from agentforge_sessions.questions import InvalidConfig, QuestionSessions
+from agentforge_sessions.wiring.bootstrap import build_agent_runner, build_manager, open_questions
 
 QUESTION = Question(prompt="Which colour?", title="Colour", options=["red", "blue"])
 
@@ -18,7 +18,7 @@ QUESTION = Question(prompt="Which colour?", title="Colour", options=["red", "blu
 def test_a_manager_is_built_without_what_only_phases_and_questions_need(tmp_path: Path) -> None:
     look = (
         "import sys\n"
-        "from agentforge_sessions.bootstrap import build_manager\n"
+        "from agentforge_sessions.wiring.bootstrap import build_manager\n"
         "build_manager('sessions')\n"
         "later = ('sandbox', 'questions', 'workflows', 'entrypoints')\n"
         "print([one for one in later if f'agentforge_sessions.{one}' in sys.modules])\n"

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agentforge_sessions.cancellation import (
+from agentforge_sessions.base.cancellation import (
     CancelToken,
     OperationCancelled,
     cancellable,

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta, timezone
 
-from agentforge_sessions.clock import as_utc, utc_now
+from agentforge_sessions.base.clock import as_utc, utc_now
 
 
 def test_a_moment_without_a_zone_is_read_as_utc() -> None:

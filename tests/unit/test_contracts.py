@@ -24,7 +24,7 @@ WITHOUT_ROLES = {
 # What a contract leaves out today. Take away what is mended; add nothing.
 LEFT_OUT = {
     "entrypoints.terminal.host -> entrypoints.terminal.answer_screen",
-    "prune.ports -> durable",
+    "prune.ports -> base.files",
     "questions.domain -> questions.askers",
 }
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from agentforge_sessions.data_folder import (
+from agentforge_sessions.base.data_folder import (
     configuration_folder,
     data_folder_above,
     find_data_folder,

@@ -1,6 +1,6 @@
 """Every error of the library is of one family."""
 
-from agentforge_sessions.errors import AgentForgeError, ErrorKind, first_of, listed, shown
+from agentforge_sessions.base.errors import AgentForgeError, ErrorKind, first_of, listed, shown
 from tests.support.errors import public_exceptions
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import SessionNotFound
 from tests.support.errors import public_exceptions
 from tests.support.made_errors import made_error

@@ -8,7 +8,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
 
 SESSION = """
 import sys
@@ -83,7 +83,7 @@ def test_structlog_is_loaded_with_the_first_event_that_is_heard(tmp_path: object
     program = """
 import logging, sys
 {configuration}
-from agentforge_sessions.event_log import bound_fields, configure_when_heard, get_logger
+from agentforge_sessions.base.event_log import bound_fields, configure_when_heard, get_logger
 
 log = get_logger("agentforge.test")
 log.info("unheard")
@@ -98,7 +98,7 @@ print("structlog" in sys.modules)
 def configure():
     import structlog
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-from agentforge_sessions.event_log import configure_when_heard
+from agentforge_sessions.base.event_log import configure_when_heard
 configure_when_heard(configure, minimum=logging.WARNING)
 """
     for configuration, told in (

@@ -6,7 +6,7 @@ from importlib import import_module, metadata
 
 import pytest
 
-from agentforge_sessions.exports import on_first_use
+from agentforge_sessions.base.exports import on_first_use
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,8 @@ def test_importing_the_whole_package_loads_none_of_its_packages_and_nothing_of_o
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    assert done.stdout.split() == ["agentforge_sessions", "agentforge_sessions.exports"]
+    own = ["agentforge_sessions", "agentforge_sessions.base", "agentforge_sessions.base.exports"]
+    assert done.stdout.split() == own
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from agentforge_sessions.identifiers import (
+from agentforge_sessions.base.identifiers import (
     InvalidIdentifier,
     completions,
     is_session_id,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.cancellation import CancelToken, OperationCancelled, cancellable
-from agentforge_sessions.program_run import Run, run_program
+from agentforge_sessions.base.cancellation import CancelToken, OperationCancelled, cancellable
+from agentforge_sessions.base.program_run import Run, run_program
 from tests.support.cancelling import cancelled_when
 from tests.support.descriptors import held
 from tests.support.promptness import wait_until

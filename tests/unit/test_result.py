@@ -2,8 +2,8 @@
 
 import pytest
 
-from agentforge_sessions.errors import AgentForgeError
-from agentforge_sessions.result import Failure, Success, attempt
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.base.result import Failure, Success, attempt
 
 
 class Refused(AgentForgeError):

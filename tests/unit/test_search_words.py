@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.search_words import (
+from agentforge_sessions.base.search_words import (
     InvalidSearch,
     Passage,
     Place,

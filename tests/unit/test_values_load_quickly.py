@@ -27,8 +27,8 @@ def require_no_texts(classes: Iterable[type]) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("agent_hooks.recording", "agent_hooks.session_lookup", "agent_hooks.settings"),
-        *("agent_programs.hook_event", "agent_programs.spent"),
+        *("agents.hooks.recording", "agents.hooks.session_lookup", "agents.hooks.settings"),
+        *("agents.programs.hook_event", "agents.programs.spent"),
         *("harness.history_events", "harness.session_domain", "harness.session_entries"),
         *("harness.session_codec", "harness.session_head", "harness.token_budget"),
     ],

@@ -25,7 +25,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
-from ..errors import AgentForgeError, ErrorKind
+from ..base.errors import AgentForgeError, ErrorKind
 
 HOST: Final = "127.0.0.1"
 KEY_HEADER: Final = "x-agentforge-key"

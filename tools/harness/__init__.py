@@ -13,11 +13,11 @@ print(manager.briefing(max_tokens=1500))
 
 from typing import TYPE_CHECKING
 
-from ..exports import on_first_use
+from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from ..clock import Clock
-    from ..question import Option, Question
+    from ..base.clock import Clock
+    from ..base.question import Option, Question
     from .briefing import estimate_tokens
     from .disk_errors import (
         LockTimeout,
@@ -91,8 +91,8 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            ".clock": "Clock",
-            ".question": "Option Question",
+            ".base.clock": "Clock",
+            ".base.question": "Option Question",
             "briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
             "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "

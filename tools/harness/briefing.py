@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
-from ..project.choices import BRIEFING_PARTS, DEFAULT_PARTS
+from ..base.settings.choices import BRIEFING_PARTS, DEFAULT_PARTS
 from .history_events import (
     AgentCompacted,
     AgentEdited,

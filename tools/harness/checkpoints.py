@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..errors import shown
+from ..base.errors import shown
 from .errors import HarnessError
 from .history_events import (
     BackAtCheckpoint,

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar
 
-from .. import durable
-from ..errors import ErrorKind
+from ..base import files as durable
+from ..base.errors import ErrorKind
 from .errors import HarnessError, SessionCorrupted
 
 _P = ParamSpec("_P")
@@ -21,7 +21,7 @@ _Owner = TypeVar("_Owner")
 
 
 class WriteError(HarnessError, durable.WriteError):
-    """A session's change did not become durable; `durable.WriteError` has the fields."""
+    """A session's change did not become durable; `base.files.WriteError` has the fields."""
 
     kind = ErrorKind.STORAGE
     retryable: ClassVar[bool] = True

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from ..errors import AgentForgeError, ErrorKind, listed
+from ..base.errors import AgentForgeError, ErrorKind, listed
 
 _SHOWN_IDS = 8
 
@@ -74,7 +74,7 @@ class NoPhaseExecutor(HarnessError):
     def __init__(self) -> None:
         super().__init__(
             "this manager has no phase executor: give it one (SessionManager(executor=...)) or "
-            "build it with agentforge_sessions.bootstrap.build_manager()"
+            "build it with agentforge_sessions.wiring.bootstrap.build_manager()"
         )
 
 
@@ -84,7 +84,7 @@ class NoQuestionChannel(HarnessError):
     def __init__(self) -> None:
         super().__init__(
             "this manager has no question channel: give it one (SessionManager(channel=...)) or "
-            "build it with agentforge_sessions.bootstrap.build_manager()"
+            "build it with agentforge_sessions.wiring.bootstrap.build_manager()"
         )
 
 

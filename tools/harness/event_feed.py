@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final, Self
 
-from ..cancellation import check_cancelled, current_token
+from ..base.cancellation import check_cancelled, current_token
 from .entry_events import EntryEvent
 from .feed_port import Feed
 

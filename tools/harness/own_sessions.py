@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ..data_folder import read_plain, state_of
-from ..identifiers import is_session_id
+from ..base.data_folder import read_plain, state_of
+from ..base.identifiers import is_session_id
 
 FOLDER: Final = "sessions"
 _GIT: Final = ".git"

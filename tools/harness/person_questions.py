@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ..clock import Clock
-from ..errors import AgentForgeError
-from ..question import Question
-from ..tracing import Attribute, Traced, traced
+from ..base.clock import Clock
+from ..base.errors import AgentForgeError
+from ..base.question import Question
+from ..base.tracing import Attribute, Traced, traced
 from .errors import QuestionWaits, SessionConflict
 from .event_codec import spelled
 from .history_events import QuestionAbandoned, QuestionAsked, QuestionEnded, QuestionNotAsked
@@ -29,7 +29,7 @@ from .session_ports import SessionRepository
 from .session_recording import SessionChanges
 
 if TYPE_CHECKING:
-    from ..tracing.port import Span
+    from ..base.tracing.port import Span
 
 
 class PersonQuestions:

@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from ..question import Question
+from ..base.question import Question
 from .history_events import QuestionEnded
 
 TokenCounter = Callable[[str], int]

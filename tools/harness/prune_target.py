@@ -10,11 +10,11 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.filesystem import READ_FLAGS, close_reader
-from ..durable.tree_removal import is_discarded
-from ..event_log import get_logger
-from ..identifiers import is_session_id
+from ..base.event_log import get_logger
+from ..base.files import FileSystem, ReadError, read_regular_file
+from ..base.files.filesystem import READ_FLAGS, close_reader
+from ..base.files.tree_removal import is_discarded
+from ..base.identifiers import is_session_id
 from ..prune import (
     Dated,
     Decision,

@@ -21,7 +21,7 @@ from .history_events import (
 from .session_domain import SessionContext, SessionHistory, SessionState
 
 if TYPE_CHECKING:
-    from ..question import Question
+    from ..base.question import Question
 
 _KEY_CHARS: Final = 200
 _ABOUT_QUESTIONS: Final = "question"

@@ -19,7 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from ..durable import (
+from ..base.errors import AgentForgeError
+from ..base.event_log import get_logger
+from ..base.files import (
     AtomicFileWriter,
     DirectoryLock,
     FileSystem,
@@ -30,12 +32,10 @@ from ..durable import (
     read_regular_file,
     replace_file,
 )
-from ..durable.atomic_file import random_token, temporary_name
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..durable.regular_file import create_file
-from ..errors import AgentForgeError
-from ..event_log import get_logger
-from ..identifiers import is_session_id
+from ..base.files.atomic_file import random_token, temporary_name
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files.regular_file import create_file
+from ..base.identifiers import is_session_id
 from .entry_events import events_after, first_own, is_event_id
 from .feed_port import MOST_LEFT, MOST_REMOVED, LeftEvent
 from .receiver_state import ReceiverState, is_chosen

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ..clock import Clock
+from ..base.clock import Clock
 from .checkpoints import (
     CheckpointEntry,
     base_snapshot,

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from ..clock import as_utc
-from ..errors import ErrorKind, shown
-from ..identifiers import InvalidIdentifier, is_session_id
+from ..base.clock import as_utc
+from ..base.errors import ErrorKind, shown
+from ..base.identifiers import InvalidIdentifier, is_session_id
 from .errors import HarnessError
 
 MAX_NAME_CHARS: Final = 200

@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from ..identifiers import SESSION_ID_PATTERN
+from ..base.identifiers import SESSION_ID_PATTERN
 from .entry_data import NO_DATA, EntryData, freeze
 from .errors import SessionCorrupted
 from .session_checks import check, name_fault, path_fault

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from attrs import frozen
 
-from ..errors import ErrorKind
+from ..base.errors import ErrorKind
 from .errors import HarnessError, SessionCorrupted, SessionIdTaken, SessionNotFound
 from .session_codec import encode_session
 from .session_domain import SessionContext

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..durable import (
+from ..base.files import (
     DirectoryLock,
     DurableError,
     LockTimeout,
@@ -25,8 +25,8 @@ from ..durable import (
     WriteError,
     discard_tree,
 )
-from ..durable.filesystem import close_reader
-from ..durable.tree_removal import DISCARDED_PREFIX
+from ..base.files.filesystem import close_reader
+from ..base.files.tree_removal import DISCARDED_PREFIX
 from ..prune import Outside, PruneBusy, PruneError
 from ..prune.audit_log import AuditLog
 from ..prune.private_directory import opened_root

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from .. import yaml_document
-from ..yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
+from ..base import yaml_document
+from ..base.yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
 from .entry_data import NO_DATA
 from .errors import SessionCorrupted, UnsupportedSchema
 from .session_digest import FIELD as DIGEST

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Self, cast
 
-from ..clock import as_utc, utc_now
-from ..identifiers import next_session_id, session_id_at
+from ..base.clock import as_utc, utc_now
+from ..base.identifiers import next_session_id, session_id_at
 from .entry_data import thawed
 from .history_events import (
     BackAtCheckpoint,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from ..clock import Clock, utc_now
-from ..durable import WriteError
+from ..base.clock import Clock, utc_now
+from ..base.files import WriteError
 from .errors import SessionConflict
 from .event_codec import logged
 from .event_values import Occurrence

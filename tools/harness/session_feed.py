@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Collection, Hashable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from ..errors import AgentForgeError
-from ..event_log import get_logger
+from ..base.errors import AgentForgeError
+from ..base.event_log import get_logger
 from .entry_events import EntryEvent, events_after, first_own
 from .session_codec import END_MARK, decode_head
 from .session_domain import SessionContext, validate_session_id

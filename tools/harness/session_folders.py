@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from ..durable import (
+from ..base.files import (
     DirectoryLock,
     FileSystem,
     ReadError,
@@ -14,8 +14,8 @@ from ..durable import (
     read_regular_file,
     replace_file,
 )
-from ..durable.filesystem import DIRECTORY_FLAGS
-from ..durable.safe_path import is_bare
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.files.safe_path import is_bare
 
 MAX_STEP_BYTES: Final = 48 << 20
 

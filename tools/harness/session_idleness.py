@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..durable import DirectoryLock, FileSystem, LockTimeout, WriteError
-from ..durable.filesystem import close_reader
+from ..base.files import DirectoryLock, FileSystem, LockTimeout, WriteError
+from ..base.files.filesystem import close_reader
 from ..prune.session_lock import hold
 from .errors import SessionInUse
 

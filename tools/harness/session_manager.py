@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from attrs import evolve
 
-from ..cancellation import check_cancelled
-from ..clock import Clock, utc_now
-from ..durable import WriteError
-from ..event_log import get_logger
-from ..identifiers import next_session_id
-from ..project.choices import DEFAULT_PARTS
-from ..question import Question
-from ..tracing import Attribute, Traced, is_traced, traced
+from ..base.cancellation import check_cancelled
+from ..base.clock import Clock, utc_now
+from ..base.event_log import get_logger
+from ..base.files import WriteError
+from ..base.identifiers import next_session_id
+from ..base.question import Question
+from ..base.settings.choices import DEFAULT_PARTS
+from ..base.tracing import Attribute, Traced, is_traced, traced
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .checkpoints import CheckpointEntry, checkpoints
 from .errors import (
@@ -82,8 +82,8 @@ from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
 
 if TYPE_CHECKING:
-    from ..search_words import SearchWords
-    from ..tracing.port import Carrier
+    from ..base.search_words import SearchWords
+    from ..base.tracing.port import Carrier
     from .event_feed import EventFeed
     from .session_search import SessionMatches
 
@@ -1378,7 +1378,7 @@ class SessionManager:
             InvalidSession: There can't be so many sessions, or as `find`.
             ReadError: The store refused.
         """
-        from ..search_words import SearchWords  # which few programs need
+        from ..base.search_words import SearchWords  # which few programs need
         from .session_search import match_sessions
 
         asked = SearchWords.of(words)

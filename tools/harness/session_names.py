@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ..identifiers import completions
+from ..base.identifiers import completions
 from .errors import AmbiguousSessionId, SessionNotFound
 from .session_checks import InvalidSession, InvalidSessionId
 from .session_layout import SESSION_FILE, SNAPSHOTS, STREAMS, WORKSPACE

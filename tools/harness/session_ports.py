@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ..clock import Clock
+from ..base.clock import Clock
 from .errors import SessionNotAdopted
 from .feed_port import SessionFeeds
 from .session_domain import SessionContext, SessionState
@@ -24,7 +24,7 @@ from .session_page import SessionCursor, SessionOrder, SessionPage
 from .stream_port import SessionStreams
 
 if TYPE_CHECKING:
-    from ..search_words import SearchWords
+    from ..base.search_words import SearchWords
 
 
 @runtime_checkable

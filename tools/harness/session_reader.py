@@ -13,7 +13,8 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..durable import (
+from ..base.event_log import get_logger
+from ..base.files import (
     DurableError,
     FileLock,
     FileSystem,
@@ -21,9 +22,8 @@ from ..durable import (
     ReadError,
     read_regular_file,
 )
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..event_log import get_logger
-from ..identifiers import is_session_id, names_no_session
+from ..base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.identifiers import is_session_id, names_no_session
 from .disk_errors import SessionUnreadable, raising_harness_errors
 from .errors import SessionCorrupted
 from .session_codec import (
@@ -50,7 +50,7 @@ from .session_layout import (
 from .session_names import ATTACHMENT, INHERITED, resolved
 
 if TYPE_CHECKING:
-    from ..search_words import SearchWords
+    from ..base.search_words import SearchWords
     from .entry_events import EntryEvent
     from .receiver_files import ReceiverFiles
     from .session_feed import CountedSource, PositionFeed

@@ -8,8 +8,8 @@ from dataclasses import fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..durable import ReadError, WriteError
-from ..tracing import Attribute, Counter, Traced, count, traced
+from ..base.files import ReadError, WriteError
+from ..base.tracing import Attribute, Counter, Traced, count, traced
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .session_checks import storable
@@ -17,7 +17,7 @@ from .session_domain import MAX_PATH_CHARS, SessionContext
 from .session_events import SessionEvents, SessionStep
 
 if TYPE_CHECKING:
-    from ..tracing.port import Carrier
+    from ..base.tracing.port import Carrier
     from .ports import PhaseResult
     from .session_ports import SessionRepository
     from .snapshot_port import SnapshotTaken

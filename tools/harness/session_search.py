@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ..search_words import Passage, Place, SearchedText, SearchWords, find_passages
+from ..base.search_words import Passage, Place, SearchedText, SearchWords, find_passages
 from .errors import SessionCorrupted
 from .session_domain import SessionContext
 from .session_entries import SessionHistory

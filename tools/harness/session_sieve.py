@@ -12,7 +12,7 @@ import re
 from functools import cache
 from typing import Final
 
-from ..search_words import SearchWords
+from ..base.search_words import SearchWords
 from .session_values import RAW
 
 _DISGUISES: Final = re.compile(rb"\\(?:[xuU/\n]|\xc2\x85|\xe2\x80[\xa8\xa9])")

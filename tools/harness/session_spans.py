@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..errors import AgentForgeError
-from ..event_log import get_logger
-from ..tracing import Attribute, Traced, traced
+from ..base.errors import AgentForgeError
+from ..base.event_log import get_logger
+from ..base.tracing import Attribute, Traced, traced
 from .history_events import SessionForked
 from .session_layout import TRACE_FILE
 
 if TYPE_CHECKING:
-    from ..tracing.port import Carrier, Span
+    from ..base.tracing.port import Carrier, Span
     from .session_domain import SessionContext
     from .session_ports import SessionRepository
 

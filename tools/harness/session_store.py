@@ -24,8 +24,9 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
-from ..clock import Clock, utc_now
-from ..durable import (
+from ..base.clock import Clock, utc_now
+from ..base.event_log import get_logger
+from ..base.files import (
     DirectoryLock,
     FileSystem,
     ReadError,
@@ -36,14 +37,13 @@ from ..durable import (
     replace_file,
     sweep_discarded,
 )
-from ..durable.atomic_file import random_token
-from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import READ_FLAGS, close_reader
-from ..durable.regular_file import create_file
-from ..durable.safe_path import Missing, directory_beneath
-from ..durable.tree_removal import DISCARDED_PREFIX
-from ..event_log import get_logger
-from ..identifiers import names_no_session
+from ..base.files.atomic_file import random_token
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import READ_FLAGS, close_reader
+from ..base.files.regular_file import create_file
+from ..base.files.safe_path import Missing, directory_beneath
+from ..base.files.tree_removal import DISCARDED_PREFIX
+from ..base.identifiers import names_no_session
 from .disk_errors import raising_harness_errors
 from .errors import (
     SessionConflict,

@@ -16,12 +16,12 @@ from typing import Final
 
 from attrs import define, field
 
-from ..durable import DirectoryLock, FileSystem, ReadError, WriteError, hand_over, replace_file
-from ..durable.append_log import APPEND_FLAGS, AppendLog
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..durable.log_frames import LogEntry, LogMark, encode_log
-from ..durable.safe_path import Missing, directory_beneath, is_bare
-from ..event_log import get_logger
+from ..base.event_log import get_logger
+from ..base.files import DirectoryLock, FileSystem, ReadError, WriteError, hand_over, replace_file
+from ..base.files.append_log import APPEND_FLAGS, AppendLog
+from ..base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.files.log_frames import LogEntry, LogMark, encode_log
+from ..base.files.safe_path import Missing, directory_beneath, is_bare
 from .errors import SessionNotFound, StreamMoved
 from .session_layout import STREAMS
 from .session_names import require_room, stream_file

@@ -8,9 +8,9 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import OsFileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS
-from ..durable.tree_walk import Entry, walk_tree
+from ..base.files import OsFileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.files.tree_walk import Entry, walk_tree
 
 _BLOCK: Final = 512
 _DEPTH: Final = 600

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from ..errors import AgentForgeError, ErrorKind
+from ..base.errors import AgentForgeError, ErrorKind
 
 
 class JailError(AgentForgeError):

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..data_folder import state_folder
+from ..base.data_folder import state_folder
 from .errors import FolderForbidden
 
 _SYSTEM: Final = (

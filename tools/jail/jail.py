@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from ..cancellation import check_cancelled, current_token, is_cancelled
-from ..event_log import get_logger
-from ..tracing import Attribute, Traced, traced
+from ..base.cancellation import check_cancelled, current_token, is_cancelled
+from ..base.event_log import get_logger
+from ..base.tracing import Attribute, Traced, traced
 from .bubblewrap import find_bubblewrap, refusal_of
 from .command_line import (
     HOME,

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from ..clock import Clock, utc_now
-from ..durable import (
+from ..base.clock import Clock, utc_now
+from ..base.files import (
     DirectoryLock,
     DurableError,
     FileSystem,
@@ -26,9 +26,9 @@ from ..durable import (
     discard_tree,
     sweep_discarded,
 )
-from ..durable.atomic_file import random_token
-from ..durable.directory_store import NewDirectory
-from ..durable.tree_removal import DISCARDED_PREFIX
+from ..base.files.atomic_file import random_token
+from ..base.files.directory_store import NewDirectory
+from ..base.files.tree_removal import DISCARDED_PREFIX
 from .system_folders import ETC, SystemView, is_in_etc
 
 _PLACE: Final = "agentforge/jail"

@@ -10,9 +10,9 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..durable import OsFileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS
-from ..durable.safe_path import Missing, directory_beneath
+from ..base.files import OsFileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.files.safe_path import Missing, directory_beneath
 from .errors import MountPointUnusable
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from ..errors import shown
+from ..base.errors import shown
 from .errors import InvalidJail
 
 DEFAULT_DEADLINE_S: Final = 600.0

@@ -19,7 +19,7 @@ from typing import Final
 
 from attrs import evolve
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .command_line import Bind
 
 PACKAGES: Final = "node_modules"

@@ -9,7 +9,7 @@ theirs; this package knows neither. docs/pruning.md says what is promised.
 
 from typing import TYPE_CHECKING
 
-from ..exports import on_first_use
+from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
     from .archive_reader import restore_archive

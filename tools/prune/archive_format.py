@@ -7,7 +7,7 @@ import io
 import sys
 from typing import TYPE_CHECKING, Final, cast
 
-from ..durable import FileSystem
+from ..base.files import FileSystem
 from .errors import ArchiveUnavailable
 
 if TYPE_CHECKING:

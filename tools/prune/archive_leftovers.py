@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from ..durable import FileSystem, try_lock
-from ..durable.file_lock import has_name
-from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
-from ..durable.regular_file import read_descriptor
+from ..base.files import FileSystem, try_lock
+from ..base.files.file_lock import has_name
+from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from ..base.files.regular_file import read_descriptor
 from .archive_format import CHECKSUM_SUFFIX, SUFFIX
 
 _HIDDEN_RE: Final = re.compile(

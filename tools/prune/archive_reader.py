@@ -17,10 +17,10 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ..durable import FileSystem, OsFileSystem
-from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
-from ..durable.safe_path import directory_beneath, is_plain_name
+from ..base.files import FileSystem, OsFileSystem
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from ..base.files.safe_path import directory_beneath, is_plain_name
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,

@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attrs import field, frozen
 
-from ..clock import Clock, utc_now
-from ..durable import DurableError, FileSystem, make_durable_directory
-from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..durable.tree_walk import walk_tree
+from ..base.clock import Clock, utc_now
+from ..base.files import DurableError, FileSystem, make_durable_directory
+from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.files.tree_walk import walk_tree
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,

@@ -27,9 +27,9 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
-from ..durable import FileSystem, hand_over
-from ..durable.directory_store import sync_directory
-from ..durable.filesystem import close_reader
+from ..base.files import FileSystem, hand_over
+from ..base.files.directory_store import sync_directory
+from ..base.files.filesystem import close_reader
 from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
 
 ROTATED_AT_BYTES: Final = 8 << 20

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from ..durable import FileSystem
-from ..durable.filesystem import close_reader
-from ..durable.regular_file import create_file
+from ..base.files import FileSystem
+from ..base.files.filesystem import close_reader
+from ..base.files.regular_file import create_file
 
 RESERVE_NAME: Final = "audit.reserve"
 """The reserve's name in a root's private directory."""

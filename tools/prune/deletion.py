@@ -18,8 +18,8 @@ from typing import Final, Self
 
 from attrs import frozen
 
-from ..durable import FileSystem, remove_directory
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem, remove_directory
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .errors import reason_of
 
 NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})

@@ -24,7 +24,7 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from ..durable.tree_removal import DISCARDED_PREFIX
+from ..base.files.tree_removal import DISCARDED_PREFIX
 from .audit_log import AuditLog
 from .audit_reserve import FULL
 from .deletion import Deletion, DeletionPool

@@ -11,8 +11,8 @@ from pathlib import Path
 from attrs import field, frozen
 from attrs.validators import ge
 
-from ..clock import Clock, utc_now
-from ..durable import FileSystem, OsFileSystem
+from ..base.clock import Clock, utc_now
+from ..base.files import FileSystem, OsFileSystem
 from .audit_log import actor
 from .deletion import DELETERS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import AgentForgeError, ErrorKind
+from ..base.errors import AgentForgeError, ErrorKind
 
 
 def reason_of(error: BaseException) -> str:

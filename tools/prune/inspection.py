@@ -16,8 +16,8 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..durable import FileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .domain import Candidate, Skipped, SkipReason
 from .errors import reason_of
 from .ports import Dated, PruneTarget, Record, settled

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ..durable import FileSystem, try_lock
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem, try_lock
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .environment import Outside, owners_of
 from .errors import PruneRootUnusable, reason_of
 from .hidden_names import going_path

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
-from ..durable import FileSystem
-from ..durable.file_lock import has_name
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem
+from ..base.files.file_lock import has_name
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .deletion import NO_DIRECTORY
 from .domain import Candidate, Decision, Reason
 from .errors import reason_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ..durable import FileSystem
-from ..durable.regular_file import create_file
+from ..base.files import FileSystem
+from ..base.files.regular_file import create_file
 from .environment import Outside
 from .ports import LOCK_TIMEOUT_S, PruneTarget
 from .private_directory import opened_as_it_is, opened_root, root_opened

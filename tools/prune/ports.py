@@ -10,7 +10,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from ..durable import FileStatus, FileSystem, ReadError
+from ..base.files import FileStatus, FileSystem, ReadError
 from .domain import Candidate, Decision, PruneResult, Reason, Skipped, SkipReason
 from .errors import InvalidPolicy
 from .policy import RetentionPolicy

@@ -23,15 +23,8 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import (
-    DirectoryLock,
-    FileSystem,
-    LockTimeout,
-    OsFileSystem,
-    hand_over,
-    try_lock,
-)
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .audit_log import make_log
 from .audit_reserve import FULL, RESERVE_NAME, make_reserve
 from .environment import Outside, owners_of

@@ -21,7 +21,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from ..durable.tree_removal import put_back
+from ..base.files.tree_removal import put_back
 from .audit_log import AuditLog
 from .audit_reserve import FULL
 from .deletion import Deletion, DeletionPool

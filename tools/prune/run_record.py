@@ -7,7 +7,7 @@ from typing import Final, ParamSpec
 
 from attrs import evolve
 
-from ..clock import Clock
+from ..base.clock import Clock
 from .audit_log import AuditLog
 from .domain import (
     LEFT_ALONE,

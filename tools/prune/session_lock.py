@@ -13,8 +13,8 @@ import stat
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from ..durable import FileSystem, Patience, try_lock
-from ..durable.filesystem import READ_FLAGS, close_reader
+from ..base.files import FileSystem, Patience, try_lock
+from ..base.files.filesystem import READ_FLAGS, close_reader
 
 _MOMENT_S: Final = 0.05
 """How long another look may hold a lock, in seconds."""

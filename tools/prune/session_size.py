@@ -7,8 +7,8 @@ import stat
 from stat import ST_DEV, ST_INO, ST_MODE, ST_NLINK, ST_SIZE, ST_UID  # faster than by attribute
 from typing import Final
 
-from ..durable import FileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .ports import Record
 
 _KIND: Final = 0o170000  # inode(7): S_IFMT

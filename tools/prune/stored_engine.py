@@ -15,7 +15,7 @@ from datetime import UTC, timedelta
 
 from attrs import frozen
 
-from ..errors import AgentForgeError
+from ..base.errors import AgentForgeError
 from .domain import Decision, Plan, PruneResult, Reason
 from .environment import Outside
 from .errors import InvalidPolicy, reason_of

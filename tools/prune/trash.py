@@ -13,8 +13,8 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.regular_file import create_file
+from ..base.files import FileSystem, ReadError, read_regular_file
+from ..base.files.regular_file import create_file
 from .audit_log import AuditLog
 from .domain import Candidate
 from .environment import Outside

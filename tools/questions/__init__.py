@@ -4,7 +4,7 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
-from ..question import InvalidQuestions, Option, Question, QuestionError
+from ..base.question import InvalidQuestions, Option, Question, QuestionError
 from .askers import Asker, current_directory
 from .config import Config, NotifyConfig, load_config, open_sessions, shared_directory
 from .disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from ..durable.process_owner import OsProcesses, Owner, Processes, judge_owner, owner_of
-from ..identifiers import is_session_id
+from ..base.files.process_owner import OsProcesses, Owner, Processes, judge_owner, owner_of
+from ..base.identifiers import is_session_id
 
 SessionEnd = Callable[[str], str | None]
 """Returns why no one can go on with the agent session of a reference; None if somebody may."""

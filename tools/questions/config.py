@@ -12,8 +12,8 @@
     events = ["session.completed"]        # what else to notify of, besides questions
     on_event = "command"
 
-`project.configuration` reads the other sections of the file. A missing file is an empty one. An
-unknown section or key is an error that names the nearest one.
+`base.settings.configuration` reads the other sections of the file. A missing file is an empty one.
+An unknown section or key is an error that names the nearest one.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
-from ..data_folder import NAME, project_folder, state_folder
-from ..durable import FileSystem
-from ..project.configuration_file import (
+from ..base.data_folder import NAME, project_folder, state_folder
+from ..base.files import FileSystem
+from ..base.settings.configuration_file import (
     DEFAULT_PATH,
     ConfigurationFile,
     read_configuration_file,
 )
-from ..project.errors import InvalidConfiguration
-from ..project.toml_table import meant
+from ..base.settings.errors import InvalidConfiguration
+from ..base.settings.toml_table import meant
 from .errors import InvalidConfig
 from .rules import QuestionsConfig
 from .service import QuestionSessions
@@ -66,7 +66,7 @@ class NotifyConfig:
         on_question: A command line for `sh -c`, or None; see `questions.notify`.
         events: Which events of sessions they are notified of, by `desktop` and `on_event`; `*`
             stands for any part of a name.
-        on_event: A command line for `sh -c`, or None; see `observers.person_observer`.
+        on_event: A command line for `sh -c`, or None; see `integrations.observers.person_observer`.
     """
 
     bell: bool = True

@@ -16,7 +16,7 @@ from typing import Final, Protocol, Self
 
 from attrs import frozen
 
-from ..durable import FileSystem
+from ..base.files import FileSystem
 from .directory_watcher import Watcher
 from .repository import OnChange
 

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .inotify import Change, Inotify, is_available
 
 STEP_MS: Final = 25

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import ErrorKind, listed
-from ..question import QuestionError
+from ..base.errors import ErrorKind, listed
+from ..base.question import QuestionError
 from .errors import QuestionStoreError
 
 

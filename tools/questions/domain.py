@@ -14,8 +14,8 @@ from typing import Final, Self
 import attrs
 from attrs import frozen
 
-from ..identifiers import is_uuid4
-from ..question import Question, as_tuple, kind_faults, list_faults, text_faults
+from ..base.identifiers import is_uuid4
+from ..base.question import Question, as_tuple, kind_faults, list_faults, text_faults
 from .askers import Asker
 from .errors import InvalidAnswers, InvalidSessionId, SessionEnded
 from .session_status import SessionStatus

@@ -13,9 +13,9 @@ from typing import Final
 
 from attrs import evolve
 
-from ..clock import Clock
-from ..event_log import get_logger
-from ..question import QuestionError, text_faults
+from ..base.clock import Clock
+from ..base.event_log import get_logger
+from ..base.question import QuestionError, text_faults
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession, SessionAnswers, StatusRecord, UserAnswer, next_status
 from .errors import CallIdMismatch, InvalidAnswers, NoAnswers

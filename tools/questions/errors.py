@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..errors import ErrorKind, shown
-from ..identifiers import InvalidIdentifier
-from ..question import FaultyInput, QuestionError
+from ..base.errors import ErrorKind, shown
+from ..base.identifiers import InvalidIdentifier
+from ..base.question import FaultyInput, QuestionError
 from .session_status import SessionStatus
 
 _SHOWN_IDS: Final = 8

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from ..question import InvalidQuestions, Option, Question
+from ..base.question import InvalidQuestions, Option, Question
 from .domain import SessionAnswers, UserAnswer
 from .errors import InvalidAnswers
 from .rules import (

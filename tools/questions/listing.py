@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import frozen
 
-from ..event_log import get_logger
-from ..question import QuestionError
+from ..base.event_log import get_logger
+from ..base.question import QuestionError
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
 from .errors import QuestionStoreError

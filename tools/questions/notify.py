@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TextIO
 
-from ..event_log import get_logger
-from ..person_notification import BackgroundCommands, Runner, plain
+from ..base.event_log import get_logger
+from ..base.person_notification import BackgroundCommands, Runner, plain
 from .config import NotifyConfig
 from .domain import QuestionSession
 from .wire import request_document

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.tree_removal import is_discarded
-from ..event_log import get_logger
+from ..base.event_log import get_logger
+from ..base.files import FileSystem, ReadError, read_regular_file
+from ..base.files.tree_removal import is_discarded
 from ..prune import (
     Dated,
     Outside,

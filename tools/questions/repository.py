@@ -13,8 +13,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import frozen
 
+from ..base.question import QuestionError
 from ..prune import Outside
-from ..question import QuestionError
 from .domain import (
     CleanupResult,
     QuestionSession,

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..question import InvalidQuestions, Question
+from ..base.question import InvalidQuestions, Question
 from .domain import SessionAnswers, UserAnswer
 from .errors import InvalidAnswers, InvalidConfig
 

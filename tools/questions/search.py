@@ -9,8 +9,8 @@ from typing import Final
 
 from attrs import frozen
 
-from ..question import QuestionError
-from ..search_words import Passage, Place, SearchedText, SearchWords, find_passages
+from ..base.question import QuestionError
+from ..base.search_words import Passage, Place, SearchedText, SearchWords, find_passages
 from .domain import QuestionSession
 from .listing import UnreadableQuestion
 from .repository import QuestionRepository

@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from ..clock import Clock, utc_now
-from ..durable import FileSystem, OsFileSystem
-from ..durable.atomic_file import random_token
-from ..durable.process_owner import OsProcesses, Processes
-from ..event_log import get_logger
-from ..identifiers import completions, new_uuid4
+from ..base.clock import Clock, utc_now
+from ..base.event_log import get_logger
+from ..base.files import FileSystem, OsFileSystem
+from ..base.files.atomic_file import random_token
+from ..base.files.process_owner import OsProcesses, Processes
+from ..base.identifiers import completions, new_uuid4
+from ..base.question import InvalidQuestions, Question, QuestionError, text_faults
 from ..prune import Outside
-from ..question import InvalidQuestions, Question, QuestionError, text_faults
 from .askers import Asker, SessionEnd, end_of
 from .change_feed import follow_changes, follow_changes_async
 from .directory_watcher import Watcher

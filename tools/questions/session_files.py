@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.file_lock import has_name
-from ..question import QuestionError
+from ..base.files import FileSystem, ReadError, read_regular_file
+from ..base.files.file_lock import has_name
+from ..base.question import QuestionError
 from .disk_errors import AtomicReadError, SessionCorrupted
 from .documents import (
     ANSWERS_FILE,
@@ -130,7 +130,7 @@ class SessionFiles:
         """Read a file of a session whose directory is open; None if there is none.
 
         Raises:
-            agentforge_sessions.durable.ReadError: It can't be read.
+            agentforge_sessions.base.files.ReadError: It can't be read.
         """
         return read_regular_file(
             self._fs, path.name, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=fd

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from ..durable import FileSystem, LockTimeout, ReadError, WriteError, replace_file
-from ..durable.atomic_file import is_temporary
-from ..durable.pid_lock import PidLock
-from ..event_log import get_logger
+from ..base.event_log import get_logger
+from ..base.files import FileSystem, LockTimeout, ReadError, WriteError, replace_file
+from ..base.files.atomic_file import is_temporary
+from ..base.files.pid_lock import PidLock
 from . import wire
 from .disk_errors import AtomicWriteError, SessionBusy
 from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, rewritten

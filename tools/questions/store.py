@@ -27,7 +27,8 @@ from typing import Final
 
 from attrs import evolve
 
-from ..durable import (
+from ..base.event_log import get_logger
+from ..base.files import (
     DirectoryLock,
     FileSystem,
     LockTimeout,
@@ -37,13 +38,12 @@ from ..durable import (
     replace_file,
     unlock,
 )
-from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..durable.pid_lock import PidLock
-from ..durable.process_owner import Processes
-from ..event_log import get_logger
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files.pid_lock import PidLock
+from ..base.files.process_owner import Processes
+from ..base.question import QuestionError
 from ..prune import Outside, prepare_root
-from ..question import QuestionError
 from .directory_feed import DirectoryFollower, Signature
 from .directory_watcher import Watcher, process_watcher
 from .disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted

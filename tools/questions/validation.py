@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..durable import ReadError
+from ..base.files import ReadError
 from .documents import ANSWERS_FILE, READERS, REQUEST_FILE, STATUS_FILE
 from .domain import SessionAnswers, SessionRequest, StatusRecord, ValidationReport
 from .json_fields import WireError

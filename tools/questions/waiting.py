@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, Protocol
 
 from attrs import define
 
-from ..cancellation import check_cancelled, on_cancel
-from ..event_log import get_logger
-from ..question import QuestionError
+from ..base.cancellation import check_cancelled, on_cancel
+from ..base.event_log import get_logger
+from ..base.question import QuestionError
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
 from .errors import (

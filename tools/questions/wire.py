@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ..question import FaultyInput, InvalidQuestions, Option, Question
+from ..base.question import FaultyInput, InvalidQuestions, Option, Question
 from .askers import asker_document, parse_asker
 from .domain import SessionAnswers, SessionRequest, StatusRecord, UserAnswer
 from .errors import InvalidAnswers

@@ -10,8 +10,8 @@ from typing import Final, Self
 
 from attrs import frozen
 
-from ..clock import Clock, utc_now
-from ..durable import FileSystem, OsFileSystem
+from ..base.clock import Clock, utc_now
+from ..base.files import FileSystem, OsFileSystem
 from .checkout_files import Kind, PlannedPath
 from .git_command import Git
 from .git_records import Difference

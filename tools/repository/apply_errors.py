@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from attrs import frozen
 
-from ..errors import ErrorKind, listed
+from ..base.errors import ErrorKind, listed
 from .errors import RepositoryError, printable
 
 _SHOWN: Final = 20

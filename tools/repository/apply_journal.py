@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from ..durable import (
+from ..base.files import (
     FileSystem,
     ReadError,
     RemovalError,
@@ -26,10 +26,10 @@ from ..durable import (
     read_regular_file,
     sweep_discarded,
 )
-from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..durable.regular_file import create_file, read_descriptor
-from ..durable.safe_path import Missing, directory_beneath
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files.regular_file import create_file, read_descriptor
+from ..base.files.safe_path import Missing, directory_beneath
 from .apply_errors import JournalDamaged
 from .checkout_files import MAX_FILE, Kind, PlannedPath, Standing
 

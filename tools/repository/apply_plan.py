@@ -13,8 +13,8 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ..durable import FileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .apply_errors import ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import Action, PathFacts, case_clashes, decide
 from .checkout_files import (

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..cancellation import shielded
-from ..durable import DirectoryLock, LockTimeout, WriteError
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.cancellation import shielded
+from ..base.files import DirectoryLock, LockTimeout, WriteError
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .applied import ApplyServices
 from .apply_errors import (
     ApplyDiverged,

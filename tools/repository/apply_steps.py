@@ -21,10 +21,10 @@ from typing import Final
 
 from attrs import define
 
-from ..durable import FileSystem, hand_over
-from ..durable.filesystem import CREATE_FLAGS, close_reader
-from ..durable.regular_file import being_written, write_all
-from ..durable.safe_path import directory_beneath
+from ..base.files import FileSystem, hand_over
+from ..base.files.filesystem import CREATE_FLAGS, close_reader
+from ..base.files.regular_file import being_written, write_all
+from ..base.files.safe_path import directory_beneath
 from .apply_errors import ApplyDiverged, BlockedPath, CheckoutBusy, Obstacle
 from .apply_journal import LOCK, Journal
 from .checkout_files import (

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 from attrs import asdict, frozen
 
-from ..durable import FileSystem
-from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..durable.regular_file import write_all
-from ..durable.safe_path import Missing, directory_beneath
-from ..errors import ErrorKind
+from ..base.errors import ErrorKind
+from ..base.files import FileSystem
+from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.files.regular_file import write_all
+from ..base.files.safe_path import Missing, directory_beneath
 from .checkout_files import passing_over_absent
 from .errors import GitFailed, NotARepository, RepositoryError
 from .git_command import Git

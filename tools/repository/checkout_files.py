@@ -14,10 +14,10 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem
-from ..durable.filesystem import READ_FLAGS, close_reader
-from ..durable.regular_file import read_descriptor
-from ..durable.safe_path import directory_beneath
+from ..base.files import FileSystem
+from ..base.files.filesystem import READ_FLAGS, close_reader
+from ..base.files.regular_file import read_descriptor
+from ..base.files.safe_path import directory_beneath
 
 MAX_FILE: Final = 256 << 20
 """The largest file that is kept for going back, in bytes."""

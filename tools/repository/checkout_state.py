@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem, read_regular_file
+from ..base.files import FileSystem, read_regular_file
 from .apply_errors import CheckoutUnsupported, OperationUnderWay
 from .git_records import IndexEntry, parse_index
 from .git_repositories import OwnRepository, UserRepository

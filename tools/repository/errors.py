@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ..errors import AgentForgeError, ErrorKind
+from ..base.errors import AgentForgeError, ErrorKind
 
 _SHOWN_CHARS: Final = 400
 

@@ -19,7 +19,7 @@ from typing import Final, cast
 
 from attrs import frozen
 
-from ..durable import FileSystem, OsFileSystem
+from ..base.files import FileSystem, OsFileSystem
 
 FIELDS: Final = 5
 """The columns: inode, size, seconds and nanoseconds of the change, mode with the group."""

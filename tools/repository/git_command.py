@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ..program_run import Ended, ProgramRunner, Run, run_program
+from ..base.program_run import Ended, ProgramRunner, Run, run_program
 from .errors import (
     GitFailed,
     GitOutputTooLarge,

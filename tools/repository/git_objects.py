@@ -16,9 +16,9 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from ..durable import FileSystem, WriteError
-from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..durable.regular_file import being_written, read_descriptor, write_all
+from ..base.files import FileSystem, WriteError
+from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.files.regular_file import being_written, read_descriptor, write_all
 
 BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"
 FOLDER: Final = b"40000"

@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..program_run import Run
+from ..base.program_run import Run
 from .errors import NotARepository, UnknownRevision, printable
 from .git_command import CONFIGURATION, MAX_OUTPUT, TIMEOUT_S, Git, GitOutput
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..program_run import Run
+from ..base.program_run import Run
 from .git_repositories import UserRepository
 
 _TRUE: Final = frozenset({"", "true", "yes", "on", "1"})

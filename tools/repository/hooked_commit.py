@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..program_run import Run, run_program
+from ..base.program_run import Run, run_program
 from .apply_errors import CommitRefused
 from .checkout_state import read_head
 from .git_records import joined

@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..path_pattern import component_matcher
+from ..base.path_pattern import component_matcher
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import unsafe_paths
 from .errors import GitFailed, RepositoryError

@@ -13,9 +13,9 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable.filesystem import READ_FLAGS, close_reader
-from ..durable.regular_file import read_descriptor
-from ..durable.safe_path import directory_beneath
+from ..base.files.filesystem import READ_FLAGS, close_reader
+from ..base.files.regular_file import read_descriptor
+from ..base.files.safe_path import directory_beneath
 from .errors import GitFailed
 from .folder_look import MODE, MODE_SHIFT, SIZE, FolderLook, is_file
 from .git_objects import (

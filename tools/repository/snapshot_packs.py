@@ -15,7 +15,7 @@ from typing import IO, Final
 
 from attrs import frozen
 
-from ..durable import AtomicFileWriter
+from ..base.files import AtomicFileWriter
 from .errors import GitFailed
 from .git_objects import sync_folder
 from .snapshot_repository import LockedRepository

@@ -24,14 +24,14 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from ..durable import DirectoryLock, FileSystem, OsFileSystem, WriteError, sweep_discarded
-from ..durable.atomic_file import random_token
-from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..durable.regular_file import create_file
-from ..durable.tree_removal import DISCARDED_PREFIX
-from ..durable.tree_walk import walk_tree
-from ..errors import ErrorKind
+from ..base.errors import ErrorKind
+from ..base.files import DirectoryLock, FileSystem, OsFileSystem, WriteError, sweep_discarded
+from ..base.files.atomic_file import random_token
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files.regular_file import create_file
+from ..base.files.tree_removal import DISCARDED_PREFIX
+from ..base.files.tree_walk import walk_tree
 from .errors import RepositoryError
 from .git_command import Git, GitOutput
 from .git_objects import ObjectFiles

@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ..durable import FileSystem, WriteError, empty_directory
-from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..durable.safe_path import Missing, directory_beneath
-from ..durable.tree_removal import DISCARDED_PREFIX
-from ..errors import ErrorKind
-from ..event_log import get_logger
+from ..base.errors import ErrorKind
+from ..base.event_log import get_logger
+from ..base.files import FileSystem, WriteError, empty_directory
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.files.safe_path import Missing, directory_beneath
+from ..base.files.tree_removal import DISCARDED_PREFIX
 from .errors import GitFailed, RepositoryError, printable
 from .manifest import MODE_BITS, Manifest, kind_of_file
 from .snapshot_repository import LockedRepository

@@ -21,8 +21,8 @@ from typing import IO, Final
 
 from attrs import evolve, field, frozen
 
-from ..clock import Clock, utc_now
-from ..errors import ErrorKind
+from ..base.clock import Clock, utc_now
+from ..base.errors import ErrorKind
 from .errors import GitFailed, RepositoryError
 from .git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest

@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable.filesystem import close_reader
+from ..base.files.filesystem import close_reader
 from .errors import GitFailed, printable
 from .folder_look import FolderLook, differing
 from .manifest import Manifest

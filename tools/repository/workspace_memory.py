@@ -18,8 +18,8 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ..durable import OsFileSystem
-from ..durable.regular_file import write_all
+from ..base.files import OsFileSystem
+from ..base.files.regular_file import write_all
 from .folder_look import FIELDS, NANOSECONDS, NEVER, SECONDS, FolderLook, Mark
 
 FILE: Final = "workspace.memory"

@@ -14,10 +14,10 @@ from typing import Final
 
 from attrs import Factory, astuple, define, evolve, frozen
 
-from ..clock import utc_now
-from ..durable import FileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..errors import ErrorKind
+from ..base.clock import utc_now
+from ..base.errors import ErrorKind
+from ..base.files import FileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from .errors import RepositoryError, printable
 from .folder_look import (
     FIELDS,

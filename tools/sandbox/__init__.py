@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..exports import on_first_use
+from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from ..cancellation import CancelToken
+    from ..base.cancellation import CancelToken
     from ..prune import PruneResult, RetentionPolicy
     from .errors import (
         CorruptedMetadata,
@@ -69,7 +69,7 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            ".cancellation": "CancelToken",
+            ".base.cancellation": "CancelToken",
             "errors": "CorruptedMetadata InputFileError InvalidExecution InvalidPolicy "
             "InvalidSessionId PathEscapesWorkspace ReservedSessionPath "
             "SandboxClosed SandboxError SandboxUnavailable SessionWorkspaceMissing "

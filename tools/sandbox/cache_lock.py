@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ..durable.filesystem import OsFileSystem
-from ..event_log import get_logger
+from ..base.event_log import get_logger
+from ..base.files.filesystem import OsFileSystem
 
 COMPILING: Final = "compile"
 TEMPLATE: Final = "template"
@@ -76,7 +76,7 @@ def _opened(directory: Path | None, what: str) -> Iterator[int | None]:
 
 def _locked(fd: int, directory: Path | None, what: str, said_after_s: float) -> bool:
     """Lock the file; return False where it takes no locks."""
-    from ..durable.file_lock import Patience, try_lock, wait_lock
+    from ..base.files.file_lock import Patience, try_lock, wait_lock
 
     fs, patience = OsFileSystem(), Patience(said_after_s)
     try:

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .errors import SandboxUnavailable
 from .host.engine import Engine, EngineUnavailable, the_engine
 from .interpreter_files import InterpreterFiles, compiled_name

@@ -10,8 +10,8 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import AgentForgeError, ErrorKind, shown
-from ..identifiers import InvalidIdentifier
+from ..base.errors import AgentForgeError, ErrorKind, shown
+from ..base.identifiers import InvalidIdentifier
 
 
 class SandboxError(AgentForgeError):

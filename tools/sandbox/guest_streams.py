@@ -6,7 +6,7 @@ import codecs
 import functools
 from collections.abc import Callable, Mapping
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 
 OnText = Callable[[str], object]
 

@@ -13,8 +13,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..durable.filesystem import READ_FLAGS
-from ..event_log import get_logger
+from ..base.event_log import get_logger
+from ..base.files.filesystem import READ_FLAGS
 from .errors import SandboxUnavailable
 from .private_cache import (
     has_other_names,
@@ -27,7 +27,7 @@ from .private_cache import (
 )
 
 if TYPE_CHECKING:
-    from ..durable import AtomicFileWriter
+    from ..base.files import AtomicFileWriter
 
 _BLOCK: Final = 1 << 20
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import field, frozen
 
-from ..errors import shown
+from ..base.errors import shown
 from .errors import InvalidPolicy
 
 if TYPE_CHECKING:

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
-from ..event_log import get_logger
+from ..base.event_log import get_logger
+from ..base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS
 
 if TYPE_CHECKING:
-    from ..durable import AtomicFileWriter
+    from ..base.files import AtomicFileWriter
 
 Stamp = tuple[int, ...]
 """Device, inode, size, time of modification and of change, in ns: whether a file is the same."""
@@ -157,8 +157,8 @@ def keep(
         Whether it is there.
     """
     # What is there already is not written, as a rule: what writes is loaded here.
-    from ..durable import AtomicFileWriter, DurableError
-    from ..durable.atomic_file import LEFTOVER_AGE_S
+    from ..base.files import AtomicFileWriter, DurableError
+    from ..base.files.atomic_file import LEFTOVER_AGE_S
 
     age = 0.0 if locked else LEFTOVER_AGE_S
     try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import evolve
 
-from ..errors import shown
-from ..event_log import get_logger
+from ..base.errors import shown
+from ..base.event_log import get_logger
 from .interpreter import class_of
 from .policy import ExecutionPolicy
 from .ready_interpreters import ReadyInterpreters

@@ -17,10 +17,10 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ..clock import Clock
-from ..durable import FileSystem
-from ..durable.tree_removal import is_discarded
-from ..identifiers import is_uuid
+from ..base.clock import Clock
+from ..base.files import FileSystem
+from ..base.files.tree_removal import is_discarded
+from ..base.identifiers import is_uuid
 from ..prune import (
     Archiver,
     Dated,

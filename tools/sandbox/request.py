@@ -7,8 +7,8 @@ import keyword
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypedDict
 
-from ..cancellation import CancelToken
-from ..errors import shown
+from ..base.cancellation import CancelToken
+from ..base.errors import shown
 from .errors import InvalidExecution
 from .guest_code import Script
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden

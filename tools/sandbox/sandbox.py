@@ -13,9 +13,9 @@ from typing import TypeVar, Unpack
 
 from attrs import evolve
 
-from ..cancellation import check_cancelled, on_cancel
-from ..event_log import bound_fields
-from ..tracing import Attribute, Traced, traced
+from ..base.cancellation import check_cancelled, on_cancel
+from ..base.event_log import bound_fields
+from ..base.tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
 from .forbidden_workspaces import refuse_forbidden

@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .request import Request
 from .result import SandboxResult
 

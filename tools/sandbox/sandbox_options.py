@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
-from ..errors import shown
+from ..base.errors import shown
 from .errors import InvalidPolicy, SandboxError
 from .executor import DEFAULT_IDLE_S
 from .policy import seconds_fault

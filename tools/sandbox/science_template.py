@@ -13,7 +13,7 @@ import re
 import threading
 from typing import Final
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .cache_lock import making
 from .errors import SandboxError
 from .guest_code import ENTRY

@@ -12,8 +12,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from ..clock import Clock, utc_now
-from ..durable import (
+from ..base.clock import Clock, utc_now
+from ..base.files import (
     DirectoryLock,
     DurableError,
     FileSystem,
@@ -21,7 +21,7 @@ from ..durable import (
     discard_tree,
     sweep_discarded,
 )
-from ..durable.tree_removal import DISCARDED_PREFIX, is_discarded
+from ..base.files.tree_removal import DISCARDED_PREFIX, is_discarded
 from .errors import PathEscapesWorkspace, WorkspaceError
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_directory import (

@@ -21,11 +21,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from ..durable import DurableError, FileSystem, OsFileSystem, hand_over
-from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS
-from ..durable.regular_file import being_written, write_all
-from ..durable.safe_path import open_directory
-from ..durable.tree_walk import walk_tree
+from ..base.files import DurableError, FileSystem, OsFileSystem, hand_over
+from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS
+from ..base.files.regular_file import being_written, write_all
+from ..base.files.safe_path import open_directory
+from ..base.files.tree_walk import walk_tree
 from .deferred_close import close_later
 from .errors import PathEscapesWorkspace, SessionWorkspaceMissing
 from .guest_paths import is_hidden

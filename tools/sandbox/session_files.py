@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..durable import DirectoryLock, DurableError, FileSystem, discard_tree
-from ..durable.filesystem import READ_FLAGS
-from ..durable.regular_file import read_descriptor
-from ..durable.safe_path import Missing, directory_beneath
+from ..base.files import DirectoryLock, DurableError, FileSystem, discard_tree
+from ..base.files.filesystem import READ_FLAGS
+from ..base.files.regular_file import read_descriptor
+from ..base.files.safe_path import Missing, directory_beneath
 from .errors import PathEscapesWorkspace, SandboxError
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_directory import (

@@ -15,7 +15,7 @@ from typing import Any, Final, Never
 
 from attrs import field, frozen
 
-from ..errors import shown
+from ..base.errors import shown
 from .errors import CorruptedMetadata
 
 METADATA_VERSION: Final = 1

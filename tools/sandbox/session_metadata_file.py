@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from ..clock import Clock, utc_now
-from ..durable import (
+from ..base.clock import Clock, utc_now
+from ..base.files import (
     DurableError,
     FileStatus,
     FileSystem,
@@ -25,8 +25,8 @@ from ..durable import (
     try_lock,
     unlock,
 )
-from ..durable.file_lock import has_name
-from ..durable.filesystem import READ_FLAGS
+from ..base.files.file_lock import has_name
+from ..base.files.filesystem import READ_FLAGS
 from .errors import CorruptedMetadata, SandboxError, SessionWorkspaceMissing, UnreadableMetadata
 from .guest_paths import HIDDEN_NAME
 from .sandbox_logging import EventLogger, SandboxLogger

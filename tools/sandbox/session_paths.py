@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from ..identifiers import is_workspace_name
-from ..path_pattern import component_matcher
+from ..base.identifiers import is_workspace_name
+from ..base.path_pattern import component_matcher
 from .errors import InvalidSessionId, PathEscapesWorkspace, ReservedSessionPath
 from .guest_paths import is_hidden
 

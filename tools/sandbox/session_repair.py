@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from ..clock import Clock, utc_now
-from ..durable import FileSystem
+from ..base.clock import Clock, utc_now
+from ..base.files import FileSystem
 from .errors import CorruptedMetadata, UnreadableMetadata
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_directory import (

@@ -21,9 +21,9 @@ from typing import Final, Unpack
 
 from attrs import frozen
 
-from ..clock import Clock, utc_now
-from ..durable.filesystem import DIRECTORY_FLAGS
-from ..identifiers import new_uuid4
+from ..base.clock import Clock, utc_now
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.identifiers import new_uuid4
 from ..prune import prepare_root
 from .errors import WorkspaceError
 from .policy import ExecutionPolicy

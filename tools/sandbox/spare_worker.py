@@ -13,7 +13,7 @@ import os
 import threading
 from pathlib import Path
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .errors import SandboxUnavailable
 from .executor import ExecutorSettings
 from .interpreter import loaded_host

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .host.template import PIECE, TemplateImage
 from .private_cache import is_checked, keep, note_checked, open_private, remove_unused
 
 if TYPE_CHECKING:
-    from ..durable import AtomicFileWriter
+    from ..base.files import AtomicFileWriter
 
 _FOOTER: Final = struct.Struct("<8sQ32s")
 _MAGIC: Final = b"AFTEMPL1"

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from ..event_log import configure_when_heard, get_logger
+from ..base.event_log import configure_when_heard, get_logger
 from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
 from .executor import Execution, ExecutorSettings
 from .in_process_executor import InProcessExecutor

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..event_log import get_logger
+from ..base.event_log import get_logger
 from .errors import (
     InputFileError,
     SandboxError,

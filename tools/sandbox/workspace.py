@@ -13,7 +13,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final, Protocol
 
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
 from .errors import WorkspaceError
 
 _OF_A_CHANGE: Final = 256
@@ -188,7 +188,7 @@ def open_workspace_file(workspace: Path, relative: str) -> BinaryIO:
         raise WorkspaceError(
             named, "the name is empty, absolute or climbs", "name a path inside the workspace"
         )
-    from ..durable.safe_path import directory_beneath  # executions don't need it
+    from ..base.files.safe_path import directory_beneath  # executions don't need it
 
     here = open_workspace(workspace)
     try:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from ..durable import OsFileSystem, Patience, try_lock, unlock
+from ..base.files import OsFileSystem, Patience, try_lock, unlock
 from .errors import WorkspaceBusy, WorkspaceError
 from .workspace import open_workspace
 

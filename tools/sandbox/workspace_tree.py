@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ..durable.filesystem import DIRECTORY_FLAGS
+from ..base.files.filesystem import DIRECTORY_FLAGS
 
 MAX_ENTRIES: Final = 100_000
 """The most files and directories one look keeps; past it a comparison says it is incomplete."""

@@ -1,6 +1,6 @@
 """Workflows: phases in a file, run one after the other in a session that survives its worker.
 
-from agentforge_sessions.bootstrap import build_runner
+from agentforge_sessions.wiring.bootstrap import build_runner
 from agentforge_sessions.workflows import load_workflow
 
 runner = build_runner()
@@ -10,7 +10,7 @@ if outcome.reason is not None:  # paused: a phase failed, or the budget is too s
 
 The same for work that an agent does, judged by gates in the sandbox:
 
-from agentforge_sessions.bootstrap import build_agent_runner
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.workflows import TDFLOW, AgentWork, CommandAgent
 
 work = AgentWork(workflow=TDFLOW, name="ledger", specification=Path("spec.yaml").read_bytes())

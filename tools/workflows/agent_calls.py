@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..tracing import Attribute, Traced, traced
-from ..tracing.conventions import TOKEN_USAGE
+from ..base.tracing import Attribute, Traced, traced
+from ..base.tracing.conventions import TOKEN_USAGE
 from .agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
 
 if TYPE_CHECKING:
-    from ..tracing.port import Span
+    from ..base.tracing.port import Span
 
 
 def traced_call(agent: PhaseAgent, request: AgentRequest) -> Span:

@@ -8,12 +8,12 @@ from typing import Final
 
 from attrs import frozen
 
-from ..errors import counted
+from ..base.errors import counted
+from ..base.result import Failure, attempt
 from ..harness import SessionContext, SessionManager, SessionState
 from ..harness.briefing import estimate_tokens
 from ..harness.event_codec import spelled
 from ..harness.history_events import AgentAnswered
-from ..result import Failure, attempt
 from .agent_calls import measure_usage, traced_call
 from .agent_questions import AgentQuestions
 from .agents.port import (

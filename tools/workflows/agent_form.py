@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from ..base.settings.choices import AGENT_MODES
+from ..base.yaml_document import Fields, Node, Refused, Scalar, describe
 from ..harness.session_domain import MAX_COUNT
-from ..project.choices import AGENT_MODES
-from ..yaml_document import Fields, Node, Refused, Scalar, describe
 from .names import NAME_RE, NAME_RULE, path_problem
 from .workflow import (
     CODE,

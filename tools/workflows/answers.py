@@ -23,8 +23,8 @@ from typing import Any, Final
 import yaml
 from attrs import field, frozen
 
-from ..errors import first_of
-from ..question import InvalidQuestions
+from ..base.errors import first_of
+from ..base.question import InvalidQuestions
 from .agents.port import AgentOption, AgentQuestion, TokenUsage
 from .converters import as_tuple
 from .fenced_blocks import FENCE_RE, WRAPPERS, FencedBlock, fenced_blocks

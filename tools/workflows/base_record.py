@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from ..errors import counted
+from ..base.errors import counted
 from .gate_port import CommandRequest
 from .step_journal import StepJournal
 from .suite_outcomes import Case, Outcome, Outcomes, gathered

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
-from ..errors import counted
+from ..base.errors import counted
 from ..harness.ports import PhaseResult
 from .command_verdicts import judge_exit_code, judge_green, judge_red
 from .gate_port import CommandExecution, CommandRequest, GateCommands

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from ..errors import counted
+from ..base.errors import counted
 from .gate_port import CommandExecution
 from .specification import Component, Criterion
 from .suite_outcomes import Case, Outcome, Outcomes, gathered

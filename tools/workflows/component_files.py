@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from ..path_pattern import is_exact, matches
+from ..base.path_pattern import is_exact, matches
 from .specification import Component
 
 _PYTHON_TEST: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")

@@ -15,11 +15,11 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..durable import FileSystem, OsFileSystem
-from ..errors import ErrorKind, counted
+from ..base.errors import ErrorKind, counted
+from ..base.files import FileSystem, OsFileSystem
+from ..base.path_pattern import is_exact, matches
 from ..harness import HarnessError
 from ..harness.briefing import most_tokens
-from ..path_pattern import is_exact, matches
 from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
 from .converters import as_tuple
 from .file_tree import tree_text

@@ -16,10 +16,10 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..durable.safe_path import directory_beneath
-from ..durable.tree_walk import Entry, walk_tree
+from ..base.files import FileSystem, ReadError, read_regular_file
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files.safe_path import directory_beneath
+from ..base.files.tree_walk import Entry, walk_tree
 from .ignore_rules import IgnoreRules
 from .names import path_problem
 from .secret_files import holds_private_key, looks_secret

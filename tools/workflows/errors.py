@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..errors import ErrorKind, listed
+from ..base.errors import ErrorKind, listed
 from ..harness import BudgetExceeded, HarnessError
 
 _SHOWN_FAULTS: Final = 12

@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import define, field
 
-from ..errors import counted
+from ..base.errors import counted
 
 _DEEPEST: Final = 40
 _MORE: Final = "… and {count:,} more\n"

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from ..errors import ErrorKind
+from ..base.errors import ErrorKind
 from ..harness import HarnessError, PhaseResult
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import evolve
 
-from ..errors import counted
+from ..base.errors import counted
 from .command_gates import run_command_gate
 from .gate_guest import script_code
 from .gate_port import GateCommands, GateSandbox, GateUnavailable

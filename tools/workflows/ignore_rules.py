@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..path_pattern import matches
+from ..base.path_pattern import matches
 
 _MAX_RULES: Final = 2000
 _MAX_RULE_CHARS: Final = 500

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
+from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionContext, SessionManager
 from ..harness.event_codec import spelled
 from ..harness.history_events import GateJudged, PhaseFailed, PhaseSucceeded
 from ..harness.session_layout import STEPS
 from ..harness.session_spans import attempt_span
-from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from ..tracing import Attribute, Traced, traced
+from ..base.tracing import Attribute, Traced, traced
 
 if TYPE_CHECKING:
-    from ..tracing.port import Span
+    from ..base.tracing.port import Span
 
 
 class PhaseSpans:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ..durable import FileSystem, LockTimeout, WriteError
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..base.files import FileSystem, LockTimeout, WriteError
+from ..base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ..harness import (
     InvalidStateTransition,
     SessionContext,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from ..cancellation import check_cancelled
+from ..base.cancellation import check_cancelled
+from ..base.tracing import Attribute
 from ..harness import HarnessError, SessionContext, SessionManager, SessionState
 from ..harness.history_events import RetryReason
-from ..tracing import Attribute
 from .errors import (
     AttemptsExhausted,
     NoEarlierPhase,
@@ -35,7 +35,7 @@ from .verdict import Verdict
 from .workflow import Gate, Phase, Script, Workflow
 
 if TYPE_CHECKING:
-    from ..tracing.port import Span
+    from ..base.tracing.port import Span
 
 MAX_ROUNDS: Final = 1000
 """How many steps one run goes through at most, whatever its workflow allows."""

@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from ..durable import FileSystem, OsFileSystem
-from ..errors import AgentForgeError
-from ..event_log import get_logger
+from ..base.errors import AgentForgeError
+from ..base.event_log import get_logger
+from ..base.files import FileSystem, OsFileSystem
+from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionLabels, SessionManager, SessionNotFound
 from ..harness.session_spans import trace_attachment
-from ..tracing import Attribute, Traced, traced
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from ..base.settings.choices import ISOLATIONS
+from ..base.yaml_document import Faults, Fields, Node, Refused, Scalar, describe
 from ..harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
-from ..project.choices import ISOLATIONS
-from ..yaml_document import Faults, Fields, Node, Refused, Scalar, describe
 from .names import NAME_RE, NAME_RULE, path_problem
 from .workflow import Input, Phase, Script
 from .workflow_form import MAX_DEADLINE_S, WorkflowForm, not_utf8, prose, read_limited

@@ -16,16 +16,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from ..errors import AgentForgeError
-from ..event_log import get_logger
+from ..base.errors import AgentForgeError
+from ..base.event_log import get_logger
+from ..base.tracing import Attribute, Traced, is_traced, traced
 from ..harness import SessionContext
 from ..harness.session_layout import TRACE_FILE
 from ..harness.session_ports import SessionRepository
 from ..harness.session_spans import UNKNOWN_TRACE, encoded_trace, kept_trace
-from ..tracing import Attribute, Traced, is_traced, traced
 
 if TYPE_CHECKING:
-    from ..tracing.port import Carrier, Span
+    from ..base.tracing.port import Carrier, Span
 
 _log = get_logger("agentforge.telemetry")
 

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Final
 
-from ..yaml_document import Faults, Fields
+from ..base.yaml_document import Faults, Fields
 from .component_files import is_in, is_python_test
 from .names import path_problem
 from .specification import module_of, root_of

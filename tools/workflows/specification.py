@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..errors import ErrorKind, listed
+from ..base.errors import ErrorKind, listed
 from ..harness import HarnessError
 from .converters import as_tuple
 

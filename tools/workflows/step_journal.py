@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from ..durable import ReadError
+from ..base.files import ReadError
 from ..harness.session_layout import STEPS, TRACE_FILE
 from ..harness.session_ports import SessionRepository
 from .agents.port import (

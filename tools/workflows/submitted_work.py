@@ -9,10 +9,10 @@ from typing import Final
 
 from attrs import evolve
 
-from ..agent_programs.command_output import COMMANDS
-from ..errors import ErrorKind
+from ..base.errors import ErrorKind
+from ..base.settings.worker_configuration import WorkerConfiguration
 from ..harness import HarnessError
-from ..project.worker_configuration import WorkerConfiguration
+from .agents.command_output import COMMANDS
 from .agents.port import AgentChoice
 
 COMMAND: Final = "command"

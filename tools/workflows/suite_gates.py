@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from ..errors import counted
+from ..base.errors import counted
 from .gate_guest import TestRun
 from .gate_port import GateExecution, GateSandbox, sandbox_with
 from .specification import Component

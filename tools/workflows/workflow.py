@@ -20,8 +20,8 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
+from ..base.settings.choices import AGENT_MODES, ISOLATIONS, REPORTS
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_GOAL_CHARS
-from ..project.choices import AGENT_MODES, ISOLATIONS, REPORTS
 from .converters import as_tuple
 from .errors import InvalidWorkflow
 from .names import path_problem

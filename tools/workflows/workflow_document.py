@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from ..base.yaml_document import Faults, read_document
 from ..harness.session_layout import MAX_FILE_BYTES
-from ..yaml_document import Faults, read_document
 from .agent_form import AgentForm
 from .errors import InvalidWorkflow
 from .script_form import ScriptForm

@@ -18,13 +18,13 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem, ReadError, WriteError, replace_file
-from ..durable.filesystem import READ_FLAGS
-from ..durable.regular_file import read_descriptor
-from ..durable.safe_path import Missing, directory_beneath
-from ..durable.tree_walk import Entry, walk_tree
+from ..base.files import FileSystem, ReadError, WriteError, replace_file
+from ..base.files.filesystem import READ_FLAGS
+from ..base.files.regular_file import read_descriptor
+from ..base.files.safe_path import Missing, directory_beneath
+from ..base.files.tree_walk import Entry, walk_tree
+from ..base.path_pattern import is_exact, matches
 from ..harness import HarnessError
-from ..path_pattern import is_exact, matches
 from .context_folder import ContextFolder
 from .workflow import Input
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import LocalSessions, SessionStore
 from tests.support.memory_sessions import MemorySessions
 

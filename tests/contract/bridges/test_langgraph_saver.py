@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 
-from agentforge_sessions.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     LocalSessions,
@@ -22,6 +21,7 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.session_copy import copy_sessions
 from agentforge_sessions.harness.stream_port import NewEntry
+from agentforge_sessions.integrations.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from langgraph.checkpoint import base as lang
     from langgraph.checkpoint import conformance
 
-    from agentforge_sessions.bridges import langgraph as bridge
+    from agentforge_sessions.integrations.bridges import langgraph as bridge
 else:
-    bridge = LateModule("agentforge_sessions.bridges.langgraph")
+    bridge = LateModule("agentforge_sessions.integrations.bridges.langgraph")
     lang = LateModule("langgraph.checkpoint.base")
     conformance = LateModule("langgraph.checkpoint.conformance")
     graphs, graph_types = LateModule("langgraph.graph"), LateModule("langgraph.types")

@@ -15,9 +15,9 @@ from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
 
 if TYPE_CHECKING:
-    from agentforge_sessions.bridges import langgraph as bridge
+    from agentforge_sessions.integrations.bridges import langgraph as bridge
 else:
-    bridge = LateModule("agentforge_sessions.bridges.langgraph")
+    bridge = LateModule("agentforge_sessions.integrations.bridges.langgraph")
 
 Open = Callable[[], LocalSessions]
 SPACES = ("", "inner", "inner|deep")

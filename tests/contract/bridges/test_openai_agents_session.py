@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     LocalSessions,
@@ -21,6 +20,7 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.stream_port import NewEntry
+from agentforge_sessions.integrations.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
 from tests.support.observers import Remembering
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import agents as sdk
     from agents import testing as scripted
 
-    from agentforge_sessions.bridges import openai_agents as bridge
+    from agentforge_sessions.integrations.bridges import openai_agents as bridge
 else:
-    bridge = LateModule("agentforge_sessions.bridges.openai_agents")
+    bridge = LateModule("agentforge_sessions.integrations.bridges.openai_agents")
     sdk, scripted = LateModule("agents"), LateModule("agents.testing")
 
 Open = Callable[[], LocalSessions]

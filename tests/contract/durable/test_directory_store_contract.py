@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import FileSystem, OsFileSystem, try_lock
-from agentforge_sessions.durable.directory_store import NewDirectory
-from agentforge_sessions.durable.regular_file import create_file
+from agentforge_sessions.base.files import FileSystem, OsFileSystem, try_lock
+from agentforge_sessions.base.files.directory_store import NewDirectory
+from agentforge_sessions.base.files.regular_file import create_file
 from tests.support.filesystem import Call, FaultyFileSystem, every_call_from, nth_call, nth_of
 
 HIDDEN = ".hidden"

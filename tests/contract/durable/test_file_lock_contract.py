@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import (
+from agentforge_sessions.base.files import (
     DirectoryLock,
     FileLock,
     LockMode,
@@ -23,7 +23,7 @@ from agentforge_sessions.durable import (
     try_lock,
     unlock,
 )
-from agentforge_sessions.durable.file_lock import has_name, wait_lock
+from agentforge_sessions.base.files.file_lock import has_name, wait_lock
 from tests.support.clock import SleptClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
 
@@ -31,7 +31,7 @@ FS = OsFileSystem()
 ROOT = Path(__file__).parents[3]
 OWNER = """
 import os, sys
-from agentforge_sessions.durable import LockMode, OsFileSystem, try_lock
+from agentforge_sessions.base.files import LockMode, OsFileSystem, try_lock
 
 fd = os.open(sys.argv[1], os.O_RDONLY)
 print(try_lock(OsFileSystem(), fd, LockMode[sys.argv[2]]), flush=True)

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.durable import FileSystem, LockTimeout, OsFileSystem
-from agentforge_sessions.durable.pid_lock import LockEvent, PidLock
-from agentforge_sessions.durable.process_owner import (
+from agentforge_sessions.base.files import FileSystem, LockTimeout, OsFileSystem
+from agentforge_sessions.base.files.pid_lock import LockEvent, PidLock
+from agentforge_sessions.base.files.process_owner import (
     OsProcesses,
     Owner,
     Verdict,
@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[3]
 HOLDER = """
 import sys
 from pathlib import Path
-from agentforge_sessions.durable import OsFileSystem
-from agentforge_sessions.durable.pid_lock import PidLock
+from agentforge_sessions.base.files import OsFileSystem
+from agentforge_sessions.base.files.pid_lock import PidLock
 
 lock = PidLock(OsFileSystem(), Path(sys.argv[1]), ["work.lock"]).acquire()
 print("held", flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable.safe_path import (
+from agentforge_sessions.base.files.safe_path import (
     Missing,
     directory_beneath,
     is_plain_name,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.fleet_view import jobs
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.fleet_view import jobs
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from tests.support.fleet import QUICK, Fleet, workflow
 

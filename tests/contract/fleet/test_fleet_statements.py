@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import NotSubmitted
-from agentforge_sessions.adapters.postgres.fleet_view import jobs, withdraw
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import NotSubmitted
+from agentforge_sessions.fleet.postgres.fleet_view import jobs, withdraw
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import SessionConflict, SessionContext, SessionManager
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from agentforge_sessions.harness.submission import Submission

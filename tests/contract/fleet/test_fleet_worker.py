@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.fleet.backoff import Backoff
-from agentforge_sessions.adapters.fleet.children import Children
-from agentforge_sessions.adapters.fleet.errors import FleetStopped
-from agentforge_sessions.adapters.fleet.health_server import HealthServer
-from agentforge_sessions.adapters.fleet.settings import FleetSettings
-from agentforge_sessions.adapters.fleet.worker import FleetWorker
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.fleet_view import workers
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.fleet_view import workers
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.workers.backoff import Backoff
+from agentforge_sessions.fleet.workers.children import Children
+from agentforge_sessions.fleet.workers.errors import FleetStopped
+from agentforge_sessions.fleet.workers.health_server import HealthServer
+from agentforge_sessions.fleet.workers.settings import FleetSettings
+from agentforge_sessions.fleet.workers.worker import FleetWorker
 from agentforge_sessions.harness import SessionState
 from tests.support import fake_child
 from tests.support.fleet import QUICK, Fleet, workflow

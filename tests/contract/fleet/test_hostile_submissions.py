@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.fleet.messages import Ending, Look
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.base.settings.worker_configuration import WorkerConfiguration
 from agentforge_sessions.entrypoints.worker.session_runs import look_at
-from agentforge_sessions.fleet import SessionRunners, submitting_runner
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.workers.messages import Ending, Look
 from agentforge_sessions.harness import SessionManager, SessionState
-from agentforge_sessions.project.worker_configuration import WorkerConfiguration
 from agentforge_sessions.repository import UserRepository
 from agentforge_sessions.repository.base import Base
+from agentforge_sessions.wiring.fleet import SessionRunners, submitting_runner
 from agentforge_sessions.workflows import AgentWork, FileGroup, Gate, Phase, Workflow
 from agentforge_sessions.workflows.agents.choice import parse_agent
 from agentforge_sessions.workflows.agents.port import AgentChoice

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.fleet.decisions import LookAgain, decide
-from agentforge_sessions.adapters.fleet.messages import Ending, Look
-from agentforge_sessions.adapters.fleet.settings import FleetSettings
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
 from agentforge_sessions.entrypoints.worker.session_runs import look_at
-from agentforge_sessions.fleet import SessionRunners, submitting_runner
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.workers.decisions import LookAgain, decide
+from agentforge_sessions.fleet.workers.messages import Ending, Look
+from agentforge_sessions.fleet.workers.settings import FleetSettings
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
+from agentforge_sessions.wiring.fleet import SessionRunners, submitting_runner
 from tests.support.executors import FakeExecutor
 from tests.support.fleet import QUICK, workflow
 from tests.support.mounts import mounted_tmpfs

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.fleet_view import jobs
-from agentforge_sessions.agent_programs.command_output import COMMANDS
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.fleet_view import jobs
 from agentforge_sessions.harness.submission import MAX_QUEUE_BYTES, Submission
+from agentforge_sessions.workflows.agents.command_output import COMMANDS
 from tests.support.fleet import QUICK, Fleet, workflow
 
 

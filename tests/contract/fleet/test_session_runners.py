@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.fleet import SessionRunners
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.wiring.fleet import SessionRunners
 
 
 def test_briefings_of_its_agents_show_what_the_configuration_says(

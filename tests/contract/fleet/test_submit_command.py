@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.fleet_view import jobs
-from agentforge_sessions.adapters.postgres.store import PostgresStore
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.fleet_view import jobs
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from tests.support.fleet import QUICK, Fleet, capturing, workflow
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.aio import AsyncSessionManager
-from agentforge_sessions.cancellation import CancelToken, OperationCancelled, cancellable
+from agentforge_sessions.base.cancellation import CancelToken, OperationCancelled, cancellable
+from agentforge_sessions.entrypoints.aio import AsyncSessionManager
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     EntryEvent,
     EventFeed,

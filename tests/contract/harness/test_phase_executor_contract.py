@@ -15,10 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.adapters.jail_executor import JailPhaseExecutor
-from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
-from agentforge_sessions.cancellation import OperationCancelled, cancellable_sleep
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.cancellation import OperationCancelled, cancellable_sleep
+from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,
@@ -35,6 +33,8 @@ from agentforge_sessions.jail import (
 )
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
 from agentforge_sessions.sandbox.workspace_lock import claim
+from agentforge_sessions.wiring.phases.jail_executor import JailPhaseExecutor
+from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from tests.support.cancelling import cancelled_when
 from tests.support.executors import FakeExecutor
 from tests.support.ids import sid

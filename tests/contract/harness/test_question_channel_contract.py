@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from attrs import define
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.harness import PersonAnswer, QuestionChannel
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from tests.support.channels import COLOUR, MemoryChannel
 from tests.support.questions import build
 

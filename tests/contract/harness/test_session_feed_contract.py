@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidSessionId,
     LocalSessions,

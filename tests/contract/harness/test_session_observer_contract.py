@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
@@ -29,6 +28,7 @@ from agentforge_sessions.harness.history_events import (
     SessionPaused,
 )
 from agentforge_sessions.harness.session_notices import OBSERVED
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.workflows import Phase, RunObserver, Script, Workflow, WorkflowRunner
 from tests.support.agents import GOOD, RED, FakeGates, FakePerson, ScriptedAgent, tdflow_work
 from tests.support.clock import FakeClock

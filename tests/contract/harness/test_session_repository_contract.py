@@ -16,10 +16,11 @@ from typing import Final
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.durable import LockTimeout
-from agentforge_sessions.durable.errors import WriteError
+from agentforge_sessions.base.files import LockTimeout
+from agentforge_sessions.base.files.errors import WriteError
+from agentforge_sessions.entrypoints.pages.session_page import session_report
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSession,
@@ -46,7 +47,6 @@ from agentforge_sessions.harness.session_codec import decode_session, encode_ses
 from agentforge_sessions.harness.session_description import DescriptionChange
 from agentforge_sessions.harness.session_head import SessionHead
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
-from agentforge_sessions.pages.session_page import session_report
 from agentforge_sessions.workflows import WorkflowRunner
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work
 from tests.support.clock import START, FakeClock

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from agentforge_sessions.base.search_words import InvalidSearch, Place, SearchWords
 from agentforge_sessions.harness import (
     InvalidSession,
     SessionContext,
@@ -15,7 +16,6 @@ from agentforge_sessions.harness import (
     UnreadableSession,
 )
 from agentforge_sessions.harness.session_search import SessionMatches
-from agentforge_sessions.search_words import InvalidSearch, Place, SearchWords
 from tests.contract.harness.test_session_repository_contract import Kept, kept
 from tests.support.clock import START, FakeClock
 from tests.support.sessions import session_id as an_id

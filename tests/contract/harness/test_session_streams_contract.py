@@ -9,9 +9,9 @@ from zlib import crc32
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.durable import ReadError
+from agentforge_sessions.base.files import ReadError
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidSessionId,
     InvalidStateTransition,

@@ -13,13 +13,13 @@ from typing import Final
 import pytest
 from attrs import define, evolve
 
-from agentforge_sessions.adapters.object_store.folder_store import FolderStore
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
-from agentforge_sessions.adapters.workspace_packs import WorkspacePacks
-from agentforge_sessions.clock import Clock, utc_now
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.clock import Clock, utc_now
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager, SessionStore
 from agentforge_sessions.harness.snapshot_port import SnapshotTaken, WorkspaceSnapshots
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
+from agentforge_sessions.wiring.workspaces.workspace_packs import WorkspacePacks
 from tests.support.clock import START
 from tests.support.memory_packs import MemoryPacks
 from tests.support.memory_sessions import MemorySessions

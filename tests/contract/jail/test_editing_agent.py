@@ -10,10 +10,10 @@ from typing import Any, Final
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.agent_jail import JailedAgent
-from agentforge_sessions.bootstrap import build_agent_runner, open_snapshots
+from agentforge_sessions.agents.running.agent_jail import JailedAgent
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.jail import WORKSPACE
+from agentforge_sessions.wiring.bootstrap import build_agent_runner, open_snapshots
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome, WorkflowRunner
 from agentforge_sessions.workflows.agents import (
     AgentCrashed,

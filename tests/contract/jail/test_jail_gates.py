@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from agentforge_sessions.adapters.gate_jail import JailGates
 from agentforge_sessions.jail import JailPolicy
+from agentforge_sessions.wiring.gates.gate_jail import JailGates
 from agentforge_sessions.workflows.command_gates import run_command_gate
 from agentforge_sessions.workflows.gate_port import (
     CommandExecution,

@@ -22,7 +22,7 @@ from unittest import mock
 
 import pytest
 
-from agentforge_sessions.adapters.object_store import (
+from agentforge_sessions.fleet.objects import (
     InvalidObjectStoreAddress,
     ObjectDamaged,
     ObjectMissing,
@@ -35,7 +35,7 @@ from agentforge_sessions.adapters.object_store import (
     fetch_checked,
     open_objects,
 )
-from agentforge_sessions.adapters.object_store.folder_store import FolderStore
+from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_call
 from tests.support.object_stores import BUCKET, FaultyStore, credentials, s3_service
 
@@ -265,7 +265,7 @@ def test_no_secret_stands_in_a_name() -> None:
 
 
 def test_without_the_extra_only_a_folder_is_opened(tmp_path: Path) -> None:
-    name = "agentforge_sessions.adapters.object_store.remote_store"
+    name = "agentforge_sessions.fleet.objects.remote_store"
     loaded = {key: one for key, one in sys.modules.items() if key not in {name, "obstore"}}
     with mock.patch.dict(sys.modules, {**loaded, "obstore": None}, clear=True):
         with pytest.raises(ObjectStoreExtraMissing, match=r"agentforge-sessions\[object-store\]"):

@@ -13,9 +13,15 @@ from typing import Final
 import pytest
 from attrs import define, evolve
 
-from agentforge_sessions.adapters.pack_index import KeepsPacks, Pack, PackIndex, PackKind, Place
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.objects.pack_index import (
+    KeepsPacks,
+    Pack,
+    PackIndex,
+    PackKind,
+    Place,
+)
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager
 from tests.contract.conftest import database, migrated, server
 from tests.support.memory_packs import MemoryPacks

@@ -12,15 +12,15 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import (
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import (
     InvalidStoreAddress,
     StoreForbidden,
     StorePooled,
     StoreUnavailable,
 )
-from agentforge_sessions.adapters.postgres.session_lock import PostgresRunLock
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.session_lock import PostgresRunLock
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from tests.support.pooler import transaction_pooler

@@ -6,17 +6,17 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.receivers import PostgresReceiver
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
+from agentforge_sessions.base.settings.webhooks import Webhook
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.receivers import PostgresReceiver
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.feed_port import Feed
-from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.rounds import Round
-from agentforge_sessions.observers.webhook_observer import WebhookObserver
-from agentforge_sessions.observers.webhook_sender import WebhookSender
-from agentforge_sessions.project.webhooks import Webhook
+from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.rounds import Round
+from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.promptness import PATIENCE_S
 
 _LATE = """

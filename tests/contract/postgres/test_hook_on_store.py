@@ -10,9 +10,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreUnavailable
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionContext
 from tests.support.agent_conversations import Conversation, Project
 from tests.support.person import persons_folders

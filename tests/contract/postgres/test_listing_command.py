@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
 from tests.unit.cli.conftest import CommandLine, Ended
 from tests.unit.cli.conftest import agentforge as agentforge  # noqa: PLC0414 (a fixture)

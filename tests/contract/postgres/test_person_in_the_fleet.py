@@ -12,14 +12,17 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel, agents_questions
 from agentforge_sessions.entrypoints.terminal.question_queue import StoredQuestions
 from agentforge_sessions.entrypoints.terminal.session_text import asker_name
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.questions import QuestionSessions, SessionStatus
+from agentforge_sessions.wiring.phases.question_channel import (
+    QuestionSessionChannel,
+    agents_questions,
+)
 from agentforge_sessions.workflows import WorkflowRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion
 from tests.support.agents import GOOD, GREEN, FakeGates, ScriptedAgent, tdflow_work

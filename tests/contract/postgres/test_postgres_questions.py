@@ -15,11 +15,11 @@ import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreUnavailable
-from agentforge_sessions.adapters.postgres.notifications import Notifications
-from agentforge_sessions.adapters.postgres.questions import CHANNEL, PostgresQuestions
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
+from agentforge_sessions.fleet.postgres.notifications import Notifications
+from agentforge_sessions.fleet.postgres.questions import CHANNEL, PostgresQuestions
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext, SessionState
 from agentforge_sessions.questions import (
     Asker,
@@ -204,8 +204,8 @@ def test_that_nothing_is_told_is_said_once_for_each_loss(database: Database) -> 
 
 RACER: Final = """
 import sys
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
 from agentforge_sessions.questions import QuestionSessions, SessionEnded, UserAnswer
 
 url, which, label = sys.argv[1:]

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreRefused, StoreUnavailable
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreRefused, StoreUnavailable
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionConflict, SessionContext
 from agentforge_sessions.harness.session_codec import encode_session
 from tests.support.postgres import PostgresServer

@@ -10,10 +10,9 @@ from typing import Any, Final
 import pytest
 from attrs import frozen
 
-from agentforge_sessions import pruning
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.durable import DirectoryLock, FileSystem, OsFileSystem
+from agentforge_sessions.base.files import DirectoryLock, FileSystem, OsFileSystem
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.session_layout import RUN_LOCKS, SESSION_FILE, WORKSPACE
 from agentforge_sessions.prune import (
@@ -27,6 +26,7 @@ from agentforge_sessions.prune import (
     SkipReason,
     prune_stored,
 )
+from agentforge_sessions.wiring import pruning
 from tests.support.clock import FakeClock
 
 OLD: Final = RetentionPolicy(max_age_hours=24)

@@ -6,8 +6,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.session_recording import despite_conflicts
 from tests.support.soak import SOAKING

@@ -12,13 +12,13 @@ import psycopg
 import pytest
 from psycopg.errors import InsufficientPrivilege
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import RoleUnbounded, StoreForbidden, StoreRefused
-from agentforge_sessions.adapters.postgres.schema import Migration, migrate, migrations
-from agentforge_sessions.adapters.postgres.session_prune import PostgresPrune
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.adapters.postgres.submissions import SubmittingStore
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import RoleUnbounded, StoreForbidden, StoreRefused
+from agentforge_sessions.fleet.postgres.schema import Migration, migrate, migrations
+from agentforge_sessions.fleet.postgres.session_prune import PostgresPrune
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.submission import Submission
 from tests.support.fleet import capturing

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.session_lock import PostgresRunLock
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.session_lock import PostgresRunLock
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext, SessionFenced, SessionManager
 from agentforge_sessions.harness.history_events import PhaseSucceeded
 from agentforge_sessions.harness.ports import PhaseResult

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreNotMigrated, StoreTooNew
-from agentforge_sessions.adapters.postgres.schema import (
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreNotMigrated, StoreTooNew
+from agentforge_sessions.fleet.postgres.schema import (
     Migration,
     migrate,
     migrations,

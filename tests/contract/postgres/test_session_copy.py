@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreUnavailable
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,

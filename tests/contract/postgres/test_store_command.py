@@ -12,14 +12,14 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from attrs import define
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import InvalidStoreAddress
-from agentforge_sessions.adapters.postgres.schema import migrate, migrations
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
-from agentforge_sessions.fleet import open_shared_sessions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import InvalidStoreAddress
+from agentforge_sessions.fleet.postgres.schema import migrate, migrations
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.stores import open_sessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import SESSION_FILE
-from agentforge_sessions.stores import open_sessions
+from agentforge_sessions.wiring.fleet import open_shared_sessions
 from tests.support.clock import START
 from tests.support.postgres import PostgresServer
 from tests.support.promptness import wait_until

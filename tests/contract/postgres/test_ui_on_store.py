@@ -19,15 +19,15 @@ import pytest
 from attrs import define, field
 from starlette.testclient import TestClient
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
-from agentforge_sessions.adapters.postgres.store import PostgresStore
-from agentforge_sessions.clock import utc_now
+from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.entrypoints.loopback import PageKey
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import FLEET, Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
 from agentforge_sessions.entrypoints.ui.services import Services
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.questions import Asker, QuestionSessions, SessionStatus
 from tests.support.fleet import QUICK, Fleet, fleet_of, workflow

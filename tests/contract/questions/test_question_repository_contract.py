@@ -17,8 +17,8 @@ import anyio
 import pytest
 from attrs import evolve, frozen
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.questions import PostgresQuestions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
 from agentforge_sessions.questions import (
     AnswersTimeout,
     Asker,

@@ -14,7 +14,7 @@ import pytest
 import structlog.testing
 from attrs import define, field
 
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     InputFileError,

@@ -17,9 +17,9 @@ import psycopg
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate, migrations
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate, migrations
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from tests.crash._forked_workers import KILLED, Workers, serve

@@ -14,8 +14,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionConflict, SessionContext
 from tests.support.soak import SOAKING
 

@@ -177,18 +177,18 @@ sys.exit(main())
 """
 IMPORTED = (
     "agentforge_sessions.entrypoints.cli.main",
-    "agentforge_sessions.bootstrap",
+    "agentforge_sessions.wiring.bootstrap",
     "agentforge_sessions.sandbox.sandbox",
     "agentforge_sessions.sandbox.guest_interpreter",
     "agentforge_sessions.workflows.runner",
-    "agentforge_sessions.adapters.session_snapshots",
+    "agentforge_sessions.wiring.workspaces.session_snapshots",
     "agentforge_sessions.entrypoints.cli.commands.find",
     "agentforge_sessions.entrypoints.cli.commands.look",
     "agentforge_sessions.entrypoints.cli.commands.work",
     "agentforge_sessions.entrypoints.cli.commands.sandbox.execution",
     "agentforge_sessions.entrypoints.cli.progress",
     "agentforge_sessions.entrypoints.cli.render",
-    "agentforge_sessions.project.configuration",
+    "agentforge_sessions.base.settings.configuration",
     "agentforge_sessions.prune.environment",
     "wasmtime",
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
+from agentforge_sessions.fleet.postgres.database import Database
 from tests.contract.conftest import database, empty, migrated, server
 from tests.support.fleet import Fleet, fleet_of
 

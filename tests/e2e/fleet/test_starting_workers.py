@@ -6,8 +6,8 @@ import http.client
 import tempfile
 from pathlib import Path
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.workflows import AgentWork, FileGroup, Gate, Phase, Workflow
 from agentforge_sessions.workflows.agents.choice import parse_agent

@@ -9,7 +9,7 @@ from __future__ import annotations
 import http.client
 import signal
 
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.harness.history_events import PhaseSucceeded, SessionPaused
 from tests.support.fleet import QUICK, WAITING, Fleet, workflow

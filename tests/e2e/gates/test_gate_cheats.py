@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
 from agentforge_sessions.workflows.gates import run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
 from agentforge_sessions.workflows.verdict import GateInput, Verdict

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.gate_kit import prepare_kit
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.sandbox import ExecutionPolicy, prepare
+from agentforge_sessions.wiring.gates.gate_kit import prepare_kit
+from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
 from agentforge_sessions.workflows.gate_port import (
     GateExecution,
     GatePlaces,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates
+from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
 from agentforge_sessions.workflows.gate_port import PackagedSandbox
 from agentforge_sessions.workflows.gates import run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion

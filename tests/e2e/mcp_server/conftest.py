@@ -22,13 +22,13 @@ from tests.support.warm_python import warm_python
 IMPORTED = (
     *(
         "agentforge_sessions.entrypoints.cli.main",
-        "agentforge_sessions.bootstrap",
+        "agentforge_sessions.wiring.bootstrap",
         "agentforge_sessions.entrypoints.mcp_server.http",
         "agentforge_sessions.entrypoints.mcp_server.serving",
     ),
     *(
-        "agentforge_sessions.adapters.question_channel",
-        "agentforge_sessions.adapters.session_results",
+        "agentforge_sessions.wiring.phases.question_channel",
+        "agentforge_sessions.wiring.workspaces.session_results",
     ),
     "agentforge_sessions.entrypoints.cli.commands.mcp",
     "agentforge_sessions.sandbox.sandbox",

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 WORKER = """
 import sys
 import structlog
-from agentforge_sessions.bootstrap import build_manager
+from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.harness import Question
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
@@ -214,7 +214,7 @@ def test_code_in_the_sandbox_asks_and_reads_the_answer(
 ) -> None:
     import threading
 
-    from agentforge_sessions.bootstrap import build_manager
+    from agentforge_sessions.wiring.bootstrap import build_manager
 
     monkeypatch.chdir(tmp_path)
     manager = build_manager(tmp_path / "sessions", ask_user=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.agent_programs.codex_hook_list import is_answered, list_request
-from agentforge_sessions.program_run import Run, run_program
+from agentforge_sessions.agents.programs.codex_hook_list import is_answered, list_request
+from agentforge_sessions.base.program_run import Run, run_program
 from tests.support.real_agents import PATIENCE_S, Workplace, program
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]

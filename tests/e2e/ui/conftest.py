@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import pytest
 from attrs import define, field
 
-from agentforge_sessions.bootstrap import open_snapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.questions import Asker, Question, QuestionSessions
+from agentforge_sessions.wiring.bootstrap import open_snapshots
 from tests.support.page_address import another_address
 from tests.support.person import PERSON
 from tests.support.questions import DATABASE, FEATURES

@@ -15,16 +15,16 @@ from typing import Final
 import psycopg
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import (
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import (
     StoreError,
     StoreForbidden,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
 )
-from agentforge_sessions.adapters.postgres.schema import migrate, require_migrated
-from agentforge_sessions.adapters.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.schema import migrate, require_migrated
+from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionConflict, SessionContext
 from tests.support.mounts import mounted_tmpfs
 from tests.support.own_postgres import OwnPostgres, own_postgres
@@ -341,8 +341,8 @@ def test_a_statement_that_takes_longer_than_the_server_allows_is_told_and_change
 
 def test_nothing_is_printed_about_a_server_that_is_not_there() -> None:
     code = (
-        "from agentforge_sessions.adapters.postgres.database import Database\n"
-        "from agentforge_sessions.adapters.postgres.errors import StoreUnavailable\n"
+        "from agentforge_sessions.fleet.postgres.database import Database\n"
+        "from agentforge_sessions.fleet.postgres.errors import StoreUnavailable\n"
         "database = Database('postgresql://me@127.0.0.1:1/sessions', connect_s=0.5)\n"
         "try:\n"
         "    database.one('select 1')\n"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.errors import StoreForbidden, StoreUnavailable
-from agentforge_sessions.adapters.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreForbidden, StoreUnavailable
+from agentforge_sessions.fleet.postgres.schema import migrate
+from agentforge_sessions.fleet.stores import store_for_command_line
 from agentforge_sessions.harness import SessionState
-from agentforge_sessions.stores import store_for_command_line
 from tests.support.fleet import QUICK, Fleet, fleet_of, workflow
 from tests.support.own_postgres import OwnPostgres, own_postgres, system_programs
 

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from agentforge_sessions.durable import ReadError, WriteError
+from agentforge_sessions.base.files import ReadError, WriteError
 from agentforge_sessions.harness import (
     InvalidSession,
     InvalidStateForPhaseAdvance,

@@ -11,7 +11,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.adapters.postgres.session_candidates import (
+from agentforge_sessions.base.search_words import InvalidSearch, SearchWords, find_passages
+from agentforge_sessions.fleet.postgres.session_candidates import (
     FOLDED_TO_ASCII,
     searched_parts,
 )
@@ -29,7 +30,6 @@ from agentforge_sessions.harness.session_sieve import (
     unchanging_parts,
     unchanging_runs,
 )
-from agentforge_sessions.search_words import InvalidSearch, SearchWords, find_passages
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain

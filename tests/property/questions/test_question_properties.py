@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from agentforge_sessions.durable.process_owner import OsProcesses, judge
+from agentforge_sessions.base.files.process_owner import OsProcesses, judge
 from agentforge_sessions.questions import (
     InvalidAnswers,
     InvalidQuestions,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.sandbox import CorruptedMetadata, SessionMetadata
 from agentforge_sessions.sandbox.session_metadata import encode_metadata, parse_metadata
 from agentforge_sessions.sandbox.session_metadata_file import METADATA_NAME, read_times

@@ -7,8 +7,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.schema import migrate
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.schema import migrate
 from tests.contract.conftest import server
 from tests.support.fleet_drills import watch_claims
 from tests.support.own_postgres import OwnPostgres, own_postgres

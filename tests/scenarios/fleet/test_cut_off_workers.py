@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from tests.scenarios.fleet.conftest import prepared
 from tests.support.cut_off_hosts import cut_off_host
 from tests.support.fleet_drills import (

@@ -13,8 +13,8 @@ import psycopg
 import pytest
 from attrs import define, field
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from tests.support.fleet_drills import (
     CLAIMS,
     DOING,

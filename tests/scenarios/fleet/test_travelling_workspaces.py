@@ -9,8 +9,8 @@ from typing import Final
 import psycopg
 import pytest
 
-from agentforge_sessions.adapters.postgres.database import Database
-from agentforge_sessions.adapters.postgres.store import PostgresStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.workflows import Phase, Script, Workflow
 from tests.support.fleet_drills import (
     CLAIMS,

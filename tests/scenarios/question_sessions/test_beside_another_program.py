@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.identifiers import is_uuid4
+from agentforge_sessions.base.identifiers import is_uuid4
 from agentforge_sessions.questions import (
     InvalidAnswers,
     QuestionSessions,

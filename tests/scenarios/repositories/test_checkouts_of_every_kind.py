@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.session_results import SessionResults
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.wiring.workspaces.session_results import SessionResults
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.scenarios.repositories.checkouts import BEGIN, CHANGE, CHECKOUTS, Checkout, Made, plain
 from tests.support.applying import lay, seen, services_in
 from tests.support.repositories import common_dir_of, git_dir_of

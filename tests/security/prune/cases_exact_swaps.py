@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.prune import Outside, PruneError
 from agentforge_sessions.sandbox import prune_sessions
 from tests.support import hostile_roots

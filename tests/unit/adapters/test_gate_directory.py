@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.gate_directory import (
+from agentforge_sessions.base.clock import utc_now
+from agentforge_sessions.base.files.file_lock import DirectoryLock
+from agentforge_sessions.base.files.filesystem import OsFileSystem
+from agentforge_sessions.workflows.gate_directory import (
     ABANDONED_AFTER,
     PREFIX,
     gate_directory,
     remove_abandoned,
 )
-from agentforge_sessions.clock import utc_now
-from agentforge_sessions.durable.file_lock import DirectoryLock
-from agentforge_sessions.durable.filesystem import OsFileSystem
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
 

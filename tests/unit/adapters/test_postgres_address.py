@@ -4,13 +4,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentforge_sessions.adapters.postgres.address import (
+from agentforge_sessions.fleet.postgres.address import (
     UNREADABLE,
     for_command_line,
     require_address,
     without_password,
 )
-from agentforge_sessions.adapters.postgres.errors import InvalidStoreAddress
+from agentforge_sessions.fleet.postgres.errors import InvalidStoreAddress
 
 
 @pytest.mark.parametrize(

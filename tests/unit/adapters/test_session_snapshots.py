@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.session_snapshots import KEPT_FOLDER, SessionSnapshots
-from agentforge_sessions.clock import utc_now
-from agentforge_sessions.durable import DirectoryLock, OsFileSystem
+from agentforge_sessions.base.clock import utc_now
+from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     PhaseResult,
@@ -36,6 +35,7 @@ from agentforge_sessions.harness.session_checkpoints import (
 from agentforge_sessions.repository import Git, GitUnavailable
 from agentforge_sessions.repository.snapshots import SnapshotMissing
 from agentforge_sessions.repository.workspace_scan import ScanLimits
+from agentforge_sessions.wiring.workspaces.session_snapshots import KEPT_FOLDER, SessionSnapshots
 from tests.support.repositories import new_checkout, plain_git, write_files
 from tests.support.trees import tree_of
 

@@ -13,23 +13,23 @@ from typing import IO
 
 import pytest
 
-from agentforge_sessions.adapters.object_store import (
+from agentforge_sessions.base.clock import utc_now
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.fleet.objects import (
     ObjectDamaged,
     ObjectMissing,
     ObjectStoreUnavailable,
 )
-from agentforge_sessions.adapters.object_store.folder_store import FolderStore
-from agentforge_sessions.adapters.place_cache import trim
-from agentforge_sessions.adapters.workspace_packs import (
+from agentforge_sessions.fleet.objects.folder_store import FolderStore
+from agentforge_sessions.harness import SessionContext
+from agentforge_sessions.harness.session_layout import AGENT_STATE
+from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.wiring.workspaces.place_cache import trim
+from agentforge_sessions.wiring.workspaces.workspace_packs import (
     WorkspaceElsewhere,
     WorkspaceMoved,
     collect,
 )
-from agentforge_sessions.clock import utc_now
-from agentforge_sessions.errors import AgentForgeError
-from agentforge_sessions.harness import SessionContext
-from agentforge_sessions.harness.session_layout import AGENT_STATE
-from agentforge_sessions.repository.apply_plan import ApplyOptions
 from tests.support.filesystem import FaultyFileSystem, nth_call
 from tests.support.machines import PLAN, Fleet, Machine
 from tests.support.memory_packs import MemoryPacks

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions import stores
-from agentforge_sessions.agent_hooks.handler import handle
+from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.harness.history_events import AgentEdited, AgentUsage
 from tests.support.agent_conversations import CodexConversation, Conversation, Project

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions import stores
-from agentforge_sessions.agent_hooks.handler import handle
+from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.questions.formatting import (
     format_header,

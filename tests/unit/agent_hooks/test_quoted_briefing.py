@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.data_folder import configuration_folder
+from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.briefing import brief
 from tests.support.agent_conversations import CodexConversation, Conversation, Project

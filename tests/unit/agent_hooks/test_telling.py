@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions import stores
-from agentforge_sessions.agent_hooks.handler import handle
+from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.fleet import stores
 from tests.support.agent_conversations import Conversation, Project
 from tests.support.person import persons_folders
 from tests.support.promptness import PATIENCE_S, wait_until

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.agent_setup import installation
-from agentforge_sessions.agent_setup.errors import SetupRefused
-from agentforge_sessions.agent_setup.health import installed_programs
-from agentforge_sessions.agent_setup.manifest import read_manifest
-from agentforge_sessions.agent_setup.pieces import PIECES, Commands
-from agentforge_sessions.agent_setup.places import Places, Scope
+from agentforge_sessions.agents.setup import installation
+from agentforge_sessions.agents.setup.errors import SetupRefused
+from agentforge_sessions.agents.setup.health import installed_programs
+from agentforge_sessions.agents.setup.manifest import read_manifest
+from agentforge_sessions.agents.setup.pieces import PIECES, Commands
+from agentforge_sessions.agents.setup.places import Places, Scope
 
 FOREIGN = """# mine, with a comment
 model = "o3"   # and another

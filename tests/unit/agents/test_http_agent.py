@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.cancellation import CancelToken, OperationCancelled, cancellable
-from agentforge_sessions.tracing import Traced, traced
+from agentforge_sessions.base.cancellation import CancelToken, OperationCancelled, cancellable
+from agentforge_sessions.base.tracing import Traced, traced
 from agentforge_sessions.workflows.agents import (
     AgentCutOff,
     AgentFailed,

@@ -10,13 +10,6 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.agent_programs.command_output import (
-    COMMANDS,
-    read_claude_output,
-    read_codex_output,
-    read_gemini_output,
-    read_opencode_output,
-)
 from agentforge_sessions.workflows.agents import (
     AgentCrashed,
     AgentFailed,
@@ -24,6 +17,13 @@ from agentforge_sessions.workflows.agents import (
     AgentUnavailable,
 )
 from agentforge_sessions.workflows.agents.choice import check_agent, make_agent, parse_agent
+from agentforge_sessions.workflows.agents.command_output import (
+    COMMANDS,
+    read_claude_output,
+    read_codex_output,
+    read_gemini_output,
+    read_opencode_output,
+)
 from agentforge_sessions.workflows.agents.program import ProgramAgent
 
 CLAUDE: dict[str, Any] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentFailed,

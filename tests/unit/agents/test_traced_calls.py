@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.agent_jail import JailedAgent
+from agentforge_sessions.agents.running.agent_jail import JailedAgent
+from agentforge_sessions.base.tracing import Traced, traced
 from agentforge_sessions.harness import SessionStore
-from agentforge_sessions.tracing import Traced, traced
 from agentforge_sessions.workflows.agent_calls import identity_of
 from agentforge_sessions.workflows.agents import (
     AgentIdentity,

@@ -13,11 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
-from agentforge_sessions.aio import AsyncSessionManager
-from agentforge_sessions.aio.faces import PREFETCHED, Prefetching
-from agentforge_sessions.aio.turns import SHORT_CALLS, AnyTime
-from agentforge_sessions.cancellation import cancellable_sleep
+from agentforge_sessions.base.cancellation import cancellable_sleep
+from agentforge_sessions.entrypoints.aio import AsyncSessionManager
+from agentforge_sessions.entrypoints.aio.faces import PREFETCHED, Prefetching
+from agentforge_sessions.entrypoints.aio.turns import SHORT_CALLS, AnyTime
 from agentforge_sessions.harness import (
     NoActiveSession,
     PhaseResult,
@@ -28,6 +27,7 @@ from agentforge_sessions.harness import (
     WriteError,
 )
 from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from tests.support.executors import SUCCEEDED
 from tests.support.filesystem import Call, FaultyFileSystem, every_call_from
 

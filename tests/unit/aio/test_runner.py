@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentforge_sessions.aio import AsyncSessionManager, AsyncWorkflowRunner
-from agentforge_sessions.bootstrap import build_agent_runner, build_manager
+from agentforge_sessions.entrypoints.aio import AsyncSessionManager, AsyncWorkflowRunner
 from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.wiring.bootstrap import build_agent_runner, build_manager
 from agentforge_sessions.workflows import (
     SilentObserver,
     WorkflowRunner,

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from agentforge_sessions.aio import AsyncSandbox
+from agentforge_sessions.entrypoints.aio import AsyncSandbox
 from agentforge_sessions.sandbox import Sandbox, SandboxClosed, create_sandbox
 
 pytestmark = pytest.mark.anyio

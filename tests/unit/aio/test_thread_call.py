@@ -11,8 +11,8 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.aio.thread_call import call_in_thread
-from agentforge_sessions.cancellation import cancellable_sleep, is_cancelled
+from agentforge_sessions.base.cancellation import cancellable_sleep, is_cancelled
+from agentforge_sessions.entrypoints.aio.thread_call import call_in_thread
 from tests.support.promptness import wait_until
 
 pytestmark = pytest.mark.anyio

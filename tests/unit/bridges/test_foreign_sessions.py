@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.bridges.foreign_sessions import ForeignSessions, opened_sessions
-from agentforge_sessions.bridges.packed import packed, unpacked
+from agentforge_sessions.base.identifiers import is_session_id
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.harness.stream_port import NewEntry
-from agentforge_sessions.identifiers import is_session_id
+from agentforge_sessions.integrations.bridges.foreign_sessions import (
+    ForeignSessions,
+    opened_sessions,
+)
+from agentforge_sessions.integrations.bridges.packed import packed, unpacked
 
 NAMES = ["", "a", "A", "a/b", "../x", "\0", "\ud800", "x" * 10_000]
 
@@ -56,9 +59,8 @@ def test_a_store_is_opened_as_the_command_line_does(
     [("langgraph", "langchain_core", "langgraph"), ("openai_agents", "agents", "openai-agents")],
 )
 def test_a_missing_extra_says_how_to_install_it(module: str, missing: str, extra: str) -> None:
-    code = (
-        f"import sys; sys.modules[{missing!r}] = None; import agentforge_sessions.bridges.{module}"
-    )
+    module = f"agentforge_sessions.integrations.bridges.{module}"
+    code = f"import sys; sys.modules[{missing!r}] = None; import {module}"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )

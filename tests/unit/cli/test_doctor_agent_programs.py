@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.agent_programs.registry import PROGRAMS, find_program
-from agentforge_sessions.agent_setup.self_report import find_command, said_version
-from agentforge_sessions.data_folder import sessions_directory
+from agentforge_sessions.agents.programs.registry import PROGRAMS, find_program
+from agentforge_sessions.agents.setup.self_report import find_command, said_version
+from agentforge_sessions.base.data_folder import sessions_directory
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.agent_commands import put_codex, put_codex_answering, put_command
 from tests.support.trusting import trusted

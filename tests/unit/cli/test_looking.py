@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.entrypoints.cli.commands.find import OrderName, StateName
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionOrder, SessionState

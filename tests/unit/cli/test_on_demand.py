@@ -90,7 +90,10 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
         commands = "agentforge_sessions.entrypoints.cli.commands."
         module = "find" if arguments[0] == "list" else "look"
         assert {one for one in loaded if one.startswith(commands)} == {f"{commands}{module}"}
-        assert not loaded & {"agentforge_sessions.searching", "agentforge_sessions.search_words"}
+        assert not loaded & {
+            "agentforge_sessions.wiring.searching",
+            "agentforge_sessions.base.search_words",
+        }
     assert not loaded_by(*base, "--help") & {*heavy, "agentforge_sessions.harness", "rich"}
     assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
 

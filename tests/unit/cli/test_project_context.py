@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.data_folder import sessions_directory
+from agentforge_sessions.base.data_folder import sessions_directory
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
 from agentforge_sessions.entrypoints.cli.main import run

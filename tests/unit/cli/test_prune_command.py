@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.durable.process_owner import OsProcesses
+from agentforge_sessions.base.files.process_owner import OsProcesses
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions

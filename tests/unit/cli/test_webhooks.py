@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.observers.delivery import signature
+from agentforge_sessions.integrations.observers.delivery import signature
 from tests.support.trusting import trusted
 from tests.support.webhook_receiver import answers, receiving, status
 from tests.unit.cli.conftest import CommandLine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.entrypoints.cli.commands.ask import _withdraw
 from agentforge_sessions.entrypoints.cli.context import Cli, Outside
 from agentforge_sessions.entrypoints.cli.output import Output

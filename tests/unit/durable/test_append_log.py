@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import FileSystem, OsFileSystem, ReadError, WriteError
-from agentforge_sessions.durable.append_log import APPEND_FLAGS, AppendLog
-from agentforge_sessions.durable.log_frames import LogMark, decode_log, encode_frame, encode_log
+from agentforge_sessions.base.files import FileSystem, OsFileSystem, ReadError, WriteError
+from agentforge_sessions.base.files.append_log import APPEND_FLAGS, AppendLog
+from agentforge_sessions.base.files.log_frames import LogMark, decode_log, encode_frame, encode_log
 from tests.support.filesystem import FaultyFileSystem, nth_call, nth_of
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 

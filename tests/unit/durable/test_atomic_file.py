@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.durable import AtomicFileWriter, OsFileSystem, WriteError, replace_file
-from agentforge_sessions.durable.atomic_file import LEFTOVER_AGE_S, is_temporary
+from agentforge_sessions.base.files import AtomicFileWriter, OsFileSystem, WriteError, replace_file
+from agentforge_sessions.base.files.atomic_file import LEFTOVER_AGE_S, is_temporary
 from tests.support.clock import FakeTokens
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call, nth_of
 

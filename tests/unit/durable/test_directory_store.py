@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import (
+from agentforge_sessions.base.files import (
     OsFileSystem,
     WriteError,
     make_durable_directory,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem, ReadError, read_beneath
+from agentforge_sessions.base.files import OsFileSystem, ReadError, read_beneath
 
 
 @pytest.fixture

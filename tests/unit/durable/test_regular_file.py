@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import (
+from agentforge_sessions.base.files import (
     OsFileSystem,
     ReadError,
     read_regular_file,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem
-from agentforge_sessions.durable.filesystem import DIRECTORY_FLAGS
-from agentforge_sessions.durable.tree_copy import CopyLimits, TreeTooLarge, copy_tree
-from agentforge_sessions.durable.tree_walk import Entry
+from agentforge_sessions.base.files import OsFileSystem
+from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
+from agentforge_sessions.base.files.tree_copy import CopyLimits, TreeTooLarge, copy_tree
+from agentforge_sessions.base.files.tree_walk import Entry
 
 
 def copied(

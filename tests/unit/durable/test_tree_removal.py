@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import (
+from agentforge_sessions.base.files import (
     OsFileSystem,
     RemovalError,
     WriteError,
@@ -20,8 +20,8 @@ from agentforge_sessions.durable import (
     empty_directory,
     sweep_discarded,
 )
-from agentforge_sessions.durable.filesystem import FileSystem
-from agentforge_sessions.durable.tree_removal import MAX_REFILLS, RemovalCancelled
+from agentforge_sessions.base.files.filesystem import FileSystem
+from agentforge_sessions.base.files.tree_removal import MAX_REFILLS, RemovalCancelled
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.mounts import bound, immutable, mounted_tmpfs
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.base.tracing import using
 from agentforge_sessions.harness import (
     ChangesUnsaved,
     InvalidSession,
@@ -24,7 +25,6 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.history_events import PhaseSucceeded
 from agentforge_sessions.harness.session_notices import NoteRecorded, RunStarted
-from agentforge_sessions.tracing import using
 from tests.support.channels import MemoryChannel
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.ask_user import ask_user_tool
-from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
-from agentforge_sessions.bootstrap import build_manager
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     NoQuestionChannel,
@@ -24,6 +21,9 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.questions import InvalidQuestions, QuestionSessions, TooManySessions
+from agentforge_sessions.wiring.bootstrap import build_manager
+from agentforge_sessions.wiring.phases.ask_user import ask_user_tool
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from tests.support.channels import COLOUR, MemoryChannel
 from tests.support.clock import FakeClock
 from tests.support.executors import FakeExecutor

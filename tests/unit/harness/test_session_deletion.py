@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from agentforge_sessions.base.files import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from agentforge_sessions.base.identifiers import is_session_id
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSessionId,
@@ -22,7 +23,6 @@ from agentforge_sessions.harness import (
     SessionUnreadable,
 )
 from agentforge_sessions.harness.prune_target import HarnessTarget
-from agentforge_sessions.identifiers import is_session_id
 from agentforge_sessions.prune import read_audit
 from tests.support.clock import START, FakeTokens
 from tests.support.contained import contained

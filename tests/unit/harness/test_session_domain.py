@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.clock import as_utc
+from agentforge_sessions.base.clock import as_utc
 from agentforge_sessions.harness import (
     ImmutableSessionId,
     InvalidSession,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     SessionConflict,

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions import durable
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base import files as durable
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.base.result import Failure, attempt
 from agentforge_sessions.harness import (
     BudgetExceeded,
     HarnessError,
@@ -35,7 +36,6 @@ from agentforge_sessions.harness import (
     WriteError,
     estimate_tokens,
 )
-from agentforge_sessions.result import Failure, attempt
 from tests.support.clock import START, FakeClock
 from tests.support.executors import FakeExecutor
 from tests.support.ids import sid

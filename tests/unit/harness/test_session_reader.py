@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import ReadError
+from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,

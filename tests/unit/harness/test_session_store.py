@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.base.files import LockTimeout
 from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
@@ -152,7 +152,7 @@ def test_a_save_waits_for_the_lock_no_longer_than_it_may(base: Path) -> None:
     make(store, S)
     session = store.load(S)
     assert session is not None
-    from agentforge_sessions.durable import DirectoryLock, OsFileSystem
+    from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
 
     with DirectoryLock(OsFileSystem(), base / S), pytest.raises(LockTimeout):
         store.save(session)

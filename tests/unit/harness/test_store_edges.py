@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import RemovalError, WriteError
+from agentforge_sessions.base.files import RemovalError, WriteError
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.durable.tree_removal import DISCARDED_PREFIX
+from agentforge_sessions.base.files.tree_removal import DISCARDED_PREFIX
 from agentforge_sessions.jail.kept_etc import Content, etc_content, kept_etc, kept_folder
 from agentforge_sessions.jail.system_folders import system_view
 

@@ -15,7 +15,8 @@ from mcp import Client
 from mcp_types import CallToolResult
 from pydantic import BaseModel
 
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.mcp_server import McpServerError
 from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
 from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, CancelScopes, Workers
@@ -24,7 +25,6 @@ from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTo
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import Tool, answer, tool, tools_of
-from agentforge_sessions.errors import AgentForgeError
 from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from agentforge_sessions.questions import (
     QuestionsConfig,

@@ -11,12 +11,12 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import CallToolResult
 
-from agentforge_sessions.bootstrap import open_snapshots
+from agentforge_sessions.base.settings.configuration import RepositoryConfiguration
 from agentforge_sessions.entrypoints.mcp_server.offer import EVERYTHING, Offer, ToolSet
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.project.configuration import RepositoryConfiguration
+from agentforge_sessions.wiring.bootstrap import open_snapshots
 from tests.support.mcp_processes import text_of, values_of
 from tests.support.repositories import new_checkout, plain_git, write_files
 

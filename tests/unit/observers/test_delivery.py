@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agentforge_sessions.observers.delivery import Answer, Delivery, pause_s, signature
+from agentforge_sessions.integrations.observers.delivery import Answer, Delivery, pause_s, signature
 
 EVENT = {"version": 1, "type": "session.paused", "session_id": "s-1", "data": {"reason": "Grüße"}}
 DELIVERY = Delivery(id="evt_1", event=EVENT, created=1_000.0)

@@ -15,7 +15,7 @@ from agentforge_sessions.harness.entry_events import SAID_BY_ENTRIES
 from agentforge_sessions.harness.event_codec import EVENTS
 from agentforge_sessions.harness.history_events import CheckpointTaken
 from agentforge_sessions.harness.session_notices import NOTICES, OBSERVED
-from agentforge_sessions.observers.delivery import Delivery
+from agentforge_sessions.integrations.observers.delivery import Delivery
 
 PAGE = (Path(__file__).parents[3] / "docs" / "events.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

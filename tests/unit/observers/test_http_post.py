@@ -10,8 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.http_post import MAX_HEAD_BYTES, post, seconds_to_wait
+from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.http_post import (
+    MAX_HEAD_BYTES,
+    post,
+    seconds_to_wait,
+)
 from tests.support.promptness import PATIENCE_S
 from tests.support.webhook_receiver import OK, Behave, answers, receiving, status
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
+from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.observers.delivery import signature
-from agentforge_sessions.observers.webhook_observer import WebhookObserver
-from agentforge_sessions.observers.webhook_sender import WebhookSender
-from agentforge_sessions.project.webhooks import Webhook
+from agentforge_sessions.integrations.observers.delivery import signature
+from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.promptness import PATIENCE_S, wait_until
 from tests.support.webhook_receiver import OK, answers, receiving, status
 
@@ -181,11 +181,11 @@ def test_a_store_in_which_nothing_can_be_kept_fails_no_work(tmp_path: Path) -> N
 KILLED = """
 import os, sys, threading
 from pathlib import Path
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.observers.webhook_observer import WebhookObserver
-from agentforge_sessions.observers.webhook_sender import WebhookSender
-from agentforge_sessions.project.webhooks import Webhook
+from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
+from agentforge_sessions.base.settings.webhooks import Webhook
 
 base, killed_at = Path(sys.argv[1]), sys.argv[2]
 

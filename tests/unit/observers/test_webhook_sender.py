@@ -14,16 +14,16 @@ import pytest
 from attrs import define, field
 from structlog.testing import capture_logs
 
-from agentforge_sessions.durable import DirectoryLock, OsFileSystem
-from agentforge_sessions.event_log import get_logger
+from agentforge_sessions.base.event_log import get_logger
+from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
+from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.history_events import SessionForked
 from agentforge_sessions.harness.receiver_files import FOLDER
 from agentforge_sessions.harness.session_domain import SessionContext
-from agentforge_sessions.observers.delivery import Answer
-from agentforge_sessions.observers.rounds import Round
-from agentforge_sessions.observers.webhook_sender import WebhookSender
-from agentforge_sessions.project.webhooks import Webhook
+from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.rounds import Round
+from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.clock import START, FakeClock
 from tests.support.filesystem import FaultyFileSystem
 

@@ -8,13 +8,13 @@ import re
 
 import pytest
 
-from agentforge_sessions.pages.document import (
+from agentforge_sessions.entrypoints.pages.document import (
     Served,
     self_contained_page,
     served_page,
     style_sheet,
 )
-from agentforge_sessions.pages.html import element
+from agentforge_sessions.entrypoints.pages.html import element
 
 
 def test_page_that_stands_alone_may_have_its_own_style_sheet_and_nothing_else() -> None:

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from agentforge_sessions.entrypoints.pages.html import rendered, spelled
+from agentforge_sessions.entrypoints.pages.session_page import render_report, session_sections
 from agentforge_sessions.harness.history_events import EVENTS
-from agentforge_sessions.pages.html import rendered, spelled
-from agentforge_sessions.pages.session_page import render_report, session_sections
 from tests.support.pages import PageReader, all_events, eventful_view
 
 HOSTILE = (

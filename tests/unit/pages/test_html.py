@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.pages.html import anchor, element, fragment, rendered, spelled
+from agentforge_sessions.entrypoints.pages.html import anchor, element, fragment, rendered, spelled
 
 
 def test_text_is_escaped_and_attributes_are_named_by_their_dashes() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.pages.attempts_section import prose_of
-from agentforge_sessions.pages.html import rendered
-from agentforge_sessions.pages.prose import prose
+from agentforge_sessions.entrypoints.pages.attempts_section import prose_of
+from agentforge_sessions.entrypoints.pages.html import rendered
+from agentforge_sessions.entrypoints.pages.prose import prose
 
 
 def shown(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.entrypoints.pages.session_page import session_report
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
 from agentforge_sessions.harness.history_events import (
     AgentAnswered,
@@ -19,7 +20,6 @@ from agentforge_sessions.harness.history_events import (
     QuestionAsked,
     SessionCreated,
 )
-from agentforge_sessions.pages.session_page import session_report
 from agentforge_sessions.workflows.agents import AgentUnavailable
 from agentforge_sessions.workflows.progress import TimeSpent, time_spent
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block

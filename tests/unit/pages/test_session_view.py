@@ -8,6 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.question import Question
+from agentforge_sessions.entrypoints.pages.attempts import attempts_of, with_steps
+from agentforge_sessions.entrypoints.pages.contents import NoContent, TextContent
+from agentforge_sessions.entrypoints.pages.material import (
+    MAX_ATTEMPTS,
+    SessionMaterial,
+    SessionSource,
+)
+from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
+from agentforge_sessions.entrypoints.pages.session_view import SessionView, view_of
+from agentforge_sessions.entrypoints.pages.spans import SpanKind, seconds_by_kind
+from agentforge_sessions.entrypoints.pages.texts import duration
 from agentforge_sessions.harness import InvalidSession, SessionContext, SessionStore
 from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.history_events import (
@@ -19,14 +31,6 @@ from agentforge_sessions.harness.history_events import (
     QuestionAsked,
 )
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
-from agentforge_sessions.pages.attempts import attempts_of, with_steps
-from agentforge_sessions.pages.contents import NoContent, TextContent
-from agentforge_sessions.pages.material import MAX_ATTEMPTS, SessionMaterial, SessionSource
-from agentforge_sessions.pages.session_page import render_report, session_report
-from agentforge_sessions.pages.session_view import SessionView, view_of
-from agentforge_sessions.pages.spans import SpanKind, seconds_by_kind
-from agentforge_sessions.pages.texts import duration
-from agentforge_sessions.question import Question
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view
 

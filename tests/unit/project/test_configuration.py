@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from attrs import asdict
 
-from agentforge_sessions.project.configuration import Configuration, load_configuration
-from agentforge_sessions.project.configuration_file import SECTIONS
-from agentforge_sessions.project.errors import InvalidConfiguration
+from agentforge_sessions.base.settings.configuration import Configuration, load_configuration
+from agentforge_sessions.base.settings.configuration_file import SECTIONS
+from agentforge_sessions.base.settings.errors import InvalidConfiguration
 from agentforge_sessions.questions import InvalidConfig, load_config
 from tests.support.trusting import PERSON, trusted
 

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.bootstrap import configured_jail
-from agentforge_sessions.durable import WriteError
-from agentforge_sessions.project.configuration import load_configuration
-from agentforge_sessions.project.errors import ScaffoldRefused
-from agentforge_sessions.project.scaffold import (
+from agentforge_sessions.base.files import WriteError
+from agentforge_sessions.base.settings.configuration import load_configuration
+from agentforge_sessions.base.settings.errors import ScaffoldRefused
+from agentforge_sessions.base.settings.scaffold import (
     CHECKS,
     SPECIFICATION,
     WORKFLOW,
@@ -23,7 +22,8 @@ from agentforge_sessions.project.scaffold import (
     Scaffold,
     begin_project,
 )
-from agentforge_sessions.project.scaffold_content import with_ignored
+from agentforge_sessions.base.settings.scaffold_content import with_ignored
+from agentforge_sessions.wiring.bootstrap import configured_jail
 from agentforge_sessions.workflows import load_workflow
 from agentforge_sessions.workflows.specification_document import load_specification
 from tests.support.filesystem import FaultyFileSystem, every_call_from

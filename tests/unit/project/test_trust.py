@@ -13,24 +13,24 @@ from typing import Any
 import pytest
 from attrs import fields
 
-from agentforge_sessions.agent_hooks.settings import read_settings
-from agentforge_sessions.data_folder import configuration_folder
-from agentforge_sessions.project.configuration import (
+from agentforge_sessions.agents.hooks.settings import read_settings
+from agentforge_sessions.base.data_folder import configuration_folder
+from agentforge_sessions.base.settings.configuration import (
     DEFAULT_AGENT_BUDGET,
     Configuration,
     configuration_of,
     load_configuration,
 )
-from agentforge_sessions.project.configuration_file import (
+from agentforge_sessions.base.settings.configuration_file import (
     SECTIONS,
     ConfigurationFile,
     document_of,
     read_configuration_file,
 )
-from agentforge_sessions.project.errors import InvalidConfiguration
-from agentforge_sessions.project.toml_table import TomlFaults
-from agentforge_sessions.project.trust_records import TrustRecords
-from agentforge_sessions.project.trust_table import (
+from agentforge_sessions.base.settings.errors import InvalidConfiguration
+from agentforge_sessions.base.settings.toml_table import TomlFaults
+from agentforge_sessions.base.settings.trust_records import TrustRecords
+from agentforge_sessions.base.settings.trust_table import (
     TABLE,
     Harmless,
     NeedsTrust,

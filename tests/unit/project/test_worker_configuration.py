@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.fleet import worker_allowed
-from agentforge_sessions.project.configuration import load_configuration
-from agentforge_sessions.project.errors import InvalidConfiguration
-from agentforge_sessions.project.worker_configuration import (
+from agentforge_sessions.base.settings.configuration import load_configuration
+from agentforge_sessions.base.settings.errors import InvalidConfiguration
+from agentforge_sessions.base.settings.worker_configuration import (
     WorkerConfiguration,
     load_worker_configuration,
 )
+from agentforge_sessions.wiring.fleet import worker_allowed
 
 SECTION = """\
 [worker]

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from backports import zstd
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.prune import (
     ArchiveUnavailable,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.prune import (
     AUDIT_NAME,
     Disposal,

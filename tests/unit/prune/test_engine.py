@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.prune import (
     Disposal,
     InvalidPolicy,

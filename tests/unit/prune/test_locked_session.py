@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.session_layout import SESSION_FILE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem, empty_directory
+from agentforge_sessions.base.files import OsFileSystem, empty_directory
 from agentforge_sessions.prune import PruneResult, RetentionPolicy, prune
 from agentforge_sessions.prune.session_size import LEVELS, SessionSize
 from agentforge_sessions.sandbox import SandboxTarget

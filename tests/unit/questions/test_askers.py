@@ -12,11 +12,6 @@ import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
 
-from agentforge_sessions.adapters.question_channel import (
-    QuestionSessionChannel,
-    SessionEnds,
-)
-from agentforge_sessions.bootstrap import open_questions
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import QuestionWaits
 from agentforge_sessions.questions import (
@@ -28,6 +23,11 @@ from agentforge_sessions.questions import (
     wire,
 )
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
+from agentforge_sessions.wiring.bootstrap import open_questions
+from agentforge_sessions.wiring.phases.question_channel import (
+    QuestionSessionChannel,
+    SessionEnds,
+)
 from tests.support.channels import COLOUR
 from tests.support.clock import FakeClock
 from tests.support.memory_sessions import MemorySessions
@@ -68,7 +68,7 @@ def test_this_process_waits_as_long_as_it_lives() -> None:
 
 
 def _real() -> Any:
-    from agentforge_sessions.durable.process_owner import OsProcesses
+    from agentforge_sessions.base.files.process_owner import OsProcesses
 
     return OsProcesses()
 

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.person_notification import plain, run_command
+from agentforge_sessions.base.person_notification import plain, run_command
 from agentforge_sessions.questions import Notifier, NotifyConfig, Option, Question, QuestionSession
 from tests.support.promptness import given_time
 from tests.support.questions import DATABASE, build

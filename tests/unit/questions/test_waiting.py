@@ -15,7 +15,7 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.cancellation import OperationCancelled
+from agentforge_sessions.base.cancellation import OperationCancelled
 from agentforge_sessions.questions import (
     AnswersTimeout,
     QuestionSession,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.program_run import Ended, Run, run_program
+from agentforge_sessions.base.program_run import Ended, Run, run_program
 from agentforge_sessions.repository import Git, UserRepository
 from agentforge_sessions.repository.checkout_state import read_head
 from agentforge_sessions.repository.result_merge import ObjectsMissing

@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.repository.apply_errors import JournalDamaged
 from agentforge_sessions.repository.apply_journal import (
     JOURNAL,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.durable import OsFileSystem
-from agentforge_sessions.durable.filesystem import DIRECTORY_FLAGS
+from agentforge_sessions.base.files import OsFileSystem
+from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
 from agentforge_sessions.repository.folder_look import FIELDS, MODE, MODE_SHIFT, looks_of
 from agentforge_sessions.repository.snapshots import Snapshots
 from agentforge_sessions.repository.workspace_scan import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.errors import ErrorKind
-from agentforge_sessions.program_run import Ended, Run, run_program
+from agentforge_sessions.base.errors import ErrorKind
+from agentforge_sessions.base.program_run import Ended, Run, run_program
 from agentforge_sessions.repository import (
     Git,
     GitFailed,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.durable import WriteError
-from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.base.files import WriteError
+from agentforge_sessions.base.program_run import Ended, Run, run_program
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
-from agentforge_sessions.program_run import Ended, Run, run_program
 from agentforge_sessions.repository import UserRepository
 from agentforge_sessions.repository.git_command import Git
 from agentforge_sessions.repository.git_objects import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.base.files import LockTimeout
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitUnavailable, UserRepository
 from agentforge_sessions.repository.git_command import Git

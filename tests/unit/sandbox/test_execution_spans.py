@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from agentforge_sessions.base.tracing import Traced, traced
 from agentforge_sessions.sandbox import create_sandbox
-from agentforge_sessions.tracing import Traced, traced
 from tests.support.tracing import id_of, parent_of, recorded
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.durable import DurableError
+from agentforge_sessions.base.files import DurableError
 from agentforge_sessions.sandbox import (
     InvalidExecution,
     InvalidPolicy,

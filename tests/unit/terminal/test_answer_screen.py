@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.questions import (
     Option,

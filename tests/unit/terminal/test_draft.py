@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.terminal.draft import (
     Ask,
     Draft,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.tracing import (
+from agentforge_sessions.base.tracing import (
     Counter,
     Traced,
     carried,
@@ -20,13 +20,13 @@ from agentforge_sessions.tracing import (
     traced,
     using,
 )
-from agentforge_sessions.tracing.conventions import TOKEN_USAGE
+from agentforge_sessions.base.tracing.conventions import TOKEN_USAGE
 from tests.support.tracing import BrokenTracing, recorded
 
 RUN = """
 import sys
 {before}
-from agentforge_sessions.tracing import Traced, carried, count, Counter, is_traced, traced
+from agentforge_sessions.base.tracing import Traced, carried, count, Counter, is_traced, traced
 with traced(Traced.SAVE) as span:
     span.set("a", 1)
     {within}

@@ -9,9 +9,9 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode
 
-from agentforge_sessions.tracing import Attribute, Counter, Traced, carried, count, traced
-from agentforge_sessions.tracing.conventions import TOKEN_USAGE, SpanType
-from agentforge_sessions.tracing.open_telemetry import ApiTracing
+from agentforge_sessions.base.tracing import Attribute, Counter, Traced, carried, count, traced
+from agentforge_sessions.base.tracing.conventions import TOKEN_USAGE, SpanType
+from agentforge_sessions.base.tracing.open_telemetry import ApiTracing
 from tests.support.tracing import Recorded, id_of, parent_of, recorded, trace_of
 
 ELSEWHERE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.tracing import Counter, Traced
-from agentforge_sessions.tracing.conventions import (
+from agentforge_sessions.base.tracing import Counter, Traced
+from agentforge_sessions.base.tracing.conventions import (
     TOKEN_USAGE,
     Attribute,
     CounterType,

@@ -11,7 +11,7 @@ import pytest
 from attrs import define
 from starlette.testclient import TestClient
 
-from agentforge_sessions.clock import Clock
+from agentforge_sessions.base.clock import Clock
 from agentforge_sessions.entrypoints.loopback import PageKey
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import Live

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.adapters.fleet.messages import encode
 from agentforge_sessions.entrypoints.worker.parent import Parent
 from agentforge_sessions.entrypoints.worker.process import serve
+from agentforge_sessions.fleet.workers.messages import encode
 
 
 class Runners:

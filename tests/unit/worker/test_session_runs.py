@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.adapters.fleet.messages import Ending, Look
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.worker.session_runs import look_at, pause
+from agentforge_sessions.fleet.workers.messages import Ending, Look
 from agentforge_sessions.harness import (
     PhaseResult,
     SessionConflict,

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore, TokenBudget
 from agentforge_sessions.workflows import (
     Job,

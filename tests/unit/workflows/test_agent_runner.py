@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import define, evolve
 
-from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     Question,

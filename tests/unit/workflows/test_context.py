@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem, ReadError
+from agentforge_sessions.base.files import OsFileSystem, ReadError
 from agentforge_sessions.harness.briefing import most_tokens
 from agentforge_sessions.workflows.context import (
     Context,

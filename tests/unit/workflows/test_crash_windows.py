@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from agentforge_sessions.durable.atomic_file import is_temporary
+from agentforge_sessions.base.files.atomic_file import is_temporary
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.harness.session_store import SESSION_FILE
 from agentforge_sessions.workflows import AttemptsExhausted, Input, Phase, Script, Workflow

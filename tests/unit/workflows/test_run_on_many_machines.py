@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import define
 
-from agentforge_sessions.adapters.object_store.folder_store import FolderStore
+from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState
 from agentforge_sessions.workflows import WorkflowRunner
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.durable import DirectoryLock, FileLock, OsFileSystem
+from agentforge_sessions.base.files import DirectoryLock, FileLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidSessionId,
     InvalidStateTransition,
@@ -708,7 +708,7 @@ def test_inputs_are_never_written_through_a_link(ground: Ground, tmp_path: Path)
         placed.append(root)
 
     ground.diary.run_started = tamper  # type: ignore[method-assign,assignment]
-    from agentforge_sessions.durable import WriteError
+    from agentforge_sessions.base.files import WriteError
 
     with pytest.raises(WriteError):
         worker.start(WITH_INPUTS)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.jail_executor import JailPhaseExecutor
-from agentforge_sessions.durable import WriteError
+from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.harness import NoPhaseExecutor, SessionManager, SessionStore
 from agentforge_sessions.jail import JailUnavailable
+from agentforge_sessions.wiring.phases.jail_executor import JailPhaseExecutor
 from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
 from agentforge_sessions.workflows.errors import NoAgent
 from tests.support.agents import AgentGround, tdflow_work

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from opentelemetry.trace import StatusCode
 from structlog.testing import capture_logs
 
-from agentforge_sessions.bootstrap import build_manager
+from agentforge_sessions.base.tracing import Attribute, Traced, carried, traced, using
+from agentforge_sessions.base.tracing.conventions import SpanType
 from agentforge_sessions.harness import SessionConflict, SessionManager, SessionStore
 from agentforge_sessions.harness.session_layout import TRACE_FILE
-from agentforge_sessions.tracing import Attribute, Traced, carried, traced, using
-from agentforge_sessions.tracing.conventions import SpanType
+from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.workflows import Phase, Script, Workflow
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import ReadError
+from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.harness import SessionContext, SessionStore
 from agentforge_sessions.harness.session_layout import STEPS
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage

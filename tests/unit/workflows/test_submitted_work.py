@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.project.worker_configuration import WorkerConfiguration
+from agentforge_sessions.base.settings.worker_configuration import WorkerConfiguration
 from agentforge_sessions.workflows.agents.choice import parse_agent
 from agentforge_sessions.workflows.agents.port import AgentChoice
 from agentforge_sessions.workflows.submitted_work import (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.durable import OsFileSystem, WriteError
+from agentforge_sessions.base.files import OsFileSystem, WriteError
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.harness.session_folders import make_folder
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow

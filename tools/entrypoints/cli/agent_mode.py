@@ -34,7 +34,7 @@ class AgentModeOptions:
         Raises:
             typer.BadParameter: There is no such mode, or an option of the other one.
         """
-        from ...project.choices import AGENT_MODES
+        from ...base.settings.choices import AGENT_MODES
 
         if self.mode is not None and self.mode not in AGENT_MODES:
             raise typer.BadParameter(

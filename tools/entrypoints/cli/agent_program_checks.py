@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...agent_programs import codex
+from ...agents.programs import codex
 from .findings import Finding, ok, warn
 from .session_prospect import no_session, session_prospect
 
 if TYPE_CHECKING:
-    from ...agent_programs.registry import AgentProgram
-    from ...agent_setup.health import Installed
-    from ...agent_setup.self_report import HookTrust
+    from ...agents.programs.registry import AgentProgram
+    from ...agents.setup.health import Installed
+    from ...agents.setup.self_report import HookTrust
 
 _DISTRIBUTION: Final = "agentforge-sessions"
 
@@ -44,15 +44,15 @@ class AgentProgramChecks:
 
     @cached_property
     def _installed(self) -> list[Installed]:
-        from ...agent_setup.health import installed_programs
-        from ...agent_setup.places import Places
+        from ...agents.setup.health import installed_programs
+        from ...agents.setup.places import Places
 
         return installed_programs(Places(Path.home(), self._folder, self._environment))
 
     @cached_property
     def _trust(self) -> HookTrust | None:
         """Whether Codex runs our hooks; None where it has none, or is not there to be asked."""
-        from ...agent_setup.self_report import codex_trust, find_command
+        from ...agents.setup.self_report import codex_trust, find_command
 
         commands = [one for each in self._installed_in(codex.NAME) for one in each.commands]
         program = find_command(codex.COMMAND, self._environment) if commands else None
@@ -85,7 +85,7 @@ class AgentProgramChecks:
 
     def check_versions(self) -> Finding | None:
         """Compare the programs' versions with those that were tried; None where none is used."""
-        from ...agent_setup.self_report import find_command, said_version
+        from ...agents.setup.self_report import find_command, said_version
 
         name = "versions"
         shown, silent = [], []
@@ -109,7 +109,7 @@ class AgentProgramChecks:
 
     def _used(self) -> Iterator[AgentProgram]:
         """Return the programs that have our hook, and the one that runs ask."""
-        from ...agent_programs.registry import PROGRAMS, find_program
+        from ...agents.programs.registry import PROGRAMS, find_program
         from ...workflows.agents.program import is_program
 
         agent = self._agent or ""

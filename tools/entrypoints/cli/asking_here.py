@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from ...adapters.question_channel import QuestionSessionChannel
 from ...questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
+from ...wiring.phases.question_channel import QuestionSessionChannel
 from .question_answers import parse_line, show_question
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...errors import AgentForgeError
+from ...base.errors import AgentForgeError
 from .agent_program_checks import AgentProgramChecks
 from .configured_checks import configured_checks
 from .context import DIRECT_VARIABLE
@@ -29,8 +29,8 @@ from .text import counted, counted_of, some_of
 from .webhook_checks import check_webhooks
 
 if TYPE_CHECKING:
+    from ...base.settings.configuration import Configuration
     from ...harness.session_ports import LocalSessions, SessionRepository
-    from ...project.configuration import Configuration
 
 _DISTRIBUTION: Final = "agentforge-sessions"
 _LEAST_PYTHON: Final = (3, 11)
@@ -154,9 +154,9 @@ def check_libyaml() -> Finding:
 
 def check_configuration() -> Finding:
     """Check that the project's configuration can be used, all of its sections."""
-    from ...project.configuration import checked_configuration
-    from ...project.configuration_file import read_configuration_file
-    from ...project.errors import InvalidConfiguration
+    from ...base.settings.configuration import checked_configuration
+    from ...base.settings.configuration_file import read_configuration_file
+    from ...base.settings.errors import InvalidConfiguration
     from ...questions.config import config_of
 
     name = "configuration"
@@ -174,7 +174,7 @@ def check_configuration() -> Finding:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
     told = f"{found.path}: {', '.join(found.given) or 'empty'}"
     if found.left_out:
-        from ...project.trust_table import ignored
+        from ...base.settings.trust_table import ignored
 
         return warn(name, told, ignored(found.left_out, found.path))
     return ok(name, told)
@@ -190,7 +190,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     name = "store"
     if database is None:
         return ok(name, f"files in {store.where}")
-    from ...stores import store_status
+    from ...fleet.stores import store_status
 
     try:
         found = store_status(database)
@@ -213,7 +213,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
 
 def check_objects(url: str) -> Finding:
     """Check that the object store can be written and read; what is written is removed."""
-    from ...bootstrap import try_objects
+    from ...wiring.bootstrap import try_objects
 
     name = "objects"
     try:
@@ -229,7 +229,7 @@ def check_objects(url: str) -> Finding:
 
 def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
     """Check that what the environment asks to be traced can be sent; nothing is sent."""
-    from ...telemetry import TelemetryRequest, sdk_problem
+    from ...integrations.telemetry import TelemetryRequest, sdk_problem
 
     name = "telemetry"
     request = TelemetryRequest.of(environment)
@@ -321,7 +321,7 @@ def _entries(base: Path) -> list[str]:
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
     """Check that no creation, deletion or prune of any kind of sessions was left half done."""
     from ...prune import PruneRootMissing, left_half_done
-    from ...pruning import prune_kinds
+    from ...wiring.pruning import prune_kinds
 
     left = []
     for one in prune_kinds(base).values():

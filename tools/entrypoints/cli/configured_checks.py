@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...errors import AgentForgeError
+from ...base.errors import AgentForgeError
 from .findings import Finding, fail, ok
 
 if TYPE_CHECKING:
+    from ...base.settings.configuration import Configuration
     from ...harness.session_ports import LocalSessions
-    from ...project.configuration import Configuration
     from ...workflows.agents.port import PhaseAgent
 
 
@@ -31,8 +31,8 @@ def configured_checks(
 
 def check_jail(configuration: Configuration) -> Finding | None:
     """Make a jail with all that the configuration shows in it, and run `true` there."""
-    from ...bootstrap import configured_jail
     from ...jail import Jail, JailError
+    from ...wiring.bootstrap import configured_jail
 
     name, run = "jail", configuration.run
     wanted = run.isolation == "jail" or run.agent_mode == "edit" or configuration.gate.command
@@ -47,7 +47,7 @@ def check_jail(configuration: Configuration) -> Finding | None:
 
 def check_gate(configuration: Configuration) -> Finding | None:
     """Check that the program of the gate's command is found and can be shown in its jail."""
-    from ...bootstrap import try_gate
+    from ...wiring.bootstrap import try_gate
 
     name, command = "gate", configuration.gate.command
     if command is None:
@@ -81,7 +81,7 @@ def _agent(said: str, configuration: Configuration, store: LocalSessions) -> Pha
     """Return the configured agent as a run makes it."""
     from attrs import evolve
 
-    from ...bootstrap import build_editing_agent, configured_jail
+    from ...wiring.bootstrap import build_editing_agent, configured_jail
     from ...workflows.agents.choice import make_agent, parse_agent
 
     run = configuration.run

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from attrs import evolve, field, frozen
 
-from ...clock import Clock, utc_now
-from ...errors import AgentForgeError
+from ...base.clock import Clock, utc_now
+from ...base.errors import AgentForgeError
 from .output import Output
 
 if TYPE_CHECKING:
+    from ...base.settings.configuration import Configuration
     from ...harness import (
         PhaseExecutor,
         QuestionChannel,
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
     from ...harness.submission import Submission
     from ...jail import JailPolicy
-    from ...observing import ConfiguredObservers
-    from ...project.configuration import Configuration
+    from ...wiring.observing import ConfiguredObservers
     from ...workflows.gate_port import GateSandbox
 
 _Result = TypeVar("_Result")
@@ -114,7 +114,7 @@ class Cli:
         Raises:
             InvalidConfiguration: It can't be used.
         """
-        from ...project.configuration import Configuration
+        from ...base.settings.configuration import Configuration
 
         if isinstance(self.configured, AgentForgeError):
             raise self.configured
@@ -129,7 +129,7 @@ class Cli:
             return None
         if os.environ.get(STORE_VARIABLE) == self.store_url:
             return None
-        from ...stores import store_for_command_line
+        from ...fleet.stores import store_for_command_line
 
         return store_for_command_line(self.store_url)
 
@@ -147,12 +147,12 @@ class Cli:
 
     def _opened_store(self) -> LocalSessions:
         if self.submission is not None and self.store_url is not None:
-            from ...fleet import open_submitting
+            from ...wiring.fleet import open_submitting
 
             return open_submitting(
                 self.store_url, self.base, self.submission, direct=self.store_direct
             )
-        from ...stores import open_sessions
+        from ...fleet.stores import open_sessions
 
         return open_sessions(self.base, store=self.store_url, direct=self.store_direct)
 
@@ -169,7 +169,7 @@ class Cli:
     @property
     def in_database(self) -> bool:
         """Whether the sessions are in a database, and not in the base's files."""
-        from ...stores import is_database
+        from ...fleet.stores import is_database
 
         return is_database(self.store_url)
 
@@ -181,7 +181,7 @@ class Cli:
                 return ()
             if not configured.webhooks and "notify" not in configured.given:
                 return ()
-            from ...observing import configured_observers
+            from ...wiring.observing import configured_observers
 
             opened = configured_observers(configured, self.store)
             self.opened.callback(opened.close)
@@ -202,9 +202,9 @@ class Cli:
 
     def keeping_manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return such a manager that keeps workspaces at checkpoints, and brings them back."""
-        from ...bootstrap import open_snapshots
         from ...harness import SessionManager
         from ...harness.lazy import Lazy
+        from ...wiring.bootstrap import open_snapshots
 
         store = self.store()
         return SessionManager(
@@ -219,7 +219,7 @@ class Cli:
     @property
     def briefing_shows(self) -> tuple[str, ...]:
         """What briefings show, as the configuration says; the default where that can't be used."""
-        from ...project.choices import DEFAULT_PARTS
+        from ...base.settings.choices import DEFAULT_PARTS
 
         configured = self.configured
         if configured is None or isinstance(configured, AgentForgeError):
@@ -233,7 +233,7 @@ class Cli:
             isolation: Where scripts run: "sandbox" or "jail".
         """
         if self.outside.executor is None:
-            from ...bootstrap import build_manager
+            from ...wiring.bootstrap import build_manager
 
             return build_manager(
                 store=self.store(),
@@ -243,9 +243,9 @@ class Cli:
                 observers=self.observers(),
                 briefing_shows=self.briefing_shows,
             )
-        from ...bootstrap import open_snapshots
         from ...harness import SessionManager
         from ...harness.lazy import Lazy
+        from ...wiring.bootstrap import open_snapshots
 
         store = self.store()
         return SessionManager(
@@ -259,7 +259,7 @@ class Cli:
 
     def jail(self) -> JailPolicy | None:
         """Return what commands in a jail may use and see, where the configuration says it."""
-        from ...bootstrap import configured_jail
+        from ...wiring.bootstrap import configured_jail
 
         return configured_jail(self.configuration)
 

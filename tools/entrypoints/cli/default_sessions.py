@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...data_folder import sessions_directory
+from ...base.data_folder import sessions_directory
 
 if TYPE_CHECKING:
     import typer
 
+    from ...base.settings.configuration import Configuration
     from ...harness.session_ports import LocalSessions
-    from ...project.configuration import Configuration
 
 
 def default_base(configuration: Configuration | None = None) -> Path | None:
@@ -27,8 +27,8 @@ def sessions_being_typed(context: typer.Context) -> LocalSessions:
     Raises:
         AgentForgeError: The configuration, or the store, can't be used.
     """
-    from ...project.configuration import load_configuration
-    from ...stores import open_sessions
+    from ...base.settings.configuration import load_configuration
+    from ...fleet.stores import open_sessions
 
     given, configured = context.find_root().params, load_configuration()
     base, store = given.get("base"), given.get("store") or configured.store.url

@@ -94,7 +94,7 @@ def check_durability(base: Path) -> Finding:
 
 def check_lock(base: Path) -> Finding:
     """Check that the base can be locked."""
-    from ...durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+    from ...base.files import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 
     if not base.is_dir():
         return ok("lock", "not tried: the base is not there yet")

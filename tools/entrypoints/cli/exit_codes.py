@@ -7,7 +7,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
 
-from ...errors import AgentForgeError, ErrorKind
+from ...base.errors import AgentForgeError, ErrorKind
 
 
 class ExitCode(IntEnum):

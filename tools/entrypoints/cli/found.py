@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
+from ...base.search_words import Passage, Place, SearchWords
 from ...harness.session_search import SessionMatch
-from ...search_words import Passage, Place, SearchWords
 from .context import Cli
 from .documents import summary_document, unreadable_document
 from .render import STATE_STYLES, state_text, unreadable_lines, words
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...harness import SessionManager
     from ...questions import QuestionSessions, UnreadableQuestion
     from ...questions.search import QuestionMatch
-    from ...searching import Found
+    from ...wiring.searching import Found
 
 _MARK: Final = "bold magenta"
 _GOAL_CHARS: Final = 100

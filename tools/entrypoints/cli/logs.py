@@ -7,7 +7,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-from ...event_log import configure_when_heard
+from ...base.event_log import configure_when_heard
 from .output import remark
 from .text import safe
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TextIO
 
 import typer
 
-from ...data_folder import configuration_folder, find_data_folder
-from ...errors import AgentForgeError
-from ...result import Failure, Success, attempt
+from ...base.data_folder import configuration_folder, find_data_folder
+from ...base.errors import AgentForgeError
+from ...base.result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
 from .errors import Interrupted, OutputLost
@@ -25,7 +25,7 @@ from .output import Output, discard, public_fields, remark
 from .text import counted_of, safe_lines
 
 if TYPE_CHECKING:
-    from ...project.configuration import Configuration
+    from ...base.settings.configuration import Configuration
 
 _NAME = "agentforge"
 _FILES_OF_PEOPLE = frozenset({"InvalidConfiguration", "InvalidWorkflow", "InvalidSpecification"})
@@ -154,7 +154,7 @@ def _global_options(
         and usable.left_out
         and context.invoked_subcommand not in _TELL_THEMSELVES
     ):
-        from ...project.trust_table import ignored
+        from ...base.settings.trust_table import ignored
 
         output.remark(ignored(usable.left_out, usable.path))
 
@@ -169,8 +169,8 @@ def _configured() -> Configuration | AgentForgeError | None:
     files = [folder / "config.toml" for folder in folders if folder is not None]
     if not os.environ.get("AGENTFORGE_CONFIG") and not any(map(os.path.lexists, files)):
         return None
-    from ...project.configuration import load_configuration
-    from ...project.errors import InvalidConfiguration
+    from ...base.settings.configuration import load_configuration
+    from ...base.settings.errors import InvalidConfiguration
 
     try:
         return load_configuration()
@@ -243,7 +243,7 @@ def main() -> None:
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     if any(name.startswith("OTEL_") for name in os.environ):
-        from ...telemetry import begin_telemetry
+        from ...integrations.telemetry import begin_telemetry
 
         begin_telemetry()
     try:
@@ -267,7 +267,7 @@ def _close_pool() -> None:
 
 def _end_telemetry() -> None:
     """Send what was traced and is not sent yet, within a bound."""
-    telemetry = sys.modules.get("agentforge_sessions.telemetry")
+    telemetry = sys.modules.get("agentforge_sessions.integrations.telemetry")
     if telemetry is not None:
         telemetry.end_telemetry()
 

@@ -54,8 +54,8 @@ def command_of_component(cli: Cli, session: SessionContext) -> str | None:
 
     It names the session's agent and repository where the configuration does not.
     """
-    from ...bootstrap import session_results
     from ...harness import HarnessError
+    from ...wiring.bootstrap import session_results
     from ...workflows.job import AgentWork
 
     written = written_specification(cli, session)

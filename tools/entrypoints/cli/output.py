@@ -17,7 +17,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ...errors import AgentForgeError
+from ...base.errors import AgentForgeError
 from .errors import ConfirmationNeeded, Declined, OutputLost
 from .text import safe, safe_lines
 

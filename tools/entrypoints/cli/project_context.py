@@ -14,7 +14,7 @@ from .context import Cli
 from .given_files import read_given
 
 if TYPE_CHECKING:
-    from ...project.configuration import Configuration
+    from ...base.settings.configuration import Configuration
     from ...workflows.context import Context
     from ...workflows.job import AgentWork
     from ...workflows.workflow import Workflow
@@ -103,7 +103,7 @@ class ContextOptions:
     @staticmethod
     def _folder(cli: Cli) -> Path:
         """Return the folder that is shown: the project's, else this one."""
-        from ...data_folder import data_folder_above
+        from ...base.data_folder import data_folder_above
 
         above = data_folder_above(Path.cwd())
         if cli.configuration.path is None and above is not None:
@@ -124,7 +124,7 @@ def _rules(path: Path, configuration: Configuration) -> str:
 
 
 def _about(cli: Cli) -> str | None:
-    from ...project.scaffold_content import described
+    from ...base.settings.scaffold_content import described
 
     facts = cli.configuration.project
     return None if facts.language is None else f"It is {described(facts)}."
@@ -195,7 +195,7 @@ def show_plan(
 
 def _texts(folder: Path, paths: Iterable[str]) -> dict[str, str]:
     """Return those of some files that are there and are text."""
-    from ...durable import OsFileSystem
+    from ...base.files import OsFileSystem
     from ...workflows.context_folder import NotShown, context_folder
 
     found = {}

@@ -20,7 +20,7 @@ _MAX_INPUT: Final = 8 * 1024 * 1024
 
 def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the question sessions whose ids begin with `incomplete`, for completion."""
-    from ...bootstrap import open_questions
+    from ...wiring.bootstrap import open_questions
 
     try:
         store = context.find_root().params.get("store")
@@ -51,7 +51,7 @@ QuestionId = Annotated[
 
 def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
     """Return the question sessions that the options name."""
-    from ...bootstrap import open_questions
+    from ...wiring.bootstrap import open_questions
 
     where = questions_directory(directory, shared=shared)
     return open_questions(where, store=cli.store(), clock=cli.outside.clock)

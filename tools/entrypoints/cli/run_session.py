@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 from attrs import frozen
 
-from ...stores import is_database
+from ...fleet.stores import is_database
 from .context import Cli
 from .default_sessions import default_base
 from .options import DEFAULT_REVISION
@@ -19,7 +19,7 @@ from .running import run_shown
 from .submitting import require_no, submit_work
 
 if TYPE_CHECKING:
-    from ...adapters.question_channel import QuestionSessionChannel
+    from ...wiring.phases.question_channel import QuestionSessionChannel
     from ...workflows import RunOutcome, WorkflowRunner
     from ...workflows.agents import PhaseAgent
     from ...workflows.agents.port import AgentChoice
@@ -105,7 +105,7 @@ class RepositoryBase:
                     "is of a repository, and none is named; add --repo PATH", param_hint=option
                 )
             return {}
-        from ...bootstrap import open_snapshots
+        from ...wiring.bootstrap import open_snapshots
 
         if self.repository is None:
             cli.output.remark(
@@ -204,7 +204,7 @@ def resume_scripts(
     back_to: str | None = None,
 ) -> None:
     """Resume or retry a session that runs scripts."""
-    from ...bootstrap import isolation_of
+    from ...wiring.bootstrap import isolation_of
 
     act = _taking_up(session_id, retry=retry, reason=reason, back_to=back_to)
     _run_scripts(cli, act, isolation_of(cli.store(), session_id))
@@ -214,7 +214,7 @@ def _make(
     cli: Cli, choice: AgentChoice, *, edits: bool, first_phase: str | None = None
 ) -> PhaseAgent:
     """Return an agent that can be called; refuse one that can't before a session begins."""
-    from ...bootstrap import build_editing_agent
+    from ...wiring.bootstrap import build_editing_agent
     from ...workflows.agents import AgentUnavailable
     from ...workflows.agents.choice import check_agent, make_agent
 
@@ -264,7 +264,7 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
 
 
 def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | None:
-    from ...bootstrap import build_agent_runner
+    from ...wiring.bootstrap import build_agent_runner
     from .progress import run_view
 
     directory = _questions_of(cli)
@@ -311,9 +311,9 @@ def _channel(
 
     Where this command has a terminal, the person is asked at it besides.
     """
-    from ...adapters.question_channel import QuestionSessionChannel
-    from ...bootstrap import open_agents_questions
     from ...questions import Notifier, load_config
+    from ...wiring.bootstrap import open_agents_questions
+    from ...wiring.phases.question_channel import QuestionSessionChannel
 
     sessions = open_agents_questions(directory, store=cli.store())
     notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)

@@ -49,7 +49,7 @@ def run_shown(
         typer.Exit: The session is not complete.
     """
     from ...harness import SessionState
-    from ...telemetry import sent_when_terminated
+    from ...integrations.telemetry import sent_when_terminated
     from ...workflows import StopCause
 
     with sent_when_terminated(), _resumable(cli, manager, view):
@@ -104,7 +104,7 @@ def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[Non
 
 def _is_open(manager: SessionManager, session_id: str | None) -> bool:
     """Return whether there is a session that can be resumed."""
-    from ...durable import DurableError
+    from ...base.files import DurableError
     from ...harness import HarnessError
 
     try:

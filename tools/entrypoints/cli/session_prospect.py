@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...data_folder import find_data_folder
-from ...errors import AgentForgeError
+from ...base.data_folder import find_data_folder
+from ...base.errors import AgentForgeError
 
 if TYPE_CHECKING:
-    from ...agent_hooks.session_lookup import Candidates
+    from ...agents.hooks.session_lookup import Candidates
     from ...harness.session_domain import SessionContext
 
 
@@ -57,8 +57,8 @@ def session_prospect(folder: Path, environment: Mapping[str, str]) -> Prospect:
 
 
 def _named(data_folder: Path, environment: Mapping[str, str]) -> Prospect | None:
-    from ... import stores
-    from ...agent_hooks.session_lookup import SESSION_VARIABLE, named_session
+    from ...agents.hooks.session_lookup import SESSION_VARIABLE, named_session
+    from ...fleet import stores
 
     found = named_session(data_folder, environment, stores)
     if found is None:
@@ -75,8 +75,8 @@ def _named(data_folder: Path, environment: Mapping[str, str]) -> Prospect | None
 
 
 def _found(data_folder: Path, environment: Mapping[str, str]) -> Prospect:
-    from ... import stores
-    from ...agent_hooks.session_lookup import candidates
+    from ...agents.hooks.session_lookup import candidates
+    from ...fleet import stores
 
     found = candidates(data_folder, environment, stores)
     with closing(found.place):
@@ -88,8 +88,8 @@ def _found(data_folder: Path, environment: Mapping[str, str]) -> Prospect:
 
 
 def _without_one(found: Candidates, data_folder: Path, environment: Mapping[str, str]) -> Prospect:
-    from ...agent_hooks.session_lookup import SESSION_VARIABLE
-    from ...agent_hooks.settings import read_left_out
+    from ...agents.hooks.session_lookup import SESSION_VARIABLE
+    from ...agents.hooks.settings import read_left_out
 
     if found.open_sessions:
         return no_session(
@@ -112,7 +112,7 @@ def _without_one(found: Candidates, data_folder: Path, environment: Mapping[str,
 
 
 def _of_session(session: SessionContext) -> Prospect:
-    from ...agent_hooks.messages import extend_command
+    from ...agents.hooks.messages import extend_command
 
     if session.token_budget.is_exhausted:
         return Prospect(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from attrs import evolve
 
-from ...errors import AgentForgeError
+from ...base.errors import AgentForgeError
 from .context import Cli
 from .exit_codes import ExitCode
 
@@ -27,7 +27,7 @@ def submit_work(
     attachments: Mapping[str, bytes] | None = None,
 ) -> str:
     """Begin a session that the fleet runs, and say how to follow it; return its id."""
-    from ...fleet import submitting_runner
+    from ...wiring.fleet import submitting_runner
 
     runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
     session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
@@ -43,7 +43,7 @@ def submit_existing(cli: Cli, shortened: str) -> None:
         InvalidStateTransition: It has ended.
         NotAWorkflowSession: No workflow began it.
     """
-    from ...fleet import submit_session
+    from ...wiring.fleet import submit_session
 
     _, session, _ = cli.change(shortened, submit_session)
     _say(cli, session.session_id)
@@ -54,7 +54,7 @@ def submit_failed(cli: Cli, store: str) -> None:
 
     One that can't be taken up is named, and the others are; the exit code is then 1.
     """
-    from ...fleet import FleetView, new_submission, submit_session
+    from ...wiring.fleet import FleetView, new_submission, submit_session
 
     with FleetView(store, direct=cli.store_direct) as fleet:
         found = fleet.failed()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ... import errors
+from ...base import errors
 
 _JOINERS: Final = frozenset("\u200c\u200d")
 """Zero-width joiners: scripts and emoji need them, and they can't reorder or hide anything."""

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...durable import OsFileSystem, read_regular_file
-from ...project.configuration_file import (
+from ...base.files import OsFileSystem, read_regular_file
+from ...base.settings.configuration_file import (
     DEFAULT_PATH,
     MAX_BYTES,
     RULES_KEY,
@@ -18,13 +18,13 @@ from ...project.configuration_file import (
     own_document,
     rules_path,
 )
-from ...project.trust_records import TrustRecord, TrustRecords, digest_of
-from ...project.trust_table import merged
+from ...base.settings.trust_records import TrustRecord, TrustRecords, digest_of
+from ...base.settings.trust_table import merged
 from .errors import ChangedSinceTrusted
 
 if TYPE_CHECKING:
-    from ...project.configuration import Configuration
-    from ...project.scaffold import PlannedFile
+    from ...base.settings.configuration import Configuration
+    from ...base.settings.scaffold import PlannedFile
     from ...workflows.workflow import Workflow
 
 

@@ -6,15 +6,15 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...durable import DurableError
-from ...errors import AgentForgeError
-from ...project.errors import InvalidConfiguration
+from ...base.errors import AgentForgeError
+from ...base.files import DurableError
+from ...base.settings.errors import InvalidConfiguration
 from .findings import Finding, fail, ok, warn
 from .text import counted_of
 
 if TYPE_CHECKING:
+    from ...base.settings.configuration import Configuration
     from ...harness.feed_port import SessionFeeds
-    from ...project.configuration import Configuration
 
 
 def check_webhooks(
@@ -29,7 +29,7 @@ def check_webhooks(
         sessions: The sessions of which the receivers are told.
         environment: Where the variables are that it names.
     """
-    from ...observing import check_patterns, senders
+    from ...wiring.observing import check_patterns, senders
 
     name = "webhooks"
     try:

@@ -32,8 +32,8 @@ def run(arguments: Sequence[str], data: bytes, environment: Mapping[str, str]) -
     payload = _payload(data)
     if payload is None:
         return ""
-    from ... import stores
-    from ...agent_hooks.handler import handle
+    from ...agents.hooks.handler import handle
+    from ...fleet import stores
 
     try:
         answer = handle(arguments[0], payload, environment, stores=stores)

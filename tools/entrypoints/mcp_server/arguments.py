@@ -18,7 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
-from ...errors import first_of
+from ...base.errors import first_of
 from ...harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ...questions import QuestionsConfig
 from .errors import InvalidArguments

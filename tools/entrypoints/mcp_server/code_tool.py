@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from attrs import frozen
 from pydantic import Field
 
-from ...clock import Clock, utc_now
+from ...base.clock import Clock, utc_now
 from ...harness import PhaseExecutor, PhaseResult, SessionObserver
 from ...harness.lazy import Lazy
 from ...harness.session_domain import MAX_COUNT

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 from pydantic import ValidationError
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 from ...questions import Question, UserAnswer
 from .calls import Call
 

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...errors import AgentForgeError, ErrorKind
+from ...base.errors import AgentForgeError, ErrorKind
 
 
 class McpServerError(AgentForgeError):

@@ -13,7 +13,7 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 from .calls import CancelScopes
 from .errors import AddressUnavailable
 from .http_guard import Guard, HttpSettings, Refusal, transport_security

@@ -16,7 +16,7 @@ import anyio
 from attrs import define, field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 
 SESSION_HEADER: Final = b"mcp-session-id"
 

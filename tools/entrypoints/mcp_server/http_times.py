@@ -16,7 +16,7 @@ import h11
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 from .errors import McpServerError
 
 HEAD_TIMEOUT_S: Final = 10.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from ...project.configuration import NO_REPOSITORY, RepositoryConfiguration
+from ...base.settings.configuration import NO_REPOSITORY, RepositoryConfiguration
 from .errors import InvalidArguments, OutsideProject
 
 

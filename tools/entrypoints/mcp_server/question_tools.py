@@ -16,8 +16,8 @@ from attrs import frozen
 from mcp_types import CallToolResult
 from pydantic import AliasChoices, Field
 
-from ...durable import DurableError
-from ...event_log import get_logger
+from ...base.event_log import get_logger
+from ...base.files import DurableError
 from ...questions import (
     AnswersTimeout,
     Asker,

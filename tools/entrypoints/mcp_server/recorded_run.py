@@ -7,10 +7,11 @@ from typing import Any
 
 from attrs import define, frozen
 
-from ...clock import Clock
-from ...durable import WriteError
-from ...errors import AgentForgeError
-from ...event_log import get_logger
+from ...base.clock import Clock
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
+from ...base.files import WriteError
+from ...base.result import Failure, Success, attempt
 from ...harness import (
     PhaseExecutor,
     PhaseResult,
@@ -22,7 +23,6 @@ from ...harness import (
 from ...harness.lazy import Lazy
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
-from ...result import Failure, Success, attempt
 from .session_tools import lead
 
 _log = get_logger("agentforge.mcp")

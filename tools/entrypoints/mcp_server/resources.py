@@ -25,8 +25,10 @@ from mcp_types import (
 )
 from pydantic import Field
 
-from ...durable import OsFileSystem, read_beneath
-from ...errors import AgentForgeError, ErrorKind
+from ...base.errors import AgentForgeError, ErrorKind
+from ...base.files import OsFileSystem, read_beneath
+from ...base.settings.choices import DEFAULT_PARTS
+from ...base.settings.privacy import read_privacy
 from ...harness import (
     Clock,
     SessionManager,
@@ -34,8 +36,6 @@ from ...harness import (
     SessionSummary,
 )
 from ...harness.session_ports import LocalSessions
-from ...project.choices import DEFAULT_PARTS
-from ...project.privacy import read_privacy
 from .errors import McpServerError
 from .session_tools import lead
 from .stdio import MAX_MESSAGE_BYTES
@@ -104,7 +104,7 @@ def add_resources(
     @server.resource(f"{ROOT}/report", mime_type="text/html")
     def session_report(session_id: str) -> str:
         """The session's story as one page: attempts, budget, gates, questions."""
-        from ...pages.session_page import session_report as page_of
+        from ..pages.session_page import session_report as page_of
 
         with _as_protocol_errors():
             session = load(session_id)[1]

@@ -13,8 +13,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult, TextContent
 
-from ...errors import AgentForgeError
-from ...event_log import bound_fields, get_logger
+from ...base.errors import AgentForgeError
+from ...base.event_log import bound_fields, get_logger
 from .calls import CancelScopes, beside
 from .errors import McpServerError
 from .stdio import Streams

@@ -14,15 +14,15 @@ import anyio
 from anyio.abc import TaskStatus
 from attrs import define, evolve, field, frozen
 
-from ...bootstrap import build_executor, open_questions, open_snapshots, session_results
-from ...clock import utc_now
-from ...event_log import get_logger
+from ...base.clock import utc_now
+from ...base.event_log import get_logger
+from ...base.settings.choices import DEFAULT_PARTS
+from ...base.settings.configuration import RepositoryConfiguration
+from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionObserver
 from ...harness.lazy import Lazy
 from ...harness.session_layout import DEFAULT_BASE_PATH
 from ...harness.session_ports import LocalSessions
-from ...project.choices import DEFAULT_PARTS
-from ...project.configuration import RepositoryConfiguration
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
@@ -30,7 +30,7 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
-from ...stores import is_database, open_sessions
+from ...wiring.bootstrap import build_executor, open_questions, open_snapshots, session_results
 from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet

@@ -14,7 +14,10 @@ from attrs import frozen
 from mcp_types import CallToolResult
 from pydantic import Field
 
-from ...clock import utc_now
+from ...base.clock import utc_now
+from ...base.result import Failure, attempt
+from ...base.settings.choices import DEFAULT_PARTS
+from ...base.settings.privacy import read_privacy
 from ...harness import (
     Clock,
     PhaseExecutor,
@@ -38,9 +41,6 @@ from ...harness.session_filter import AskedFilters
 from ...harness.session_ports import LocalSessions, require_own
 from ...harness.session_recording import despite_conflicts
 from ...harness.snapshot_port import WorkspaceSnapshots
-from ...project.choices import DEFAULT_PARTS
-from ...project.privacy import read_privacy
-from ...result import Failure, attempt
 from . import results
 from .arguments import MAX_LISTED, Phase, Reason, SessionId
 from .calls import Call, Workers

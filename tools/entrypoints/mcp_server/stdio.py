@@ -35,7 +35,7 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The longest message that is taken, in bytes."""

@@ -14,7 +14,7 @@ from mcp.server.mcpserver.tools import Tool as SdkTool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel
 
-from ...errors import AgentForgeError
+from ...base.errors import AgentForgeError
 from ...harness import SessionNotFound
 from ...questions import SessionNotFound as QuestionsNotFound
 from .arguments import STRICT, checked

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 from attrs import frozen
 from pydantic import Field
 
-from ...errors import counted
+from ...base.errors import counted
 from ...harness import SessionContext, SessionManager
 from ...harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from . import workspace_results as results
@@ -53,7 +53,7 @@ Paths = Annotated[
 
 
 class Results(Protocol):
-    """What brings the results of sessions home; `bootstrap.session_results` is one."""
+    """What brings the results of sessions home; `wiring.bootstrap.session_results` is one."""
 
     def began_from(self, session_id: str) -> Path | None:
         """Return the checkout that a session began from, or None."""

@@ -13,8 +13,8 @@ from typing import ClassVar, Final
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 
-from ...clock import Clock, utc_now
-from ...durable import DurableError
+from ...base.clock import Clock, utc_now
+from ...base.files import DurableError
 from ...questions import Question, QuestionError, SessionEnded, SessionNotFound, UserAnswer
 from .answer_screen import AnswerScreen
 from .dialogs import KeysDialog, MessageDialog, TextDialog

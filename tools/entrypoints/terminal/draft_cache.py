@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from ...durable import DurableError
-from ...event_log import get_logger
+from ...base.event_log import get_logger
+from ...base.files import DurableError
 from ...questions import Question, QuestionError
 from .draft import Draft, fits
 from .draft_store import DraftStore, DraftUnreadable

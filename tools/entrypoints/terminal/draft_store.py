@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from ...durable import (
+from ...base.files import (
     DirectoryLock,
     FileSystem,
     OsFileSystem,
@@ -19,7 +19,7 @@ from ...durable import (
     read_regular_file,
     replace_file,
 )
-from ...identifiers import is_uuid
+from ...base.identifiers import is_uuid
 from .draft import Draft, from_fields, to_fields
 from .errors import TerminalError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import AgentForgeError, ErrorKind
+from ...base.errors import AgentForgeError, ErrorKind
 
 
 class TerminalError(AgentForgeError):

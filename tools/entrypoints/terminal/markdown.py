@@ -22,7 +22,7 @@ from textual.reactive import reactive
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
-from ...errors import counted
+from ...base.errors import counted
 from .text import harmless
 
 MAX_BLOCKS: Final = 300

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from ...clock import Clock, utc_now
-from ...event_log import get_logger
+from ...base.clock import Clock, utc_now
+from ...base.event_log import get_logger
 from ...questions import (
     Asker,
     Question,

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
-from ...errors import counted
+from ...base.errors import counted
 from .host import Host
 from .key_line import KeyLine
 from .messages import MessageLines

@@ -16,8 +16,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ...clock import Clock
-from ...errors import counted
+from ...base.clock import Clock
+from ...base.errors import counted
 from .question_queue import Waiting
 from .text import CURSOR, SHORT_ID, one_line, running, since
 

@@ -12,7 +12,7 @@ from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option as Row
 
-from ...errors import counted
+from ...base.errors import counted
 from .dialogs import YesDialog
 from .draft import Draft, answers_of
 from .host import Host

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from ...errors import counted
-from ...identifiers import is_session_id
+from ...base.errors import counted
+from ...base.identifiers import is_session_id
 from ...questions import Asker, Question, SessionStatus
 from .draft import ASKS, Draft, Reply
 from .question_queue import Ending, Listing, Waiting

@@ -22,11 +22,11 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from ...errors import AgentForgeError
-from ...event_log import get_logger
-from ...pages.html import element, rendered
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
 from ..connection_room import ConnectionRoom
 from ..loopback import CODE_REFUSED, PageKey
+from ..pages.html import element, rendered
 from .actions import Done, act_on_session, answer_question, reject_question
 from .assets import ICON, asset
 from .errors import InvalidForm, PageNotFound, UnfitAnswers

@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import frozen
 
-from ...pages.document import STYLE_SHEET, style_sheet
 from ..loopback import key_script
+from ..pages.document import STYLE_SHEET, style_sheet
 
 _OWN: Final = {
     "htmx.min.js": "text/javascript",

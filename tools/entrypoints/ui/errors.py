@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import AgentForgeError, ErrorKind, listed
+from ...base.errors import AgentForgeError, ErrorKind, listed
 
 
 class UiError(AgentForgeError):

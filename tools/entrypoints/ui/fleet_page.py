@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from ...errors import counted
-from ...fleet import FleetView
-from ...pages.html import element
-from ...pages.parts import badge, note, table
-from ...pages.texts import duration
+from ...base.errors import counted
+from ...wiring.fleet import FleetView
+from ..pages.html import element
+from ..pages.parts import badge, note, table
+from ..pages.texts import duration
 from .errors import PageNotFound
 from .forms import Form
 from .live import FLEET

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import frozen
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 from ..connection_room import ConnectionRoom
 from ..loopback import KEY_HEADER, PageKey, is_own_name, origin_of, page_headers
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from attrs import evolve
 
 from ...harness.session_head import SessionHead, UnreadableSession
-from ...pages.html import Child, element
+from ..pages.html import Child, element
 from .forms import Form
 from .live import QUESTIONS, SESSIONS
 from .services import Services

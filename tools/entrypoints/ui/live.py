@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from ...errors import AgentForgeError
-from ...event_log import get_logger
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
 from ...questions.waiting import LoopBell
 from .services import Services
 

@@ -8,12 +8,12 @@ from ...harness import SessionContext, SessionState
 from ...harness.checkpoints import CheckpointEntry
 from ...harness.errors import SessionNotFound
 from ...harness.session_manager import SessionManager
-from ...pages.actions import Actions
-from ...pages.html import Child, element
-from ...pages.material import SessionSource
-from ...pages.overview import heading
-from ...pages.session_page import contents, session_sections
-from ...pages.session_view import SessionView, view_of
+from ..pages.actions import Actions
+from ..pages.html import Child, element
+from ..pages.material import SessionSource
+from ..pages.overview import heading
+from ..pages.session_page import contents, session_sections
+from ..pages.session_view import SessionView, view_of
 from .forms import Form
 from .live import QUESTIONS, session_topic
 from .question_forms import dialog_buttons, question_card

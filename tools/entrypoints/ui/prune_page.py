@@ -10,12 +10,12 @@ from xml.etree.ElementTree import Element
 
 from attrs import frozen
 
-from ...errors import AgentForgeError
-from ...pages.html import Child, element
-from ...pages.parts import table
+from ...base.errors import AgentForgeError
 from ...prune import PruneResult, RetentionPolicy, human_bytes
 from ...prune.domain import WORDS, Decision
-from ...pruning import PruneKind, prune_kinds
+from ...wiring.pruning import PruneKind, prune_kinds
+from ..pages.html import Child, element
+from ..pages.parts import table
 from .errors import InvalidForm
 from .forms import Form, count_in, text_in
 from .services import Services

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element
 
-from ...pages.html import Child, element
-from ...pages.prose import prose
 from ...questions import Option, Question, QuestionSession
+from ..pages.html import Child, element
+from ..pages.prose import prose
 from ..terminal.draft import Ask, first_recommended, is_recommended, without_mark
 from .forms import Form
 from .list_page import standing_badge

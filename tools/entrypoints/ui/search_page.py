@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from ...base.search_words import Passage, Place, SearchWords
 from ...harness.session_search import SessionMatch
-from ...pages.html import Child, element
 from ...questions import SessionStatus
 from ...questions.search import QuestionMatch
-from ...search_words import Passage, Place, SearchWords
-from ...searching import Found, search
+from ...wiring.searching import Found, search
+from ..pages.html import Child, element
 from .forms import Form
 from .list_page import first_line, standing_badge
 from .services import Services, asked_for

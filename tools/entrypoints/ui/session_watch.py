@@ -21,9 +21,9 @@ from typing import Final, Protocol
 
 from attrs import evolve
 
-from ...clock import Clock, utc_now
-from ...errors import AgentForgeError
-from ...event_log import get_logger
+from ...base.clock import Clock, utc_now
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
 from ...harness.session_codec import decode_goal
 from ...harness.session_head import SessionHead, SessionSummary, UnreadableSession
 from ...harness.session_ports import LocalSessions

@@ -10,9 +10,9 @@ from xml.etree.ElementTree import Element
 
 from attrs import frozen
 
-from ...errors import AgentForgeError, ErrorKind
-from ...pages.document import Served, served_page
-from ...pages.html import Child, element, rendered
+from ...base.errors import AgentForgeError, ErrorKind
+from ..pages.document import Served, served_page
+from ..pages.html import Child, element, rendered
 from .assets import SCRIPTS, STYLES
 
 _HTMX: Final = json.dumps(

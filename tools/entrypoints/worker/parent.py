@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Final
 
-from ...adapters.fleet.messages import decode, encode
+from ...fleet.workers.messages import decode, encode
 
 _INTERRUPTED: Final = 130
 

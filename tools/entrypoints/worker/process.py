@@ -9,15 +9,15 @@ import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ...adapters.fleet.messages import look_message
-from ...errors import AgentForgeError
-from ...event_log import configure_when_heard
-from ...telemetry import begin_telemetry, end_telemetry
+from ...base.errors import AgentForgeError
+from ...base.event_log import configure_when_heard
+from ...fleet.workers.messages import look_message
+from ...integrations.telemetry import begin_telemetry, end_telemetry
 from .parent import Parent
 
 if TYPE_CHECKING:
-    from ...fleet import SessionRunners
-    from ...project.worker_configuration import WorkerConfiguration
+    from ...base.settings.worker_configuration import WorkerConfiguration
+    from ...wiring.fleet import SessionRunners
 
 GRACE_S: Final = 5.0
 """How long what runs may take to stop once the worker has ended, in seconds."""
@@ -64,7 +64,7 @@ def _greeted(
     open_runners: Callable[..., SessionRunners] | None,
 ) -> SessionRunners | None:
     if open_runners is None:
-        from ...fleet import SessionRunners
+        from ...wiring.fleet import SessionRunners
 
         open_runners = SessionRunners
     _log_to(parent, message.get("level", _WARNING))
@@ -85,13 +85,13 @@ def _greeted(
 
 
 def _allowed(said: Mapping[str, Any] | None) -> WorkerConfiguration | None:
-    from ...project.worker_configuration import WorkerConfiguration
+    from ...base.settings.worker_configuration import WorkerConfiguration
 
     return None if said is None else WorkerConfiguration(**said)
 
 
 def _run(runners: SessionRunners, session_id: str, job_id: int) -> dict[str, Any]:
-    from ...event_log import bound_fields
+    from ...base.event_log import bound_fields
     from .session_runs import look_at
 
     with bound_fields(session_id=session_id, job=job_id):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...adapters.fleet.messages import Ending, Look
-from ...durable import DurableError
-from ...errors import AgentForgeError, ErrorKind
-from ...event_log import get_logger
+from ...base.errors import AgentForgeError, ErrorKind
+from ...base.event_log import get_logger
+from ...base.files import DurableError
+from ...fleet.workers.messages import Ending, Look
 from ...harness import (
     SessionConflict,
     SessionContext,

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-from ...durable.filesystem import close_reader
+from ...base.files.filesystem import close_reader
 from ..guest_paths import MAX_DEPTH
 from .files import (
     Directory,

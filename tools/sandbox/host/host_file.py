@@ -9,7 +9,7 @@ import os
 import stat
 from typing import Final
 
-from ...durable.filesystem import close_reader
+from ...base.files.filesystem import close_reader
 from .files import Buffers, FileStatus, Kind, Times, refusal
 from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of
 from .path_resolution import Place

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ...durable.filesystem import close_reader
+from ...base.files.filesystem import close_reader
 from ..quota import Room
 from ..workspace import ChangeLedger
 from .files import FileStatus, Kind, refusal

@@ -16,7 +16,7 @@ import stat
 from functools import lru_cache
 from typing import Final, NamedTuple, Self
 
-from ...durable.filesystem import close_reader
+from ...base.files.filesystem import close_reader
 from ..guest_paths import HIDDEN_NAME, MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from . import native
 from .files import refusal

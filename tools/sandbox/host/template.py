@@ -20,7 +20,7 @@ import re
 import threading
 from typing import Final, NamedTuple, Self
 
-from ...event_log import get_logger
+from ...base.event_log import get_logger
 from . import native
 from .engine import Instance
 

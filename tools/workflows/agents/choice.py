@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final
 
-from ...program_run import ProgramRunner
+from ...base.program_run import ProgramRunner
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
 from .port import AgentChoice, PhaseAgent
 from .program import ProgramAgent, is_program

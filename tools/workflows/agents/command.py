@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ...program_run import KEPT_STDERR, Ended, ProgramRunner, Run, run_program
-from ...tracing import carried
+from ...base.program_run import KEPT_STDERR, Ended, ProgramRunner, Run, run_program
+from ...base.tracing import carried
 from .port import (
     AgentAnswer,
     AgentCrashed,

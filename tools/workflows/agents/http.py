@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from ...cancellation import cancellable_sleep, check_cancelled, on_cancel
+from ...base.cancellation import cancellable_sleep, check_cancelled, on_cancel
+from ...base.tracing import carried
 from ...harness.briefing import most_tokens
-from ...tracing import carried
 from .connection import HangUpConnection
 from .dialects import DIALECTS, Dialect
 from .port import (

@@ -14,8 +14,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from ...base.question import Option, Question
 from ...harness import HarnessError
-from ...question import Option, Question
 from ..converters import as_tuple
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ...agent_programs.command_output import (
+from .command_output import (
     ProgramOutput,
     read_claude_output,
     read_codex_output,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ...agent_programs.command_output import COMMANDS, ProgramOutput
-from ...program_run import ProgramRunner
+from ...base.program_run import ProgramRunner
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
+from .command_output import COMMANDS, ProgramOutput
 from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentIdentity, AgentRequest
 from .printed_usage import no_answer, usage_of
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...durable import (
+from ...base.files import (
     DirectoryLock,
     FileSystem,
     OsFileSystem,

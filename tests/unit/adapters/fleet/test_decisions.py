@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from agentforge_sessions.adapters.fleet.backoff import Backoff
-from agentforge_sessions.adapters.fleet.decisions import (
+from agentforge_sessions.fleet.workers.backoff import Backoff
+from agentforge_sessions.fleet.workers.decisions import (
     Decision,
     Done,
     GiveUp,
@@ -16,8 +16,8 @@ from agentforge_sessions.adapters.fleet.decisions import (
     decide,
     decide_after_crash,
 )
-from agentforge_sessions.adapters.fleet.messages import Ending, Look
-from agentforge_sessions.adapters.fleet.settings import FleetSettings
+from agentforge_sessions.fleet.workers.messages import Ending, Look
+from agentforge_sessions.fleet.workers.settings import FleetSettings
 from agentforge_sessions.workflows.workflow import RunRetry
 
 SETTINGS = FleetSettings(busy_s=7.0, crashes=3, crash=Backoff(wait_s=2.0, at_most_s=3.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.adapters.fleet.messages import (
+from agentforge_sessions.fleet.workers.messages import (
     MAX_REASON_CHARS,
     Ending,
     Look,

@@ -13,8 +13,8 @@ from ..context import Cli, cli_of
 from ..options import AsJson, argument, option
 
 if TYPE_CHECKING:
-    from ....agent_setup.installation import Step
-    from ....agent_setup.places import Places, Scope
+    from ....agents.setup.installation import Step
+    from ....agents.setup.places import Places, Scope
 
 ProgramName = Annotated[str, argument("PROGRAM", "claude-code, codex, gemini or opencode.")]
 ScopeName = Annotated[
@@ -48,10 +48,10 @@ def install(
     Files of yours keep every byte of theirs; what is put there is remembered, so that uninstall
     takes it away exactly. No decision about trust is made for you.
     """
-    from ....agent_setup import installation
-    from ....agent_setup.manifest import read_manifest
-    from ....agent_setup.own_commands import own_commands
-    from ....agent_setup.pieces import PIECES
+    from ....agents.setup import installation
+    from ....agents.setup.manifest import read_manifest
+    from ....agents.setup.own_commands import own_commands
+    from ....agents.setup.pieces import PIECES
 
     cli = cli_of(context, json=as_json)
     places, where = _places(), _scope(scope)
@@ -75,8 +75,8 @@ def uninstall(
 
     A file of ours that you changed is copied aside first. Sessions stay.
     """
-    from ....agent_setup import installation
-    from ....agent_setup.manifest import read_manifest
+    from ....agents.setup import installation
+    from ....agents.setup.manifest import read_manifest
 
     cli = cli_of(context, json=as_json)
     places, where = _places(), _scope(scope)
@@ -108,13 +108,13 @@ def hook(
 
 
 def _places() -> Places:
-    from ....agent_setup.places import Places
+    from ....agents.setup.places import Places
 
     return Places(Path.home(), Path.cwd(), os.environ)
 
 
 def _scope(name: str) -> Scope:
-    from ....agent_setup.places import Scope
+    from ....agents.setup.places import Scope
 
     try:
         return Scope(name)
@@ -123,7 +123,7 @@ def _scope(name: str) -> Scope:
 
 
 def _require_known(program: str) -> None:
-    from ....agent_setup.pieces import PIECES
+    from ....agents.setup.pieces import PIECES
 
     if program not in PIECES:
         known = ", ".join(PIECES)

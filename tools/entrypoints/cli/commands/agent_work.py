@@ -352,7 +352,7 @@ def _begin(
     """
     from attrs import evolve
 
-    from ....bootstrap import begun_files
+    from ....wiring.bootstrap import begun_files
     from ....workflows.job import Job
 
     job = Job.of(work)

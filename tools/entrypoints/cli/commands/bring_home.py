@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ....errors import listed
+from ....base.errors import listed
 from ..context import Cli, cli_of
 from ..options import AsJson, SessionId, argument, complete_session_ids, option
 from ..text import counted_of
@@ -115,7 +115,7 @@ def apply(
         run_filters=filters,
     )
     _, session = cli.load(cli.own_id(session_id))
-    from ....bootstrap import session_results
+    from ....wiring.bootstrap import session_results
 
     results = session_results(cli.store(), cli.objects_url)
     applied = results.apply(session, options, at=at, checkout=repo, dry_run=dry_run)
@@ -212,7 +212,7 @@ def export(
     """Write a session's files to a new folder, which appears whole."""
     cli = cli_of(context, json=as_json)
     _, session = cli.load(session_id)
-    from ....bootstrap import session_results
+    from ....wiring.bootstrap import session_results
 
     snapshot = session_results(cli.store(), cli.objects_url).export(session, folder, at=at)
     cli.output.outcome(

@@ -202,7 +202,7 @@ def _filters(manager: SessionManager, **asked: Any) -> dict[str, Any]:
     filters = {name: value for name, value in asked.items() if value not in (None, [], ())}
     parent = filters.get("parent_id")
     if parent is not None:
-        from ....identifiers import is_session_id
+        from ....base.identifiers import is_session_id
 
         # Its children are found by a whole id also where it was deleted.
         filters["parent_id"] = parent if is_session_id(parent) else manager.store.resolve(parent)
@@ -253,8 +253,8 @@ def search(
     All words occur in each session or question session that is found, capital or small, the last
     changed first. Questions are found by what was asked and answered.
     """
-    from ....search_words import SearchWords
-    from ....searching import search as search_all
+    from ....base.search_words import SearchWords
+    from ....wiring.searching import search as search_all
     from ..question_sessions import question_sessions
 
     cli = cli_of(context, json=as_json)

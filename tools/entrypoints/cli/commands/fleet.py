@@ -82,7 +82,7 @@ def worker(
     """Run the sessions that were submitted to a PostgreSQL store, until SIGTERM or Ctrl-C."""
     cli = cli_of(context, json=as_json)
     store = store_of(cli)
-    from ....fleet import fleet_settings, run_worker, worker_allowed
+    from ....wiring.fleet import fleet_settings, run_worker, worker_allowed
     from ..logs import configure_service_logs
 
     try:
@@ -116,7 +116,7 @@ def store_of(cli: Cli) -> str:
     Raises:
         typer.BadParameter: There is none.
     """
-    from ....stores import is_database
+    from ....fleet.stores import is_database
 
     if cli.store_url is None or not is_database(cli.store_url):
         raise typer.BadParameter(

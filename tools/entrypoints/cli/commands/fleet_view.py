@@ -26,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 def workers(context: typer.Context, as_json: AsJson = False) -> None:
     """List the workers that are alive."""
-    from ....fleet import FleetView
+    from ....wiring.fleet import FleetView
 
     cli = cli_of(context, json=as_json)
     with FleetView(store_of(cli)) as fleet:
@@ -65,7 +65,7 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the fleet's jobs: running, waiting, scheduled for later, failed."""
-    from ....fleet import FleetView
+    from ....wiring.fleet import FleetView
 
     cli = cli_of(context, json=as_json)
     with FleetView(store_of(cli)) as fleet:
@@ -109,8 +109,8 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
-    from ....fleet import FleetView
     from ....harness import SessionState
+    from ....wiring.fleet import FleetView
 
     cli = cli_of(context, json=as_json)
     with FleetView(store_of(cli)) as fleet:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from attrs import asdict
 
-from ....errors import AgentForgeError
+from ....base.errors import AgentForgeError
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
 from ..options import AsJson, Yes, option, parse_duration
@@ -51,10 +51,10 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _DEFAULT_DAYS if older_than is None else older_than / timedelta(days=1)
-    from ....bootstrap import forget_deleted
     from ....harness.session_layout import KIND
     from ....prune import Outside, PruneResult, RetentionPolicy
-    from ....pruning import prune_kinds
+    from ....wiring.bootstrap import forget_deleted
+    from ....wiring.pruning import prune_kinds
 
     cli = cli_of(context, json=as_json)
     sessions = prune_kinds(store=cli.store())[KIND]

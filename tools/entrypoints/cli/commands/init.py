@@ -12,7 +12,7 @@ from ..context import cli_of
 from ..options import AsJson, argument, option
 
 if TYPE_CHECKING:
-    from ....project.scaffold import PlannedFile, Scaffold
+    from ....base.settings.scaffold import PlannedFile, Scaffold
 
 _WORDS: Final = {
     "written": "wrote",
@@ -41,7 +41,7 @@ def init(
 
     What is there stays as it is without --force, but for lines that .gitignore lacks.
     """
-    from ....project.scaffold import SPECIFICATION, begin_project
+    from ....base.settings.scaffold import SPECIFICATION, begin_project
     from ..trusting import trust_scaffold
 
     cli = cli_of(context, json=as_json)
@@ -53,7 +53,7 @@ def init(
     if cli.output.json:
         cli.output.document(_document(done, following, dry_run=dry_run))
         return
-    from ....project.scaffold_content import described
+    from ....base.settings.scaffold_content import described
 
     because = f" ({', '.join(done.detected.because)})" if done.detected.because else ""
     cli.output.line(f"{done.folder}: {described(done.detected.facts)}{because}")

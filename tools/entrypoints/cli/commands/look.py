@@ -56,11 +56,11 @@ def show(
 
 def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
     """Return where a session's job stands, if the workers of a store have one."""
-    from ....stores import is_database
+    from ....fleet.stores import is_database
 
     if cli.store_url is None or not is_database(cli.store_url):
         return []
-    from ....fleet import FleetView
+    from ....wiring.fleet import FleetView
     from ..render import field, words
     from ..text import duration_text
 

@@ -115,7 +115,7 @@ def mcp(
     from ...mcp_server.serving import Places, log_library_events, serve_http, serve_stdio
 
     log_library_events()
-    from ....project.trust_table import ignored
+    from ....base.settings.trust_table import ignored
 
     told = cli.configuration
     places = Places(

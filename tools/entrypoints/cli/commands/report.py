@@ -14,8 +14,8 @@ from ..options import AsJson, SessionId, option
 from ..question_sessions import question_sessions
 
 if TYPE_CHECKING:
+    from ....base.question import Question
     from ....harness import SessionContext
-    from ....question import Question
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write the story of a session as one HTML page that opens without a network."""
-    from ....durable import DirectoryLock, OsFileSystem, replace_file
+    from ....base.files import DirectoryLock, OsFileSystem, replace_file
 
     cli = cli_of(context, json=as_json)
     if out == Path("-"):
@@ -56,8 +56,8 @@ def report(
 
 def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
     """Return a session and its page."""
-    from ....bootstrap import open_snapshots
-    from ....pages.session_page import session_report
+    from ....wiring.bootstrap import open_snapshots
+    from ...pages.session_page import session_report
 
     manager, session = cli.load(shortened, manager=cli.keeping_manager())
     snapshots = open_snapshots(cli.store(), cli.objects_url)

@@ -87,7 +87,7 @@ def migrate(
     the others wait, and then have nothing to do. Every program of the fleet has to be of the
     release that migrated it.
     """
-    from ....stores import migrate_store
+    from ....fleet.stores import migrate_store
 
     cli = cli_of(context, json=as_json)
     url = _database_of(cli)
@@ -132,7 +132,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _database_status(cli: Cli) -> dict[str, Any]:
-    from ....stores import store_status
+    from ....fleet.stores import store_status
 
     found = store_status(_database_of(cli))
     return {
@@ -213,8 +213,8 @@ def copy(
     finished by repeating it. A session that differs from what is there, that a run is at, or that
     can't be read is left, named, and the others are copied; the exit code is then 1.
     """
+    from ....fleet.stores import is_database
     from ....harness.session_copy import copy_sessions
-    from ....stores import is_database
 
     cli = cli_of(context, json=as_json)
     with ExitStack() as opened:
@@ -231,7 +231,7 @@ def copy(
 
 def _open(cli: Cli, address: str, opened: ExitStack) -> LocalSessions:
     """Open one of the stores of a copy."""
-    from ....stores import open_sessions
+    from ....fleet.stores import open_sessions
 
     if not address:
         raise typer.BadParameter("the address is empty", param_hint="FROM or TO")

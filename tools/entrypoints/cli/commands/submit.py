@@ -106,7 +106,7 @@ def submit(
 
 
 def _submission(cli: Cli, queue: str, priority: int, at: str | None, after: str | None) -> Any:
-    from ....fleet import new_submission
+    from ....wiring.fleet import new_submission
 
     try:
         return new_submission(queue=queue, priority=priority, at=_time(cli, at, after))

@@ -62,8 +62,8 @@ def questions(
     Needs a terminal and the extra `terminal`. The foot of each screen shows its keys, ? shows all.
     `agentforge ui` shows them in a browser.
     """
-    from ....bootstrap import open_questions
     from ....questions import load_config
+    from ....wiring.bootstrap import open_questions
 
     cli = cli_of(context, json=json)
     where = questions_directory(directory, shared=shared)

@@ -11,8 +11,8 @@ from ..context import Cli, cli_of
 from ..options import AsJson, argument, option
 
 if TYPE_CHECKING:
-    from ....project.toml_table import TomlFaults
-    from ....project.trust_records import TrustRecord
+    from ....base.settings.toml_table import TomlFaults
+    from ....base.settings.trust_records import TrustRecord
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,8 +55,8 @@ def trust(
 
 def _place(folder: Path | None) -> Path:
     """Return the configuration file of a project."""
-    from ....data_folder import NAME, find_data_folder
-    from ....project.configuration_file import FILE_NAME
+    from ....base.data_folder import NAME, find_data_folder
+    from ....base.settings.configuration_file import FILE_NAME
 
     start = Path.cwd() if folder is None else Path.cwd() / folder
     found = find_data_folder(start) if folder is None else None
@@ -64,10 +64,10 @@ def _place(folder: Path | None) -> Path:
 
 
 def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
-    from ....durable import OsFileSystem, read_regular_file
-    from ....project.configuration_file import MAX_BYTES, document_of, own_document
-    from ....project.trust_records import TrustRecords, real_place
-    from ....project.trust_table import allowances
+    from ....base.files import OsFileSystem, read_regular_file
+    from ....base.settings.configuration_file import MAX_BYTES, document_of, own_document
+    from ....base.settings.trust_records import TrustRecords, real_place
+    from ....base.settings.trust_table import allowances
     from ..errors import NothingToTrust
     from ..trusting import trust_file
 
@@ -92,8 +92,8 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
 
 def _require_no_faults(path: Path, values: dict[str, Any], faults: TomlFaults) -> None:
     """Judge all sections as they would be once the file is trusted."""
-    from ....project.configuration import checked_configuration
-    from ....project.configuration_file import ConfigurationFile
+    from ....base.settings.configuration import checked_configuration
+    from ....base.settings.configuration_file import ConfigurationFile
     from ....questions.config import config_of
 
     file = ConfigurationFile(
@@ -115,7 +115,7 @@ def _show(cli: Cli, path: str, lines: list[str], *, trusted: bool) -> None:
 
 
 def _revoke(cli: Cli, path: Path) -> None:
-    from ....project.trust_records import TrustRecords
+    from ....base.settings.trust_records import TrustRecords
 
     was = TrustRecords().remove(path)
     said = "is not trusted any more" if was else "was not trusted; nothing was changed"
@@ -123,7 +123,7 @@ def _revoke(cli: Cli, path: Path) -> None:
 
 
 def _list(cli: Cli) -> None:
-    from ....project.trust_records import TrustRecords
+    from ....base.settings.trust_records import TrustRecords
 
     found = list(TrustRecords().all())
     if cli.output.json:

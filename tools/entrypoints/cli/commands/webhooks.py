@@ -13,7 +13,7 @@ from ..options import AsJson, argument, option
 from ..text import age_text, counted_of
 
 if TYPE_CHECKING:
-    from ....observers.webhook_sender import WebhookSender
+    from ....integrations.observers.webhook_sender import WebhookSender
 
 _Named = Annotated[
     str | None,
@@ -50,8 +50,8 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
         UnknownWebhook: The configuration has none of this name.
         InvalidConfiguration: It names events that there are not.
     """
-    from ....observers.errors import UnknownWebhook
-    from ....observing import check_patterns, senders
+    from ....integrations.observers.errors import UnknownWebhook
+    from ....wiring.observing import check_patterns, senders
 
     configuration = cli.configuration
     check_patterns(configuration)
@@ -129,8 +129,8 @@ def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson =
 
     from ....harness.session_notices import WebhookTest
     from ....harness.session_observer import SessionEvent
-    from ....observers.delivery import Delivery
-    from ....observers.errors import WebhookUnreached
+    from ....integrations.observers.delivery import Delivery
+    from ....integrations.observers.errors import WebhookUnreached
 
     cli = cli_of(context, json=as_json)
     done = []
@@ -173,7 +173,7 @@ def deliver(
     as_json: AsJson = False,
 ) -> None:
     """Send what waits, whether its next try is due or not; what is not taken waits on."""
-    from ....observers.errors import WebhookUnreached
+    from ....integrations.observers.errors import WebhookUnreached
 
     cli = cli_of(context, json=as_json)
     rows, problems = [], []

@@ -68,7 +68,7 @@ def run(
     """Run a workflow in a new session."""
     from attrs import evolve
 
-    from ....project.choices import ISOLATIONS
+    from ....base.settings.choices import ISOLATIONS
     from ....workflows import load_workflow
     from ..trusting import require_trusted
 
@@ -96,13 +96,13 @@ def run(
 
 
 def _example(name: Path | None) -> Path:
-    from ....project.examples import find_example
+    from ....base.settings.examples import find_example
 
     return find_example(str(name)).workflow
 
 
 def _list_examples(cli: Cli) -> None:
-    from ....project.examples import examples
+    from ....base.settings.examples import examples
     from ....workflows import load_workflow
     from .. import render
 

@@ -16,7 +16,7 @@ from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_
 
 if TYPE_CHECKING:
     from .....prune import Disposal, RetentionPolicy
-    from .....pruning import PruneKind
+    from .....wiring.pruning import PruneKind
 
 _TRASH_FOR: Final = "7d"
 _WAIT: Final = "60s"
@@ -176,7 +176,7 @@ def _require_no_options(context: typer.Context) -> None:
 
 def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
     """Refuse states that no session can be in: the sessions in question would be removed."""
-    from .....pruning import prune_kinds
+    from .....wiring.pruning import prune_kinds
 
     known = {state for one in prune_kinds(store=cli.store()).values() for state in one.states}
     for state in wanted:

@@ -14,7 +14,7 @@ from ...options import QUESTIONS_OPTION, InvalidDuration, option, parse_duration
 
 if TYPE_CHECKING:
     from .....prune import Outside, PruneTarget
-    from .....pruning import PruneKind
+    from .....wiring.pruning import PruneKind
 
 ALL: Final = "all"
 ROOT_OPTION: Final = "--workspace-root"
@@ -79,7 +79,7 @@ def select_kinds(
     Raises:
         typer.BadParameter: There is no such kind, or a directory is an empty text.
     """
-    from .....pruning import prune_kinds
+    from .....wiring.pruning import prune_kinds
 
     named = {"sandbox": workspace_root, "questions": questions}
     require_text({ROOT_OPTION: workspace_root, QUESTIONS_OPTION: questions})
@@ -114,7 +114,7 @@ def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
 
 def missing_kinds(cli: Cli, kinds: Mapping[str, PruneKind]) -> dict[str, Path]:
     """Return the default directory of each kind that `kinds` leaves out."""
-    from .....pruning import prune_kinds
+    from .....wiring.pruning import prune_kinds
 
     known = prune_kinds(store=cli.store())
     return {name: one.target.root for name, one in known.items() if name not in kinds}

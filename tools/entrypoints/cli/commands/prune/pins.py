@@ -15,7 +15,7 @@ from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_
 
 if TYPE_CHECKING:
     from .....prune import PruneTarget
-    from .....pruning import PruneKind
+    from .....wiring.pruning import PruneKind
 
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from attrs import evolve
 
-from .....errors import AgentForgeError
+from .....base.errors import AgentForgeError
 from ...context import Cli
 from ...errors import Interrupted, OutputLost
 from ...exit_codes import ExitCode, exit_code_of
@@ -21,7 +21,7 @@ from .options import outside_of
 
 if TYPE_CHECKING:
     from .....prune import Disposal, Outside, RetentionPolicy
-    from .....pruning import PruneKind
+    from .....wiring.pruning import PruneKind
     from .view import Work
 
 
@@ -169,8 +169,8 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
 def _forget_deleted(cli: Cli, work: Work) -> None:
     """Let go of what repositories and the object store kept for agent sessions that went."""
     if work.name == "harness" and work.done is not None:
-        from .....bootstrap import forget_deleted
-        from .....pruning import collect_packs
+        from .....wiring.bootstrap import forget_deleted
+        from .....wiring.pruning import collect_packs
 
         forget_deleted(cli.store())
         try:
@@ -199,8 +199,8 @@ def _end_unattended(cli: Cli, directory: Path) -> None:
 
     What can't be read or ended is reported by the prune that follows, or stays as it is.
     """
-    from .....bootstrap import open_questions
     from .....questions import AtomicReadError
+    from .....wiring.bootstrap import open_questions
 
     with suppress(AtomicReadError):
         open_questions(directory, clock=cli.outside.clock).pending()

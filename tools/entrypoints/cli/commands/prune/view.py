@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .....prune import Decision, PruneObserver, RetentionPolicy
-    from .....pruning import PruneKind
     from .....sandbox.prune_target import PruneEvents
+    from .....wiring.pruning import PruneKind
     from ...context import Cli
 
 _SHOWN: Final = 200

@@ -14,7 +14,7 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 from attrs import frozen
 
-from .....identifiers import completions
+from .....base.identifiers import completions
 from ...context import Cli
 from ...errors import (
     AmbiguousSandboxSession,

@@ -1,0 +1,105 @@
+"""The budgets of the house: what a package may weigh, what stands at the top, what a folder holds.
+
+Raising a number is a line in a commit, with its reason. What is above its aim only shrinks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from tests.architecture.house import (
+    ROOT,
+    class_names,
+    code_lines,
+    lines_of_packages,
+    modules_of_folders,
+)
+
+BUDGETS: Final = {
+    "agents": 3_350,
+    "base": 5_910,
+    "entrypoints": 21_660,
+    "fleet": 5_220,
+    "harness": 9_250,
+    "integrations": 2_290,
+    "jail": 2_240,
+    "prune": 3_830,
+    "questions": 3_730,
+    "repository": 5_240,
+    "sandbox": 11_430,
+    "wiring": 2_950,
+    "workflows": 9_610,
+}
+"""Code lines of each package: lines that bear a token, without comments and docstrings."""
+
+MODULES: Final = 15
+"""The most modules of a folder."""
+
+LARGER: Final = {
+    "base/settings": 16,
+    "entrypoints/cli": 36,
+    "entrypoints/cli/commands": 25,
+    "entrypoints/mcp_server": 23,
+    "entrypoints/pages": 20,
+    "entrypoints/terminal": 23,
+    "entrypoints/ui": 21,
+    "fleet/postgres": 21,
+    "harness": 59,
+    "jail": 21,
+    "prune": 26,
+    "questions": 28,
+    "repository": 32,
+    "sandbox": 65,
+    "sandbox/host": 28,
+    "workflows": 60,
+}
+"""Folders that hold more than they should, with how many modules."""
+
+DOUBLES: Final = 44
+"""Names that several classes of the package have."""
+
+
+def test_only_packages_stand_at_the_top() -> None:
+    found = {path.name for path in ROOT.iterdir() if path.name != "__pycache__"}
+    assert found == {*BUDGETS, "__init__.py", "py.typed"}
+
+
+def test_each_package_keeps_to_its_budget() -> None:
+    lines = lines_of_packages()
+    over = {name: lines[name] for name, most in BUDGETS.items() if lines[name] > most}
+    assert over == {}
+
+
+def test_budgets_leave_no_room_that_nobody_asked_for() -> None:
+    lines = lines_of_packages()
+    loose = {name: lines[name] for name, most in BUDGETS.items() if lines[name] < most - 200}
+    assert loose == {}, "lower the budget to what the package weighs now"
+
+
+def test_folders_hold_no_more_modules_than_a_person_can_look_over() -> None:
+    found = {name: number for name, number in modules_of_folders().items() if number > MODULES}
+    assert {name for name in found if found[name] > LARGER.get(name, MODULES)} == set()
+    assert {name for name in LARGER if found.get(name, 0) < LARGER[name]} == set(), "it shrank"
+
+
+def test_names_that_stand_twice_only_become_fewer() -> None:
+    doubled = sorted(name for name, number in class_names().items() if number > 1)
+    assert len(doubled) == DOUBLES, doubled
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("", 0),
+        ('"""A text.\n\nof lines\n"""\n', 0),
+        ("# a comment\nx = 1  # another\n\n\ny = (\n    2,\n)\n", 4),
+        ('def f():\n    """A text."""\n    return """a\nb"""\n', 3),
+        ("class A:\n    'a text'\n    x = 1\n", 2),
+    ],
+)
+def test_a_line_of_code_bears_a_token_that_is_no_comment_and_no_docstring(
+    source: str, lines: int
+) -> None:
+    assert code_lines(source) == lines

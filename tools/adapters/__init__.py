@@ -1,1 +1,0 @@
-"""What connects the port of one package to another package."""

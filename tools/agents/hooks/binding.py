@@ -1,0 +1,289 @@
+"""Which session a conversation of an agent program belongs to, and how far its usage is read.
+
+    $XDG_STATE_HOME/agentforge/conversations/{path of the project's data folder}/
+        {program}/{the program's id of the conversation}/binding.json
+
+It stands outside of the project: what a clone brings says nothing of where sessions are, why an
+agent stops, or what it is told.
+
+The directory of a conversation is its lock: hooks run in parallel. The file is a cache but for the
+session's id: what is charged stands in the session itself, and what was spent in the program's own
+files, so a binding that was lost or not saved costs time and no token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...base.data_folder import state_of
+from ...base.files import (
+    DirectoryLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    make_durable_directory,
+    read_regular_file,
+    replace_file,
+)
+from ...base.files.atomic_file import random_token
+from ...base.identifiers import is_session_id, is_workspace_name
+from ..programs.hook_event import HookEvent, Moment
+from ..programs.meter import Meter
+from ..programs.spent import Spent
+from ..programs.transcript import has_read_all, read_files
+from .session_place import Place
+
+FOLDER: Final = "conversations"
+FILE: Final = "binding.json"
+LOCK_TIMEOUT_S: Final = 20.0
+_MAX_BYTES: Final = 1024 * 1024
+_THOROUGH: Final = frozenset(
+    {
+        Moment.STARTED,
+        Moment.COMPACTED,
+        Moment.SUBAGENT_ENDED,
+        Moment.TURN_ENDED,
+        Moment.ENDED,
+    }
+)
+"""When all that a program keeps of a conversation is compared with what is charged of it."""
+
+
+class Binding:
+    """What is kept of one conversation.
+
+    Attributes:
+        session_id: The session that it works on, or None before it is known.
+        base: The directory of that session's base.
+        store: The address of its store, without a password; empty for the files of the base.
+        briefing: What stands in for a briefing that a compaction took out of the context, or None.
+        baseline: What the program had reported of the conversation when it was bound; charged to
+            this session is what it reports beyond that.
+        meter: What the program has reported by now.
+        charged: How much of that is charged, by the session's own record.
+        notice: A line that the agent is to be given with the next answer that takes one, or None.
+        stop: Why the agent had to stop when the session was looked at last, or None.
+        looked_at: What identifies the session's file as it was then; empty if it was not.
+        summary: The last summary that was recorded, where only the program's file or its requests
+            have it: itself, or its digest.
+        transcript: The program's file of the conversation, or None.
+    """
+
+    __slots__ = (
+        "base",
+        "baseline",
+        "briefing",
+        "charged",
+        "looked_at",
+        "meter",
+        "notice",
+        "session_id",
+        "stop",
+        "store",
+        "summary",
+        "transcript",
+    )
+
+    def __init__(self, kept: object = None) -> None:
+        """Take up what was kept; whatever is no binding is as none."""
+        given: dict[str, Any] = kept if isinstance(kept, dict) else {}
+        session_id = given.get("session_id")
+        base = given.get("base")
+        bound = is_session_id(session_id) and isinstance(base, str) and os.path.isabs(base)
+        self.session_id: str | None = session_id if bound else None
+        self.base: str = base if bound and isinstance(base, str) else ""
+        self.store = _text(given.get("store")) or ""
+        self.baseline = _count(given.get("baseline"))
+        self.charged = _count(given.get("charged"))
+        self.meter = Meter(given.get("meter"))
+        self.notice = _text(given.get("notice"))
+        self.briefing = _text(given.get("briefing"))
+        self.stop = _text(given.get("stop"))
+        self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
+        self.summary = _text(given.get("summary")) or ""
+        self.transcript = _text(given.get("transcript"))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is to be kept."""
+        kept = {name: getattr(self, name) for name in self.__slots__ if name != "meter"}
+        return {**kept, "meter": self.meter.as_json()}
+
+    def read_usage(self, event: HookEvent) -> None:
+        """Take what the program wrote, and what an event reports, of the conversation's cost."""
+        if self.transcript is None or not event.by_subagent:
+            self.transcript = event.transcript or self.transcript
+        if self.transcript is not None:
+            read_files(
+                event.program,
+                self.transcript,
+                self.meter,
+                conversation=event.agent_session,
+                also=[event.transcript] if event.transcript else [],
+                thoroughly=event.moment in _THOROUGH,
+            )
+        for one in event.usage:
+            self.meter.report(one.key, one.tokens, one.model)
+
+    def take_edits(self, event: HookEvent) -> HookEvent:
+        """Return the event with the files, too, that only the program's own file told of."""
+        found, self.meter.edited = self.meter.edited, []
+        return event._replace(edited=(*event.edited, *found)) if found else event
+
+    def spent(self) -> Spent:
+        """Return what was reported, as it is recorded."""
+        return Spent(self.meter.total, self.meter.models, self.baseline)
+
+    def is_bound_to(self, place: Place, session_id: str) -> bool:
+        """Return whether the conversation is bound to a session already."""
+        bound = (self.session_id, self.base, self.store)
+        return bound == (session_id, str(place.base), place.name)
+
+    def bind(self, place: Place, session_id: str, *, known: bool) -> None:
+        """Bind the conversation to a session.
+
+        Args:
+            place: Where the session is.
+            session_id: The session.
+            known: Whether the session's record says already what of the conversation is charged:
+                then this binding was lost, and what was spent since is the session's, too.
+        """
+        self.baseline = 0 if known and self.session_id is None else self.meter.total
+        self.session_id, self.base, self.store = session_id, str(place.base), place.name
+        self.looked_at = []
+        self.stop = self.notice = self.briefing = None
+
+    def is_current(self, event: HookEvent, place: Place) -> bool:
+        """Return whether nothing changed since the last look: session nor program's files."""
+        return (
+            bool(self.looked_at)
+            and not self.finds_compaction(event)
+            and self.looked_at == place.mark(self.session_id or "")
+            and has_read_all(event.program, event.transcript or self.transcript, self.meter)
+        )
+
+    def finds_compaction(self, event: HookEvent) -> bool:
+        """Return whether a request to the model has a summary that was not recorded yet."""
+        is_request = event.moment is Moment.BEFORE_MODEL and bool(event.text)
+        return is_request and self.summary != digest_of(event.text)
+
+    def remember(self, place: Place, revision: int) -> None:
+        """Remember how the session looks, if it is at a revision."""
+        self.looked_at = place.mark_at(self.session_id or "", revision)
+
+
+def digest_of(text: str) -> str:
+    """Return what identifies a text."""
+    import hashlib  # only a compacted request needs it
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class BindingFile:
+    """The binding of one conversation on disk.
+
+    Args:
+        conversations: What `conversations_folder` says of the project.
+        program: The agent program.
+        agent_session: The program's id of the conversation; a plain name.
+        fs: The file system.
+        timeout_s: How long to wait for another hook of the conversation, in seconds.
+    """
+
+    def __init__(
+        self,
+        conversations: Path,
+        program: str,
+        agent_session: str,
+        *,
+        fs: FileSystem | None = None,
+        timeout_s: float = LOCK_TIMEOUT_S,
+    ) -> None:
+        if not is_workspace_name(agent_session) or not is_workspace_name(program):
+            raise ValueError(f"{agent_session[:60]!r} can't name a conversation")
+        self._fs = fs if fs is not None else OsFileSystem()
+        self._timeout_s = timeout_s
+        self.directory = conversations / program / agent_session
+        self.path = self.directory / FILE
+        self._lock: DirectoryLock | None = None
+
+    def read(self) -> Binding:
+        """Return what is kept; without the lock it may be changed at any time.
+
+        Raises:
+            ReadError: It can't be read.
+        """
+        data = read_regular_file(self._fs, str(self.path), path=self.path, max_bytes=_MAX_BYTES)
+        try:
+            return Binding(json.loads(data)) if data else Binding()
+        except (ValueError, RecursionError):
+            return Binding()
+
+    def lock(self) -> None:
+        """Make the directory and lock it, until `release`.
+
+        Raises:
+            WriteError: The system refused.
+            LockTimeout: Another hook of the conversation kept it.
+        """
+        lock = DirectoryLock(self._fs, self.directory, timeout_s=self._timeout_s)
+        try:
+            lock.acquire()
+        except FileNotFoundError:
+            make_durable_directory(self._fs, self.directory)
+            lock.acquire()
+        self._lock = lock
+
+    def write(self, binding: Binding) -> None:
+        """Keep the binding; the lock must be held.
+
+        Raises:
+            WriteError: It could not be saved; the former one stands.
+        """
+        assert self._lock is not None  # noqa: S101 (the caller holds it)
+        data = json.dumps(binding.as_json(), ensure_ascii=True).encode()
+        replace_file(self._fs, self._lock.fd, FILE, [data], path=self.path, token=random_token)
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        if self._lock is not None:
+            self._lock.release()
+
+
+def conversations_folder(data_folder: Path, environment: Mapping[str, str]) -> Path:
+    """Return where the conversations of a project are kept, by its `.agentforge`."""
+    return state_of(data_folder, FOLDER, environment)
+
+
+def conversations_of(conversations: Path, session_id: str) -> list[tuple[str, str]]:
+    """Return the program and the id of each conversation that is bound to a session."""
+    found = []
+    for program in _names(conversations):
+        for name in _names(conversations / program):
+            if is_workspace_name(program) and is_workspace_name(name):
+                try:
+                    binding = BindingFile(conversations, program, name).read()
+                except ReadError:
+                    continue
+                if binding.session_id == session_id:
+                    found.append((program, name))
+    return found
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and value >= 0 else 0
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,346 @@
+"""One call of the hook: find the session, record what happened, say what the agent is told.
+
+    look        without a lock: nothing new, so the answer is that of the last time
+    lock        the conversation's directory; hooks of one conversation go on one after the other
+    read        what the program wrote of its usage since
+    record      in the session, in one save, on top of what others saved
+    answer      the briefing, a warning, a stop, or nothing
+
+What fails is written to standard error by the entry point, and the agent's turn goes on. Only a
+budget that is spent stops it, also where that could not be saved. What needs the session is loaded
+once something is new.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base.clock import Clock, utc_now
+from ...base.data_folder import find_data_folder
+from ...base.files import WriteError
+from ..programs.hook_event import NOTHING, HookEvent, HookReply, Moment, text_of
+from ..programs.registry import AgentProgram, find_program
+from .binding import Binding, BindingFile, conversations_folder, digest_of
+from .session_place import Place, Stores
+
+if TYPE_CHECKING:
+    from ...harness.session_domain import SessionContext
+    from .recording import EditedFile, Recorded
+    from .telling import Start
+
+INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
+"""Set for an agent that one of our own runners asks: the runner records and charges it."""
+SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
+_PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
+_IN_TOOL_USE: Final = frozenset(
+    {
+        *(Moment.BEFORE_TOOL, Moment.AFTER_TOOL),
+        *(Moment.BEFORE_MODEL, Moment.COMPACTION_FOUND, Moment.MODEL_ANSWERED),
+    }
+)
+
+
+def handle(
+    program_name: str,
+    payload: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    stores: Stores,
+    clock: Clock = utc_now,
+    start: Start | None = None,
+) -> dict[str, Any] | None:
+    """Handle one call of the hook.
+
+    Args:
+        program_name: The agent program.
+        payload: What the program says.
+        environment: The environment variables.
+        stores: Opens the sessions, in files or a database.
+        clock: The time.
+        start: Begins the program that tells receivers of events; a detached one if None.
+
+    Returns:
+        What the program is answered, or None for nothing.
+
+    Raises:
+        AgentForgeError: Something could not be read or saved; the agent's turn goes on.
+        OSError: Likewise.
+        ValueError: The event names no conversation.
+    """
+    program = find_program(program_name)
+    if program is None or environment.get(INSIDE_VARIABLE):
+        return None
+    event = _with_question(program.event_of(payload), payload)
+    folder = None if event is None else _project_folder(event, environment)
+    data_folder = None if folder is None else find_data_folder(folder)
+    if event is None or data_folder is None:
+        return None
+    call = _Call(program, event, data_folder, environment, stores, clock)
+    try:
+        reply = call.reply()
+        call.tell(start)
+    finally:
+        call.close()
+    answer = None if reply == NOTHING else program.answer_of(event, reply)
+    said = _said_of_trust(event, data_folder, environment)
+    return answer if said is None else {**(answer or {}), "systemMessage": said}
+
+
+def _said_of_trust(
+    event: HookEvent, data_folder: Path, environment: Mapping[str, str]
+) -> str | None:
+    """Return what the person is told where a conversation begins; None where all of it holds.
+
+    `systemMessage` is shown to the person, and no text for the model.
+    """
+    if event.moment is not Moment.STARTED or event.source == "compact" or event.by_subagent:
+        return None
+    from .settings import read_left_out
+
+    left_out = read_left_out(data_folder, environment)
+    if not left_out:
+        return None
+    from ...base.settings.trust_table import ignored
+
+    return f"AgentForge: {ignored(left_out, data_folder / 'config.toml')}"
+
+
+def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
+    """Return the event with what a call of our question tools was told."""
+    if event is None or event.moment is not Moment.AFTER_TOOL:
+        return event
+    if "questions" not in text_of(payload, "tool_name"):
+        return event
+    from ..programs.question_calls import question_of  # few tools are these
+
+    return event._replace(question=question_of(payload))
+
+
+def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | None:
+    for named in (environment.get(_PROJECT_VARIABLE, ""), event.directory):
+        if named and os.path.isabs(named) and "\0" not in named and os.path.isdir(named):
+            return Path(named)
+    return None
+
+
+class _Call:
+    """One call of the hook, once it is known what it is about."""
+
+    def __init__(
+        self,
+        program: AgentProgram,
+        event: HookEvent,
+        data_folder: Path,
+        environment: Mapping[str, str],
+        stores: Stores,
+        clock: Clock,
+    ) -> None:
+        self._program = program
+        self._event = event
+        self._data_folder = data_folder
+        self._environment = environment
+        self._stores = stores
+        self._place: Place | None = None
+        self._recorded = self._stopped = False
+        self._now = clock()
+        self._conversations = conversations_folder(data_folder, environment)
+        self._file = BindingFile(self._conversations, event.program, event.agent_session)
+        self._takes_context = program.takes_context(event)
+
+    def reply(self) -> HookReply:
+        """Return what the agent is told."""
+        event = self._event
+        if event.moment in _IN_TOOL_USE and not (event.edited or event.usage or event.question):
+            binding = self._file.read()
+            if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
+                return NOTHING
+            place = self._bound(binding)
+            current = place is not None and binding.is_current(event, place)
+            if current and not (binding.notice and self._takes_context):
+                return HookReply(stop=binding.stop, context=_missing_briefing(event, binding))
+        self._file.lock()
+        try:
+            reply, session, binding = self._record()
+        finally:
+            self._file.release()
+        if event.moment is Moment.TURN_ENDED and session is not None and binding.stop is None:
+            from .turn_gate import judge_turn
+
+            assert self._place is not None  # noqa: S101 (the session is from there)
+            return judge_turn(
+                event, self._place.sessions, session, self._data_folder, self._environment
+            )
+        return reply
+
+    def _bound(self, binding: Binding) -> Place | None:
+        """Return where the conversation's session is, where it is bound to one."""
+        if binding.session_id is None:
+            return None
+        if not binding.store:  # what most are, found without loading anything
+            self._place = Place(Path(binding.base), None, self._stores)
+            return self._place
+        from .session_lookup import bound_place
+
+        found = bound_place(binding, self._data_folder, self._environment, self._stores)
+        self._keep(found)
+        return found
+
+    def _keep(self, place: Place | None) -> None:
+        """Take up a place, in whose stead another one is closed."""
+        if self._place is not place:
+            self.close()
+            self._place = place
+
+    def tell(self, start: Start | None) -> None:
+        """Have receivers told, where something was recorded that a person may wait for."""
+        event, place = self._event, self._place
+        if place is None or not self._recorded:
+            return
+        if event.moment is not Moment.TURN_ENDED and event.question is None and not self._stopped:
+            return
+        from .telling import start_detached, tell_receivers  # few calls come so far
+
+        base = place.base if place.is_files else None
+        # Where it can't be begun, what was saved is told by whoever comes next.
+        with suppress(OSError, NotImplementedError):
+            tell_receivers(
+                self._data_folder, base, self._environment, start=start or start_detached
+            )
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._place is not None:
+            self._place.close()
+
+    def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
+        """Record the event under the conversation's lock."""
+        from ...harness.session_states import SessionState
+        from .session_lookup import find_session
+
+        event, binding = self._event, self._file.read()
+        binding.read_usage(event)
+        event = self._event = binding.take_edits(event)
+        found = find_session(
+            event,
+            binding,
+            self._bound(binding),
+            self._data_folder,
+            self._environment,
+            stores=self._stores,
+            now=self._now,
+        )
+        if found is None:
+            return NOTHING, None, binding
+        place = found.place
+        self._keep(place)
+        if not binding.is_bound_to(place, found.session_id):
+            binding.bind(place, found.session_id, known=found.knows(event))
+        if event.moment is Moment.STARTED:
+            from .settling import settle_conversations
+
+            settle_conversations(
+                self._conversations,
+                place,
+                found.session_id,
+                project=self._data_folder.parent,
+                but=(event.program, event.agent_session),
+                now=self._now,
+            )
+        if binding.finds_compaction(event):
+            self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
+        recorded, session, failure = self._change(binding, place)
+        if recorded is None or session is None:
+            return NOTHING, None, binding
+        reply = self._reply_of(session, recorded, binding)
+        if failure is None:
+            self._recorded = recorded.changed
+            self._stopped = session.state is not SessionState.ACTIVE
+            binding.charged = recorded.charged
+            binding.remember(place, session.revision)
+            with suppress(WriteError):  # what it keeps is found out anew without it
+                self._file.write(binding)
+        elif reply == NOTHING:
+            raise failure
+        return reply, session, binding
+
+    def _change(
+        self, binding: Binding, place: Place
+    ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
+        """Change the session; return what came of it, the session, and why it was not saved."""
+        from .changes import change_session
+        from .recording import record
+
+        event, edited = self._event, self._edited()
+        summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
+        done: list[tuple[Recorded, SessionContext]] = []
+
+        def change(session: SessionContext) -> bool:
+            done.clear()
+            if session.state.is_terminal:
+                return False
+            recorded = record(
+                session, event, binding.spent(), now=self._now, edited=edited, summary=summary
+            )
+            done.append((recorded, session))
+            return recorded.changed
+
+        failure = None
+        try:
+            change_session(place.sessions, binding.session_id or "", change)
+        except WriteError as error:
+            failure = error
+        if event.moment is Moment.COMPACTED:
+            binding.summary = binding.meter.summary
+        elif self._event.moment is Moment.COMPACTION_FOUND:
+            binding.summary = digest_of(event.text)
+        recorded, session = done[0] if done else (None, None)
+        return recorded, session, failure
+
+    def _edited(self) -> list[EditedFile]:
+        if not self._event.edited:
+            return []
+        from .edited_files import edited_files
+
+        return edited_files(self._event, self._data_folder.parent)
+
+    def _reply_of(self, session: SessionContext, recorded: Recorded, binding: Binding) -> HookReply:
+        from . import messages
+
+        event, is_spent = self._event, session.token_budget.is_exhausted
+        if recorded.warned and not is_spent:
+            binding.notice = messages.warning(session)
+        binding.stop = messages.spent(session) if is_spent else None
+        if event.moment is Moment.STARTED:
+            binding.notice = None
+            return HookReply(context=self._briefing(session))
+        if event.moment is Moment.COMPACTION_FOUND:
+            binding.briefing = self._briefing(session)
+        if event.moment is Moment.PROMPTED and is_spent:
+            return HookReply(refuse=binding.stop)
+        if event.moment in _IN_TOOL_USE and is_spent:
+            return HookReply(stop=binding.stop)
+        if event.request:
+            return HookReply(context=_missing_briefing(event, binding))
+        if binding.notice is not None and self._takes_context:
+            notice, binding.notice = binding.notice, None
+            return HookReply(context=notice)
+        return NOTHING
+
+    def _briefing(self, session: SessionContext) -> str:
+        from ...base.settings.privacy import read_privacy
+        from . import messages
+        from .settings import read_briefing_shows
+
+        may_show = read_privacy(self._event.program, self._environment)
+        shows = read_briefing_shows(self._data_folder, self._environment)
+        most = self._program.MAX_CONTEXT_CHARS
+        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
+
+
+def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:
+    """Return the briefing that a request lacks since its context was compacted, or None."""
+    return binding.briefing if event.request else None

@@ -1,0 +1,91 @@
+"""What an agent and its person are told; pure. None of it ever asks to delete or to force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from ...base.settings.choices import DEFAULT_PARTS
+from ...harness.briefing import brief, most_tokens
+from ...harness.session_domain import SessionContext, SessionState
+from ..programs.hook_event import BRIEFED, SENT_ON
+
+MAX_BRIEFING_TOKENS: Final = 2_000
+MAX_BRIEFING_CHARS: Final = 9_000
+
+
+def briefing(
+    session: SessionContext,
+    *,
+    max_chars: int = MAX_BRIEFING_CHARS,
+    shows: Collection[str] = DEFAULT_PARTS,
+    may_show: Callable[[str], bool] = lambda _: True,
+) -> str:
+    """Return what primes an agent's new context: within 2,000 tokens and `max_chars`.
+
+    The first line says which revision it is of, because after a compaction or a restart an earlier
+    one may stand above it. `shows` and `may_show` are as of
+    `harness.briefing.brief`.
+    """
+    first = (
+        f"{BRIEFED}{session.revision} of {session.session_id}. "
+        "It supersedes every earlier briefing of this session."
+    )
+    last = f"## Next step\n{_next_step(session)}"
+    around = f"{first}\n\n\n{last}"
+    per_token = max(1, max_chars // MAX_BRIEFING_TOKENS)
+
+    def count(text: str) -> int:
+        return max(most_tokens(text), -(-len(text) // per_token))
+
+    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
+    text = brief(session, max_tokens=room, count_tokens=count, shows=shows, may_show=may_show)
+    return f"{first}\n{text}\n{last}"
+
+
+def _next_step(session: SessionContext) -> str:
+    if session.state is SessionState.PAUSED:
+        if session.token_budget.is_exhausted:
+            return (
+                "The session is paused, because its budget is spent. A person extends it: "
+                f"{extend_command(session)}"
+            )
+        return "The session is paused. A person decides when it goes on."
+    phase = " its phase" if session.current_phase else " its goal"
+    return (
+        f"Go on with{phase} from where the record stands. What is done is done: check it rather "
+        "than begin anew."
+    )
+
+
+def warning(session: SessionContext) -> str:
+    """Return the line at 80 % of the budget."""
+    budget = session.token_budget
+    return (
+        f"AgentForge: {budget.utilization_percent:.0f} % of this session's token budget is spent, "
+        f"{max(0, budget.tokens_remaining):,} tokens are left. Finish what matters most, and say "
+        "what is left to do."
+    )
+
+
+def spent(session: SessionContext) -> str:
+    """Return why the agent has to stop, and what a person can do."""
+    budget = session.token_budget
+    return (
+        f"AgentForge: the token budget of session {session.session_id} is spent "
+        f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
+        f"what was done is recorded. A person goes on with: {extend_command(session)}"
+    )
+
+
+def extend_command(session: SessionContext) -> str:
+    """Return the command by which a person extends the budget."""
+    return f"agentforge budget {session.session_id} --extend TOKENS"
+
+
+def not_done(summary: str, evidence: str, *, number: int, most: int) -> str:
+    """Return why the agent is sent on: the gate's verdict and its evidence."""
+    return (
+        f"{SENT_ON} ({summary}; {number} of at most {most} times that you are sent on). "
+        f"Mend what it shows:\n{evidence}"
+    )

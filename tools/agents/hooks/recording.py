@@ -1,0 +1,280 @@
+"""What an event of an agent program changes in its session; pure but for what it is given."""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from ...harness.history_events import (
+    BUDGET_CAUSE,
+    QUESTION_ENDINGS,
+    AgentCompacted,
+    AgentEdited,
+    AgentGateJudged,
+    AgentPrompted,
+    AgentStarted,
+    AgentTurnEnded,
+    AgentUsage,
+    CheckpointTaken,
+    QuestionAsked,
+    SessionPaused,
+)
+from ...harness.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
+from ...harness.session_domain import SessionContext, SessionState
+from ..programs.hook_event import AskedQuestion, HookEvent, Moment
+from ..programs.spent import Spent
+
+MAX_TEXT_CHARS: Final = 8_000
+"""How much of a prompt, a last message or a summary is kept, its beginning and its end."""
+_OUTCOMES: Final = {"completed": "answered"}
+"""How an outcome is called where it is not called as the question's status."""
+_LEAST_OF_AN_ID: Final = 8
+_NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
+
+
+class EditedFile(NamedTuple):
+    """A file of the project that the agent wrote.
+
+    Attributes:
+        path: Relative to the project.
+        change: "created" or "modified".
+        sha256: The digest of its content, or None.
+    """
+
+    path: str
+    change: str
+    sha256: str | None
+
+
+class Recorded(NamedTuple):
+    """What came of an event.
+
+    Attributes:
+        changed: Whether the session has to be saved.
+        charged: All that is charged of the conversation by now, as the program counts it.
+        warned: Whether 80 % of the budget was crossed.
+    """
+
+    changed: bool
+    charged: int
+    warned: bool
+
+
+def record(
+    session: SessionContext,
+    event: HookEvent,
+    spent: Spent,
+    *,
+    now: datetime,
+    edited: Sequence[EditedFile] = (),
+    summary: str = "",
+) -> Recorded:
+    """Record an event in a session that has not ended.
+
+    Args:
+        session: The session, in memory.
+        event: What happened.
+        spent: What the program has reported by now.
+        now: The time.
+        edited: The files that the event is about.
+        summary: The summary of a compaction, where the event has none.
+    """
+    entries, was_warning = len(session.history), session.token_budget.is_warning
+    state = session.state
+    charged = _charge(session, event, spent, now)
+    if event.moment is Moment.PROMPTED:
+        _go_on_if_extended(session, now)
+    stop_if_spent(session, now)
+    if not _refused(session, event):
+        _record_moment(session, event, now=now, edited=edited, summary=summary)
+    return Recorded(
+        changed=len(session.history) != entries or session.state is not state,
+        charged=charged,
+        warned=session.token_budget.is_warning and not was_warning,
+    )
+
+
+def charged_total(session: SessionContext, program: str, agent_session: str) -> int:
+    """Return how much of a conversation is charged, as the program counts it; 0 if nothing is."""
+    for entry in reversed(session.history):
+        if entry.event_type is AgentUsage:
+            event = entry.event
+            if (
+                isinstance(event, AgentUsage)
+                and event.program == program
+                and event.agent_session == agent_session
+            ):
+                return event.total
+    return 0
+
+
+def _charge(session: SessionContext, event: HookEvent, spent: Spent, now: datetime) -> int:
+    """Charge what is reported beyond what the session's own record says is charged.
+
+    So it is charged once, whatever was killed or lost on the way.
+    """
+    before = max(charged_total(session, event.program, event.agent_session), spent.baseline)
+    tokens = spent.total - before
+    if tokens <= 0:
+        return before
+    session.add_event(
+        AgentUsage(
+            program=event.program,
+            agent_session=event.agent_session,
+            tokens=tokens,
+            total=spent.total,
+            models=_by_model(session, event, spent, tokens),
+        ),
+        now=now,
+    )
+    session.spend(tokens, now=now)
+    return spent.total
+
+
+def _by_model(
+    session: SessionContext, event: HookEvent, spent: Spent, tokens: int
+) -> dict[str, int]:
+    """Return what is charged now by model, if that can be said."""
+    if len(spent.models) == 1:
+        return dict.fromkeys(spent.models, tokens)
+    known: dict[str, int] = {}
+    for entry in session.history:
+        before = entry.event if entry.event_type is AgentUsage else None
+        if isinstance(before, AgentUsage) and _is_of(before, event):
+            for name, count in before.models.items():
+                known[name] = known.get(name, 0) + count
+    found = {name: count - known.get(name, 0) for name, count in spent.models.items()}
+    found = {storable(name)[:100]: count for name, count in found.items() if count > 0}
+    return found if sum(found.values()) == tokens else {}
+
+
+def _is_of(usage: AgentUsage, event: HookEvent) -> bool:
+    return (usage.program, usage.agent_session) == (event.program, event.agent_session)
+
+
+def stop_if_spent(session: SessionContext, now: datetime) -> None:
+    """Pause an active session whose budget is spent."""
+    budget = session.token_budget
+    if budget.is_exhausted and session.state is SessionState.ACTIVE:
+        session.apply(
+            "pause",
+            details=f"the budget is spent: {budget.tokens_used:,} of "
+            f"{budget.total_budget:,} tokens",
+            cause=BUDGET_CAUSE,
+            missing_tokens=1 - budget.tokens_remaining,
+            now=now,
+        )
+
+
+def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
+    """Resume a session that was paused for its budget, once there is some again."""
+    if session.state is SessionState.PAUSED and not session.token_budget.is_exhausted:
+        for entry in reversed(session.history):
+            if isinstance(event := entry.event, SessionPaused):
+                if event.cause == BUDGET_CAUSE:
+                    session.apply("resume", now=now)
+                return
+
+
+def _refused(session: SessionContext, event: HookEvent) -> bool:
+    return event.moment is Moment.PROMPTED and session.token_budget.is_exhausted
+
+
+def _record_moment(
+    session: SessionContext,
+    event: HookEvent,
+    *,
+    now: datetime,
+    edited: Sequence[EditedFile],
+    summary: str,
+) -> None:
+    who = {"program": event.program, "agent_session": event.agent_session}
+    text = kept_text(event.text)
+    match event.moment:
+        case Moment.STARTED if event.source != "compact":
+            session.add_event(AgentStarted(**who, source=kept_text(event.source)), now=now)
+        case Moment.PROMPTED if text and event.by_person:
+            session.goal = session.goal or text[:MAX_GOAL_CHARS]
+            session.add_event(AgentPrompted(**who, text=text), now=now)
+        case Moment.TURN_ENDED if text:
+            session.add_event(AgentTurnEnded(**who, text=text), now=now)
+        case Moment.COMPACTED if text or summary:
+            told = text or kept_text(summary)
+            session.add_event(
+                AgentCompacted(**who, trigger=kept_text(event.source), summary=told), now=now
+            )
+        case Moment.COMPACTION_FOUND:
+            _checkpoint(session, now)
+            session.add_event(
+                AgentCompacted(**who, trigger=kept_text(event.source), summary=text), now=now
+            )
+        case Moment.BEFORE_COMPACTION:
+            _checkpoint(session, now)
+    if event.question is not None:
+        _record_question(session, event.question, now)
+    for file in edited:
+        name = storable(file.path)
+        if len(name) <= MAX_PATH_CHARS and not _is_recorded(session, name, file.sha256):
+            session.add_artifact(name, file.change, now=now)
+            session.add_event(
+                AgentEdited(**who, path=name, change=file.change, sha256=file.sha256), now=now
+            )
+
+
+def _is_recorded(session: SessionContext, path: str, sha256: str | None) -> bool:
+    """Return whether the record's last word on a file is that it has this content."""
+    edits = (one.event for one in reversed(session.history) if one.event_type is AgentEdited)
+    for event in edits:
+        if isinstance(event, AgentEdited) and event.path == path:
+            return sha256 is not None and event.sha256 == sha256
+    return False
+
+
+def _record_question(session: SessionContext, question: AskedQuestion, now: datetime) -> None:
+    """Record that a question was asked, and how it ended, each once."""
+    from ...harness.question_entries import find_reply, questions_asked
+
+    asked, known = storable(question.question_id), questions_asked(session)
+    if asked not in known:  # a program may know the beginning of the id alone
+        asked = next((one for one in sorted(known) if _begin_alike(one, asked)), asked)
+    if asked not in known:
+        prompts = tuple(kept_text(one) for one in question.prompts)
+        session.add_event(QuestionAsked(question_id=asked, prompts=prompts), now=now)
+    ended = QUESTION_ENDINGS.get(_OUTCOMES.get(question.status, question.status))
+    if ended is not None and find_reply(session, asked) is None:
+        session.add_event(ended(question_id=asked, text=kept_text(question.text)), now=now)
+
+
+def _begin_alike(one: str, other: str) -> bool:
+    """Return whether two ids can be the same, of which one may be cut off."""
+    shorter = min(len(one), len(other))
+    return shorter >= _LEAST_OF_AN_ID and one[:shorter] == other[:shorter]
+
+
+def _checkpoint(session: SessionContext, now: datetime) -> None:
+    """Mark the state of the work, unless nothing happened since the last mark."""
+    for entry in reversed(session.history):
+        if entry.event_type is CheckpointTaken:
+            return
+        if entry.action not in _NOTHING_NEW:
+            session.add_event(CheckpointTaken(), now=now)
+            return
+
+
+def gates_since_prompt(session: SessionContext) -> int:
+    """Return how often a gate judged since the person's last prompt."""
+    count = 0
+    for entry in reversed(session.history):
+        if entry.event_type is AgentPrompted:
+            return count
+        count += entry.event_type is AgentGateJudged
+    return count
+
+
+def kept_text(text: str) -> str:
+    """Return a text as it can be kept: storable, and not longer than `MAX_TEXT_CHARS`."""
+    if len(text) > MAX_TEXT_CHARS:
+        half = MAX_TEXT_CHARS // 2
+        text = f"{text[:half]}\n…\n{text[-half + 3 :]}"
+    return storable(text.strip())

@@ -1,0 +1,212 @@
+"""Which session of ours a conversation of an agent program works on."""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...base.data_folder import NAME, SESSIONS, sessions_directory
+from ...harness.session_checks import MAX_GOAL_CHARS
+from ...harness.session_domain import SessionContext, SessionState
+from ...harness.session_head import SessionSummary
+from ..programs.hook_event import HookEvent, Moment
+from .binding import Binding
+from .recording import charged_total, kept_text
+from .session_place import Place, Stores
+from .settings import AgentSettings, read_settings
+
+if TYPE_CHECKING:
+    from ...harness.session_ports import LocalSessions
+
+SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
+BASE_VARIABLE: Final = "AGENTFORGE_BASE"
+STORE_VARIABLE: Final = "AGENTFORGE_STORE"
+WORKFLOW_TYPE: Final = "agent"
+_BINDING: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
+
+
+class Found(NamedTuple):
+    """A session, by where it is and its id."""
+
+    place: Place
+    session_id: str
+
+    def knows(self, event: HookEvent) -> bool:
+        """Return whether the session's record says what of the event's conversation is charged."""
+        session = self.place.sessions.load(self.session_id)
+        return session is not None and bool(
+            charged_total(session, event.program, event.agent_session)
+        )
+
+
+class Candidates(NamedTuple):
+    """What a conversation that works on no session yet may work on.
+
+    Attributes:
+        place: Where its session is, or will be.
+        settings: What the project's configuration says.
+        open_sessions: The open sessions there: two, if there are more.
+    """
+
+    place: Place
+    settings: AgentSettings
+    open_sessions: list[str]
+
+
+def bound_place(
+    binding: Binding, data_folder: Path, environment: Mapping[str, str], stores: Stores
+) -> Place | None:
+    """Return where the session is that a conversation is bound to; None where it can't be reached.
+
+    A binding has no password: a database is reached by the address that is configured.
+    """
+    if not binding.store:
+        return Place(Path(binding.base), None, stores)
+    store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
+    place = Place(Path(binding.base), store, stores)
+    return place if place.name == binding.store else None
+
+
+def find_session(
+    event: HookEvent,
+    binding: Binding,
+    bound: Place | None,
+    data_folder: Path,
+    environment: Mapping[str, str],
+    *,
+    stores: Stores,
+    now: datetime,
+) -> Found | None:
+    """Return the session that an event is of, or None if there is none.
+
+    That is the one that AGENTFORGE_SESSION names, else the one that the conversation was bound to
+    (at `bound`), else, where a context or a prompt begins, the only open one of the project's
+    files. Where there is none at all and the configuration says so, the first prompt creates one,
+    of which it is the goal. Each must be this person's own: one that came with a clone is left
+    alone, as if it were not there.
+
+    Raises:
+        SessionNotAdopted: AGENTFORGE_SESSION names one that is not.
+    """
+    named = named_session(data_folder, environment, stores)
+    if named is not None:
+        return named
+    if binding.session_id is not None and bound is not None:
+        found = Found(bound, binding.session_id)
+        if bound.sessions.is_own(binding.session_id) and _is_open(found):
+            return found
+    if event.moment not in _BINDING:
+        return None
+    place, settings, open_sessions = candidates(data_folder, environment, stores)
+    if len(open_sessions) == 1:
+        return Found(place, open_sessions[0])
+    if open_sessions or not _may_create(event, settings):
+        return None
+    return Found(place, _create(place.sessions, event, settings, now))
+
+
+def named_session(
+    data_folder: Path, environment: Mapping[str, str], stores: Stores
+) -> Found | None:
+    """Return the session that AGENTFORGE_SESSION names; None where that is not set.
+
+    Raises:
+        HarnessError: It names none that is there, or several, or one that came with a clone.
+    """
+    named = environment.get(SESSION_VARIABLE)
+    if not named:
+        return None
+    store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
+    place = Place(_base(data_folder, environment, None), store, stores)
+    session_id = place.sessions.resolve(named)
+    from ...harness.session_ports import require_own  # few are named
+
+    require_own(place.sessions, session_id)
+    return Found(place, session_id)
+
+
+def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores) -> Candidates:
+    """Return what a conversation that works on no session yet may work on."""
+    settings = read_settings(data_folder, environment)
+    store = environment.get(STORE_VARIABLE) or settings.store
+    place = Place(_base(data_folder, environment, settings.sessions), store, stores)
+    by_default = settings.sessions is None and not environment.get(BASE_VARIABLE)
+    if by_default and _leads_elsewhere(place.base, data_folder):
+        return Candidates(place, settings._replace(create=False), [])
+    return Candidates(place, settings, _open_sessions(place))
+
+
+def _is_open(found: Found) -> bool:
+    """Return whether a session is there and has not ended; what can't be read is said later."""
+    head = found.place.head(found.session_id)
+    if head is not None:
+        return not head.state.is_terminal
+    session = found.place.sessions.load(found.session_id)
+    return session is not None and not session.state.is_terminal
+
+
+def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | None) -> Path:
+    named = environment.get(BASE_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    if configured is not None:
+        return configured.absolute()
+    project = data_folder.parent.absolute()
+    return sessions_directory(project, environment) or project / NAME / SESSIONS
+
+
+def _leads_elsewhere(base: Path, data_folder: Path) -> bool:
+    """Return whether a link stands where the project's own sessions would be.
+
+    It could lead to the sessions of another project of this person, which are their own.
+    """
+    if base.parent != data_folder.absolute():
+        return False
+    project = os.path.realpath(data_folder.parent)
+    return os.path.realpath(base) != os.path.join(project, data_folder.name, base.name)
+
+
+def _open_sessions(place: Place) -> list[str]:
+    """Return own sessions that have not ended and that no runner leads now: two, if there are more.
+
+    None of a database: it has those of all projects, and does not know whose each is.
+    """
+    if not place.is_files:
+        return []
+    sessions = place.sessions
+    found = (
+        one.session_id
+        for one in sessions.summaries()
+        if isinstance(one, SessionSummary)
+        and not one.head.state.is_terminal
+        and not (one.head.state is SessionState.ACTIVE and sessions.is_led(one.session_id))
+        and sessions.is_own(one.session_id)
+    )
+    return list(islice(found, 2))
+
+
+def _may_create(event: HookEvent, settings: AgentSettings) -> bool:
+    return (
+        settings.create
+        and event.moment is Moment.PROMPTED
+        and event.by_person
+        and bool(event.text.strip())
+    )
+
+
+def _create(
+    store: "LocalSessions", event: HookEvent, settings: AgentSettings, now: datetime
+) -> str:
+    session = SessionContext.create(
+        WORKFLOW_TYPE,
+        None,
+        settings.token_budget,
+        goal=kept_text(event.text)[:MAX_GOAL_CHARS],
+        now=now,
+    )
+    store.save(session)
+    return session.session_id

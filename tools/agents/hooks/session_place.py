@@ -1,0 +1,113 @@
+"""Where a session is that a conversation works on: in the files of a base, or in a database."""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ...harness.session_head import SessionHead
+    from ...harness.session_ports import LocalSessions
+
+
+class Stores(Protocol):
+    """Opens stores, and knows their addresses: what the entry point has."""
+
+    @property
+    def is_database(self) -> Callable[[str | None], bool]:
+        """Returns whether a store's address names a database."""
+        ...
+
+    @property
+    def open_sessions(self) -> "Callable[..., LocalSessions]":
+        """Opens the sessions of a base, or of a `store` with places in the base."""
+        ...
+
+
+class Place:
+    """A store of sessions, opened when it is first needed.
+
+    Attributes:
+        base: The directory of the sessions on this machine, absolute.
+    """
+
+    __slots__ = ("_sessions", "_store", "_stores", "base")
+
+    def __init__(self, base: Path, store: str | None, stores: Stores) -> None:
+        """Name a place.
+
+        Args:
+            base: The directory of the sessions on this machine, absolute.
+            store: The address of the store that they are in; None for the files of the base.
+            stores: Opens stores.
+        """
+        self._stores = stores
+        self._store: str | None = store if stores.is_database(store) else None
+        self._sessions: LocalSessions | None = None
+        self.base = base
+        if store is not None and self._store is None:  # a folder, which is another base
+            self.base = self.sessions_of(store).base_path.absolute()
+
+    def sessions_of(self, store: str | None) -> "LocalSessions":
+        """Open the sessions of a store."""
+        self._sessions = self._stores.open_sessions(self.base, store=store)
+        return self._sessions
+
+    @property
+    def sessions(self) -> "LocalSessions":
+        """The sessions."""
+        return self._sessions if self._sessions is not None else self.sessions_of(self._store)
+
+    @property
+    def is_files(self) -> bool:
+        """Whether the sessions are the files of the base."""
+        return self._store is None
+
+    @property
+    def name(self) -> str:
+        """The store's address without its password; empty for the files of the base."""
+        return "" if self._store is None else self.sessions.where
+
+    def mark(self, session_id: str) -> list[int]:
+        """Return numbers that are others once a session has changed; none where it is unknown."""
+        if self._store is not None:
+            import hashlib  # a hash of Python's own is another one in each process
+
+            found = repr(self.sessions.change_mark(session_id)).encode()
+            return [int.from_bytes(hashlib.sha256(found).digest()[:6], "big")]
+        try:
+            return _identity(os.lstat(os.path.join(self.base, session_id, "session.yaml")))
+        except OSError:
+            return []
+
+    def mark_at(self, session_id: str, revision: int) -> list[int]:
+        """Return the same if the session is at a revision; none if it is not."""
+        if self._store is not None:
+            before = self.mark(session_id)
+            session = self.sessions.load(session_id)
+            return before if session is not None and session.revision == revision else []
+        from .session_heads import head_of  # not needed where nothing changed
+
+        found = head_of(self.base, session_id)
+        is_same = found is not None and found[0].revision == revision
+        return _identity(found[1]) if found is not None and is_same else []
+
+    def head(self, session_id: str) -> "SessionHead | None":
+        """Return a session's head without reading it whole; None where that can't be done."""
+        if self._store is not None:
+            return None
+        from .session_heads import head_of
+
+        found = head_of(self.base, session_id)
+        return None if found is None else found[0]
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._sessions is not None:
+            self._sessions.close()
+
+
+def _identity(found: os.stat_result) -> list[int]:
+    return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]

@@ -1,0 +1,84 @@
+"""What other conversations of a session spent, charged before the next one goes on.
+
+An agent program that is killed calls no hook any more; what it spent stands in its own files.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from ...base.files import DurableError
+from ...harness.session_domain import SessionContext
+from ..programs.hook_event import HookEvent, Moment
+from .binding import BindingFile, conversations_of
+from .changes import change_session
+from .edited_files import edited_files
+from .recording import record
+from .session_place import Place
+
+
+def settle_conversations(
+    conversations: Path,
+    place: Place,
+    session_id: str,
+    *,
+    project: Path,
+    but: tuple[str, str],
+    now: datetime,
+) -> None:
+    """Charge what is not charged yet of each other conversation that works on a session.
+
+    One that a hook holds at the moment is left to that hook.
+
+    Args:
+        conversations: Where the project's conversations are kept.
+        place: Where the session is.
+        session_id: The session.
+        project: The project's folder.
+        but: The conversation that asks: its program and its id.
+        now: The time.
+    """
+    for program, agent_session in conversations_of(conversations, session_id):
+        if (program, agent_session) == but:
+            continue
+        file = BindingFile(conversations, program, agent_session, timeout_s=0.0)
+        try:
+            file.lock()
+        except DurableError:
+            continue
+        try:
+            event = HookEvent(program, "", Moment.ENDED, agent_session)
+            _settle(file, event, place, session_id, project, now)
+        except DurableError:
+            continue
+        finally:
+            file.release()
+
+
+def _settle(
+    file: BindingFile,
+    event: HookEvent,
+    place: Place,
+    session_id: str,
+    project: Path,
+    now: datetime,
+) -> None:
+    binding = file.read()
+    before = binding.meter.total
+    binding.read_usage(event)
+    edited = edited_files(binding.take_edits(event), project)
+    if not binding.is_bound_to(place, session_id):
+        return
+    if binding.meter.total in {before, binding.charged}:
+        return
+
+    def change(session: SessionContext) -> bool:
+        if session.state.is_terminal:
+            return False
+        recorded = record(session, event, binding.spent(), now=now, edited=edited)
+        binding.charged = recorded.charged
+        return recorded.changed
+
+    change_session(place.sessions, session_id, change)
+    file.write(binding)

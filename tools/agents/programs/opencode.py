@@ -1,0 +1,83 @@
+"""opencode: what its plugin says, and what it is answered; pure.
+
+opencode has no hooks that are commands; our plugin (`agents/setup/opencode`) calls the hook with
+the events of version 1.18, and does what the answer says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .hook_event import HookEvent, HookReply, Moment, ReportedUsage, begun_event, text_of
+
+NAME: Final = "opencode"
+COMMAND: Final = "opencode"
+TRIED: Final = "1.18.33"
+"""The version that the tests with the real program run."""
+MAX_CONTEXT_CHARS: Final = 9_000
+"""The program sets no limit."""
+
+_MOMENTS: Final = {
+    "session.started": Moment.STARTED,
+    "chat.message": Moment.PROMPTED,
+    "message.updated": Moment.MODEL_ANSWERED,
+    "tool.execute.after": Moment.AFTER_TOOL,
+    "session.compacting": Moment.BEFORE_COMPACTION,
+    "session.compacted": Moment.COMPACTED,
+    "session.idle": Moment.TURN_ENDED,
+}
+_MAX_ITEMS: Final = 1_000
+
+
+def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
+    """Return what a hook's input is about, or None if it is of no concern."""
+    event = begun_event(NAME, payload, _MOMENTS)
+    if event is None:
+        return None
+    moment = event.moment
+    return event._replace(
+        text=text_of(payload, "text"),
+        by_person=payload.get("by_person") is not False,
+        edited=tuple(_edited(payload)) if moment is Moment.AFTER_TOOL else (),
+        usage=tuple(_usage(payload)),
+    )
+
+
+def _edited(payload: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    return [
+        (path, one.get("created") is True)
+        for one in _objects(payload, "files")
+        if (path := text_of(one, "path"))
+    ]
+
+
+def _usage(payload: Mapping[str, Any]) -> list[ReportedUsage]:
+    found = []
+    for one in _objects(payload, "usage"):
+        key, tokens = text_of(one, "id"), one.get("tokens")
+        if key and type(tokens) is int and 0 < tokens < 10**12:
+            found.append(ReportedUsage(key[:200], tokens, text_of(one, "model")[:200]))
+    return found
+
+
+def _objects(payload: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    given = payload.get(name)
+    items = given[:_MAX_ITEMS] if isinstance(given, list) else []
+    return [one for one in items if isinstance(one, Mapping)]
+
+
+def takes_context(event: HookEvent) -> bool:
+    """Return whether the answer to an event may have text for the model."""
+    return event.moment is not Moment.BEFORE_COMPACTION and event.moment is not Moment.COMPACTED
+
+
+def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
+    """Return the hook's output, which the plugin reads."""
+    given = {
+        "context": reply.context if takes_context(event) else None,
+        "stop": reply.stop,
+        "refuse": reply.refuse,
+        "goOn": reply.go_on,
+    }
+    return {name: text for name, text in given.items() if text is not None} or None

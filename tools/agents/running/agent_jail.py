@@ -1,0 +1,342 @@
+"""An agent that edits in place: its program runs in a jail, in a copy of the session's workspace.
+
+    copy      the workspace, as it is, without any `.git`
+    run       the program, in a git repository of its own whose first commit is the copy
+    look      at what differs: that is its answer
+    remove    the copy
+
+So whatever the program does, the session's workspace is what it was until the answer is on disk; a
+worker that is killed meanwhile leaves nothing to put back. The `.git` is made and read in the jail
+only.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from ...base.files import OsFileSystem
+from ...base.files.filesystem import DIRECTORY_FLAGS
+from ...base.files.safe_path import Missing, directory_beneath
+from ...harness.session_ports import SessionPlaces
+from ...workflows.agents.command import DEFAULT_TIMEOUT_S, call_variables
+from ...workflows.agents.command_words import (
+    editing_command,
+    filled_words,
+    keeps_state,
+    words_faults,
+)
+from ...workflows.agents.port import (
+    AgentAnswer,
+    AgentChoice,
+    AgentCrashed,
+    AgentFailed,
+    AgentIdentity,
+    AgentRequest,
+    AgentTimeout,
+    AgentUnavailable,
+)
+from ...workflows.agents.printed_usage import no_answer, program_output, usage_of
+from ...workflows.agents.program import program_identity
+from ...workflows.gate_port import GateUnavailable
+from .agent_state import AgentStates
+from .edited_workspace import change_between, look_at
+from .scratch_folder import GIT, copy_workspace, scratch_folder
+
+if TYPE_CHECKING:
+    from ...jail import Jail, JailPolicy, JailResult
+    from ...workflows.agents.port import TokenUsage, WorkspaceChange
+
+BEGIN: Final = "/run/agentforge/begin"
+PROMPT: Final = "/run/agentforge/prompt.md"
+STATE: Final = "agent-state"
+_KEPT_OUTPUT: Final = 16_384
+_NOT_FOUND: Final = 127
+_SCRIPT: Final = b"""\
+#!/bin/sh
+# A repository of the agent's own, in which it sees what it changes; nobody else reads it.
+if command -v git >/dev/null 2>&1; then
+    {
+        git init -q && git config user.name agent && git config user.email agent@localhost &&
+        git config commit.gpgSign false && git config gc.auto 0 &&
+        git add -A && git commit -q --no-verify --allow-empty -m 'The files as they are'
+    } </dev/null >/dev/null 2>&1
+fi
+exec "$@"
+"""
+
+
+class JailedAgent:
+    """Runs a command in a jail for each request, in a copy of the session's workspace.
+
+    Implements `workflows.agents.port.PhaseAgent`. The command gets the prompt on standard input;
+    what it leaves different in its folder is its answer, and what it prints is its words. Exit code
+    0 means that there is an answer. It sees the system's programs, the toolchain of its own, files
+    that its words name by absolute path, and what the policy shows; of the environment what
+    `environment` names. Without `network` it reaches none.
+    """
+
+    def __init__(
+        self,
+        store: SessionPlaces,
+        command: str,
+        *,
+        policy: JailPolicy | None = None,
+        network: bool = False,
+        environment: tuple[str, ...] = (),
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        shows_named: bool = True,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Name the command; nothing runs yet.
+
+        Args:
+            store: Where the sessions are.
+            command: The command line, split as a shell splits words; no shell runs. It may have the
+                placeholders of `workflows.agents.command_words`.
+            policy: What it may use and see; the jail's default if None. Its network is not looked
+                at.
+            network: Whether it has the host's network; then it is not sealed.
+            environment: The names of variables that it is given.
+            timeout_s: How long one answer may take, in seconds, above 0.
+            shows_named: Whether it sees the files that its words name by absolute path.
+            variables: Where these are taken from; this process's environment if None.
+
+        Raises:
+            ValueError: The command is empty, its quotes are not closed, or a placeholder is none.
+        """
+        words = shlex.split(command)
+        faults = words_faults(words) if words else ["is empty"]
+        if faults:
+            raise ValueError(f"command: {'; '.join(faults)}")
+        if not timeout_s > 0:
+            raise ValueError(f"timeout_s: expected more than 0, got {timeout_s!r}")
+        self._store = store
+        self._words = words
+        self._policy = policy
+        self._network = network
+        self._names = environment
+        self._timeout_s = timeout_s
+        self._shows_named = shows_named
+        self._variables = variables
+        self._made: Jail | None = None
+
+    @classmethod
+    def of(
+        cls,
+        store: SessionPlaces,
+        choice: AgentChoice,
+        policy: JailPolicy | None = None,
+        *,
+        shows_named: bool = True,
+    ) -> JailedAgent:
+        """Return the agent that was named.
+
+        Raises:
+            ValueError: Its command is none.
+        """
+        named = choice.kind == "program"
+        return cls(
+            store,
+            shlex.join(editing_command(choice.value)) if named else choice.value,
+            policy=policy,
+            network=choice.network,
+            environment=choice.environment,
+            timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S,
+            shows_named=shows_named,
+        )
+
+    @property
+    def description(self) -> str:
+        """The program's name and whether it is sealed; arguments may hold secrets and stay out."""
+        sealed = "with the network, not sealed" if self._network else "sealed"
+        return f"{os.path.basename(self._program)}, editing in a jail, {sealed}"
+
+    @property
+    def identity(self) -> AgentIdentity:
+        """The program that does the work."""
+        return program_identity(os.path.basename(self._program))
+
+    @property
+    def _program(self) -> str:
+        """The program that does the work, behind `env` too."""
+        words = self._words
+        if os.path.basename(words[0]) == "env":
+            for word in words[1:]:
+                if not word.startswith("-") and "=" not in word:
+                    return word
+        return words[0]
+
+    def check(self) -> None:
+        """See whether a jail can be made, and has the program; it is not run.
+
+        Raises:
+            AgentUnavailable: It can't, or has not, or a variable is not set.
+        """
+        from ...jail import JailError
+
+        self._given()
+        try:
+            self._jail().check()
+        except JailError as error:
+            raise self._unavailable(str(error)) from error
+
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        """Run the command, and return what it changed and said.
+
+        Raises:
+            AgentTimeout: It took too long.
+            AgentCrashed: It ended with another exit code than 0.
+            AgentFailed: It passed a limit of the jail, or left what can't be looked at.
+            AgentUnavailable: There is no such command, or no jail for it.
+        """
+        from ...jail import JailError
+
+        workspace = self._store.workspace_path(request.session_id)
+        states = AgentStates(self._store.session_directory(request.session_id))
+        name = f"{request.phase}-{request.turn}-{request.call}"
+        try:
+            with scratch_folder() as (folder, root):
+                copy_workspace(workspace, root)
+                before = look_at(root)
+                os.mkdir(GIT, 0o700, dir_fd=root)
+                with directory_beneath(
+                    OsFileSystem(), root, [GIT, STATE], missing=Missing.MADE
+                ) as state_fd:
+                    continued = states.bring(request.state, state_fd)
+                result = self._run(request, folder, continued=continued)
+                text, usage = self._printed(self._said(result))
+                change = self._changed(request, workspace, root, before, result)
+                kept = self._keep_state(states, root, name, request.state)
+        except JailError as error:
+            raise self._unavailable(str(error)) from error
+        except GateUnavailable as error:
+            raise self._unavailable(error.problem) from error
+        except OSError as error:
+            raise self._unavailable(f"its folder: {error}") from error
+        return AgentAnswer(text=text, usage=usage, change=change, state=kept)
+
+    # -------------------------------------------------------------------------------------- the run
+
+    def _run(self, request: AgentRequest, folder: Path, *, continued: bool) -> JailResult:
+        from ...jail import WORKSPACE
+
+        state = f"{WORKSPACE}/{GIT}/{STATE}"
+        words = filled_words(self._words, prompt_file=PROMPT, state=state, continued=continued)
+        prompt = request.prompt.encode("utf-8", "replace")
+        return self._jail().run(
+            [BEGIN, *words],
+            workspace=folder,
+            files={BEGIN: _SCRIPT, PROMPT: prompt},
+            stdin=prompt,
+            environment={**self._given(), **call_variables(request)},
+            deadline_s=self._timeout_s,
+        )
+
+    def _said(self, result: JailResult) -> str:
+        """Return what a run that ended well has printed."""
+        from ...jail import Stop
+
+        output = (result.stderr or result.stdout)[-_KEPT_OUTPUT:].decode("utf-8", "replace")
+        if result.stopped is Stop.DEADLINE:
+            raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s, output=output)
+        if result.stopped is not None:
+            raise AgentFailed(
+                f"the agent ({self.description}) was ended by the jail's limit on "
+                f"{result.stopped.value}",
+                agent=self.description,
+                output=output,
+            )
+        answered = bool(result.stdout.strip())
+        if result.exit_code == _NOT_FOUND and not answered:
+            missing = self._jail().missing(result)
+            hint = "" if missing is None else f"; {missing.hint}"
+            said = " ".join(output.split())[-300:] or "its command was not found"
+            raise self._unavailable(f"{said}{hint}")
+        if result.exit_code != 0:
+            raise AgentCrashed(
+                agent=self.description,
+                exit_code=-1 if result.exit_code is None else result.exit_code,
+                output=output,
+                answered=answered,
+            )
+        return result.stdout.decode("utf-8", "replace").removeprefix("\ufeff")
+
+    def _printed(self, printed: str) -> tuple[str, TokenUsage | None]:
+        """Return the words of a program, out of its JSON if it prints that, and what they cost."""
+        found = program_output(printed)
+        if found is None:
+            return printed, None
+        if found.problem is not None:
+            raise no_answer(found, agent=self.description, output=printed[-_KEPT_OUTPUT:])
+        return found.text, usage_of(found)
+
+    def _changed(
+        self,
+        request: AgentRequest,
+        workspace: Path,
+        root: int,
+        before: Mapping[bytes, tuple[int, ...]],
+        result: JailResult,
+    ) -> WorkspaceChange:
+        original = os.open(workspace, DIRECTORY_FLAGS)
+        try:
+            change = change_between(original, root, before, refuse=request.refuse)
+        finally:
+            os.close(original)
+        return evolve(change, sealed=result.sealed)
+
+    def _keep_state(
+        self, states: AgentStates, root: int, name: str, former: str | None
+    ) -> str | None:
+        """Keep what the program left of its own; None where its command names no such folder."""
+        if not keeps_state(self._words):
+            return None
+        with (
+            suppress(FileNotFoundError, NotADirectoryError),
+            directory_beneath(OsFileSystem(), root, [GIT, STATE]) as fd,
+        ):
+            return states.keep(name, fd, former=former)
+        return None
+
+    # ------------------------------------------------------------------------------------- the jail
+
+    def _given(self) -> dict[str, str]:
+        variables = os.environ if self._variables is None else self._variables
+        missing = [name for name in self._names if name not in variables]
+        if missing:
+            raise self._unavailable(f"its variable {missing[0]} is not set")
+        return {name: variables[name] for name in self._names}
+
+    def _jail(self) -> Jail:
+        from ...jail import Jail, JailPolicy
+
+        if self._made is None:
+            policy = self._policy if self._policy is not None else JailPolicy()
+            named = [
+                Path(word)
+                for word in self._words
+                if self._shows_named
+                and os.path.isabs(word)
+                and word != self._program
+                and os.path.isfile(word)
+            ]
+            self._made = Jail(
+                evolve(
+                    policy,
+                    network=self._network,
+                    read=(*policy.read, *named),
+                    private=(*policy.private, Path(os.path.abspath(self._store.base_path))),
+                ),
+                programs=(self._program,),
+            )
+        return self._made
+
+    def _unavailable(self, problem: str) -> AgentUnavailable:
+        return AgentUnavailable(agent=self.description, problem=problem)

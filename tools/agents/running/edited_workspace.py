@@ -1,0 +1,184 @@
+"""What an agent that edits in place left different in its folder, as an answer.
+
+Looked at are the files whose inode, size or times changed, by descriptors and over no link; the
+`.git` that the agent had is passed over in every spelling. What the phase may not write is named
+with the reason, and neither read nor kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.files import OsFileSystem
+from ...base.files.filesystem import READ_FLAGS
+from ...base.files.safe_path import directory_beneath
+from ...sandbox.workspace_tree import take_snapshot
+from ...workflows.agents.port import EditedFile, WorkspaceChange
+from ...workflows.answers import MAX_FILE_BYTES
+from ...workflows.context_folder import ContextFolder
+from ...workflows.gate_port import GateUnavailable
+from .scratch_folder import is_git
+
+MAX_ENTRIES: Final = 400_000
+MAX_LISTED_BYTES: Final = 256 << 20
+MAX_NAMED: Final = 1_000
+"""How many paths that are not taken are named, of each kind."""
+_LINK: Final = "a symbolic link is not taken"
+_TYPE: Final = "it is no regular file"
+
+
+def look_at(root_fd: int) -> dict[bytes, tuple[int, ...]]:
+    """Return what identifies each file's state, by path.
+
+    Raises:
+        GateUnavailable: There is too much to look at.
+    """
+    seen = take_snapshot(root_fd, max_entries=MAX_ENTRIES, max_listed_bytes=MAX_LISTED_BYTES)
+    if not seen.complete:
+        raise GateUnavailable(
+            f"its folder holds more than {MAX_ENTRIES:,} files, or too long paths"
+        )
+    return dict(seen.files)
+
+
+def change_between(
+    original_fd: int,
+    root_fd: int,
+    before: Mapping[bytes, tuple[int, ...]],
+    *,
+    refuse: Callable[[str], str | None],
+) -> WorkspaceChange:
+    """Return what differs between a workspace and the copy that an agent worked in.
+
+    Args:
+        original_fd: The workspace, open.
+        root_fd: The copy, open.
+        before: What the copy was before the agent came.
+        refuse: Says why a path may not be written or deleted, or None.
+
+    Raises:
+        GateUnavailable: There is too much to look at.
+    """
+    after = {path: stamp for path, stamp in look_at(root_fd).items() if not _is_gits(path)}
+    changed = [path for path in after if after[path] != before.get(path)]
+    gone = [path for path in before if path not in after]
+    rules = ContextFolder(fs=OsFileSystem(), fd=original_fd, path=Path())
+    found = _Findings(original_fd, root_fd, refuse, rules)
+    for path in sorted(changed):
+        found.take_changed(path)
+    for path in sorted(gone):
+        found.take_gone(path)
+    return WorkspaceChange(
+        written=found.written,
+        deleted=found.deleted,
+        refused=found.refused[:MAX_NAMED],
+        dropped=found.dropped[:MAX_NAMED],
+    )
+
+
+def _is_gits(path: bytes) -> bool:
+    return any(is_git(part) for part in os.fsdecode(path).split("/"))
+
+
+class _Findings:
+    """What differs, sorted into what is taken, what is put back, and what is of no interest."""
+
+    def __init__(
+        self,
+        original_fd: int,
+        root_fd: int,
+        refuse: Callable[[str], str | None],
+        rules: ContextFolder,
+    ) -> None:
+        self._original_fd = original_fd
+        self._root_fd = root_fd
+        self._refuse = refuse
+        self._rules = rules
+        self.written: list[EditedFile] = []
+        self.deleted: list[str] = []
+        self.refused: list[tuple[str, str]] = []
+        self.dropped: list[str] = []
+
+    def take_changed(self, raw: bytes) -> None:
+        was = _state_of(self._original_fd, raw)
+        now = _state_of(self._root_fd, raw)
+        if was == now:
+            return
+        path = self._allowed(raw, new=was is None)
+        if path is None or now is None:
+            return
+        if isinstance(now, str):
+            self.refused.append((path, now))
+        elif len(now.content) > MAX_FILE_BYTES:
+            self.refused.append((path, f"it has more than {MAX_FILE_BYTES:,} bytes"))
+        else:
+            self.written.append(
+                EditedFile(path=path, content=now.content, executable=now.executable)
+            )
+
+    def take_gone(self, raw: bytes) -> None:
+        path = self._allowed(raw, new=False)
+        if path is not None:
+            self.deleted.append(path)
+
+    def _allowed(self, raw: bytes, *, new: bool) -> str | None:
+        """Return the path as text if the phase may change it; else note what becomes of it."""
+        try:
+            path = raw.decode()
+        except UnicodeDecodeError:
+            self.refused.append((os.fsdecode(raw), "its name is not UTF-8"))
+            return None
+        problem = self._refuse(path)
+        if problem is None:
+            return path
+        if new and (_is_of_agents(path) or self._rules.ignores(path)):
+            self.dropped.append(path)
+        else:
+            self.refused.append((path, problem))
+        return None
+
+
+def _is_of_agents(path: str) -> bool:
+    """Return whether a path is where programs that edit keep notes of their own."""
+    return path.split("/", 1)[0].startswith(".aider")
+
+
+@frozen
+class _File:
+    """A regular file: its beginning, a byte more than is taken, and what tells it from others."""
+
+    content: bytes
+    digest: str
+    executable: bool
+
+
+def _state_of(root_fd: int, raw: bytes) -> _File | str | None:
+    """Return a file; a text where there is one that can't be taken, None where there is none."""
+    *above, name = os.fsdecode(raw).split("/")
+    fs = OsFileSystem()
+    try:
+        with directory_beneath(fs, root_fd, above) as directory_fd:
+            status = fs.stat(name, dir_fd=directory_fd)
+            if stat.S_ISLNK(status.st_mode):
+                return f"{_LINK}: it leads to {os.readlink(name, dir_fd=directory_fd)[:200]!a}"
+            if not stat.S_ISREG(status.st_mode):
+                return _TYPE
+            with os.fdopen(fs.open(name, READ_FLAGS, dir_fd=directory_fd), "rb") as file:
+                content = file.read(MAX_FILE_BYTES + 1)
+                file.seek(0)
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return _File(content, digest, bool(status.st_mode & 0o100))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None  # a link is above it, which is another change
+        return f"it can't be read ({error.strerror})"

@@ -1,0 +1,90 @@
+"""Programs that answer a prompt, run in a jail instead of as a person runs them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from ...base.program_run import Ended, Run
+
+if TYPE_CHECKING:
+    from ...jail import JailPolicy, JailResult
+
+_FOLDER_PREFIX: Final = "agentforge-agent-"
+_KILLED: Final = -9
+
+
+class JailedPrograms:
+    """Runs programs, each in a jail of its own. A `base.program_run.ProgramRunner`.
+
+    A program sees the system's folders, its own toolchain, what the policy shows, and the folder
+    that it is run in; of the environment what it is given and no more.
+
+    Args:
+        policy: What it may use and see; the jail's default if None. Its network is not looked at.
+        network: Whether it has the host's network.
+        private: Folders that are never shown, absolute.
+    """
+
+    def __init__(
+        self,
+        policy: JailPolicy | None = None,
+        *,
+        network: bool = False,
+        private: tuple[Path, ...] = (),
+    ) -> None:
+        self._policy = policy
+        self._network = network
+        self._private = private
+
+    def __call__(self, run: Run) -> Ended:
+        """Run a program until it ends or a limit is reached.
+
+        Raises:
+            OSError: No jail can be made for it, or there is no such program.
+        """
+        from ...jail import Jail, JailError, JailPolicy
+
+        policy = self._policy if self._policy is not None else JailPolicy()
+        words = [os.fsdecode(word) for word in run.words]
+        with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as empty:
+            try:
+                jail = Jail(
+                    evolve(
+                        policy,
+                        network=self._network,
+                        private=(*policy.private, *self._private),
+                        limits=evolve(
+                            policy.limits,
+                            output_bytes=min(policy.limits.output_bytes, run.max_output),
+                        ),
+                    ),
+                    programs=(words[0],),
+                )
+                result = jail.run(
+                    words,
+                    workspace=Path(empty if run.directory is None else run.directory),
+                    stdin=run.stdin,
+                    environment=run.environment,
+                    deadline_s=run.timeout_s,
+                )
+            except JailError as error:
+                raise OSError(str(error)) from error
+        return _ended(result)
+
+
+def _ended(result: JailResult) -> Ended:
+    from ...jail import Stop
+
+    if result.stopped is None:
+        return Ended(result.exit_code or 0, result.stdout, result.stderr)
+    if result.stopped is Stop.DEADLINE:
+        return Ended(_KILLED, result.stdout, result.stderr, "time")
+    if result.stopped is Stop.OUTPUT:
+        return Ended(_KILLED, result.stdout, result.stderr, "output")
+    words = f"\nended by the jail's limit on {result.stopped.value}".encode()
+    return Ended(_KILLED, b"", result.stderr + words)

@@ -1,0 +1,285 @@
+"""Putting our pieces into an agent program, and taking them away: decided first, then done.
+
+A file of the person's is only ever given one block of lines, or members where it is JSON, and
+uninstalling takes away exactly these. The manifest is written before anything else, so that an
+installation that was killed can be taken away, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory
+from .errors import SetupRefused
+from .json_text import put_in, take_out
+from .manifest import Manifest, read_manifest, write_manifest
+from .pieces import BEGIN, END, Pieces
+from .places import Places, Scope
+
+
+class Change(StrEnum):
+    """What is done to a file."""
+
+    WRITE = "write"
+    ADD = "add to"
+    REMOVE = "remove"
+    TAKE_OUT = "take out of"
+    KEEP = "keep a copy of"
+
+
+class Step(NamedTuple):
+    """One change of one file.
+
+    Attributes:
+        change: What is done.
+        path: The file.
+        content: What it holds then, or None if it is removed.
+        kept: Where the person's own version of a file of ours is kept, or None.
+        inserted: What of it we put into a file of the person's.
+        members: The same where that is JSON.
+    """
+
+    change: Change
+    path: Path
+    content: bytes | None
+    kept: Path | None = None
+    inserted: bytes = b""
+    members: tuple[str, ...] = ()
+
+
+def manifest_path(places: Places, program: str, scope: Scope) -> Path:
+    """Return where it is kept what was installed into a program."""
+    return places.state(scope) / f"{program}.json"
+
+
+# --------------------------------------------------------------------------------------- installing
+
+
+def plan_install(pieces: Pieces, former: Manifest | None) -> list[Step]:
+    """Return what has to be changed so that our pieces are there; empty if they are.
+
+    Args:
+        pieces: What belongs there.
+        former: What was installed before, or None.
+
+    Raises:
+        SetupRefused: A file is in the way, is read-only, or is not what the program could read.
+    """
+    steps = []
+    for path, content in pieces.files.items():
+        if _read(path) != content:
+            _require_writable(path)
+            steps.append(Step(Change.WRITE, path, content))
+    for path, block in pieces.blocks.items():
+        before = _read(_target(path)) or b""
+        inserted = "" if former is None else former.blocks.get(str(path), "")
+        plain = _taken_out(before, inserted)
+        added = (b"" if not plain or plain.endswith(b"\n") else b"\n") + block.encode()
+        if inserted.encode() == added and added in before:
+            continue
+        _require_toml(path, plain, "it is not TOML")
+        _require_toml(path, plain + added, "our lines don't fit in")
+        _require_writable(_target(path))
+        steps.append(Step(Change.ADD, path, plain + added, inserted=added))
+    for path, wanted in pieces.members.items():
+        step = _plan_members(path, wanted, former)
+        steps += [] if step is None else [step]
+    return steps
+
+
+def _plan_members(path: Path, wanted: Mapping[str, Any], former: Manifest | None) -> Step | None:
+    before = _read(_target(path)) or b""
+    try:
+        text = before.decode()
+        put = [] if former is None else former.members.get(str(path), [])
+        plain = take_out(text, put, [] if former is None else former.commands)
+        after, members = put_in(plain, wanted)
+    except ValueError as error:
+        raise SetupRefused(path, f"our members don't fit in ({error})") from error
+    if after == text:
+        return None
+    _require_writable(_target(path))
+    return Step(Change.ADD, path, after.encode(), members=tuple(members))
+
+
+def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
+    """Make the changes that were planned.
+
+    Raises:
+        WriteError: A file could not be written; `uninstall` takes away what is there.
+    """
+    former = read_manifest(manifest_file) or Manifest({}, {}, [], [])
+    made = [str(one) for one in _missing(pieces, manifest_file)]
+    manifest = Manifest(
+        {str(path): _digest(content) for path, content in pieces.files.items()},
+        {
+            **former.blocks,
+            **{str(one.path): one.inserted.decode() for one in steps if one.inserted},
+        },
+        list(dict.fromkeys([*former.created, *made])),
+        [str(one) for one in pieces.commands],
+        {**former.members, **{str(one.path): list(one.members) for one in steps if one.members}},
+    )
+    if steps or manifest != former:
+        write_manifest(manifest_file, manifest)
+    for step in steps:
+        _write(_target(step.path) if step.change is Change.ADD else step.path, step.content or b"")
+
+
+def _require_toml(path: Path, content: bytes, problem: str) -> None:
+    try:
+        tomllib.loads(content.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SetupRefused(path, f"{problem} ({error})") from error
+
+
+def _taken_out(content: bytes, inserted: str) -> bytes:
+    """Return a file without our block: exactly what was inserted, or what its lines have become."""
+    whole = inserted.encode()
+    if whole and whole in content:
+        return content.replace(whole, b"", 1)
+    begin = content.find(BEGIN.encode())
+    end = content.find(END.encode(), begin)
+    if begin < 0 or end < 0:
+        return content
+    before = content[:begin]
+    if inserted.startswith("\n"):
+        before = before.removesuffix(b"\n")
+    return before + content[end + len(END) :].removeprefix(b"\n")
+
+
+# ------------------------------------------------------------------------------------- uninstalling
+
+
+def plan_uninstall(manifest: Manifest, kept_in: Path) -> list[Step]:
+    """Return what has to be changed so that the files are as before the installation.
+
+    Raises:
+        SetupRefused: A file is read-only.
+    """
+    steps = []
+    for name, digest in manifest.files.items():
+        path = Path(name)
+        content = _read(path)
+        if content is None:
+            continue
+        if _digest(content) != digest:
+            steps.append(Step(Change.KEEP, path, content, kept_in / path.name))
+        steps.append(Step(Change.REMOVE, path, None))
+    for name, inserted in manifest.blocks.items():
+        path = Path(name)
+        before = _read(_target(path))
+        if before is None:
+            continue
+        steps += _plan_removal(path, before, _taken_out(before, inserted), manifest)
+    for name, members in manifest.members.items():
+        path = Path(name)
+        before = _read(_target(path))
+        if before is None:
+            continue
+        try:
+            after = take_out(before.decode(), members, manifest.commands).encode()
+        except ValueError as error:
+            raise SetupRefused(path, f"it is no text ({error})") from error
+        steps += _plan_removal(path, before, after, manifest)
+    return steps
+
+
+def _plan_removal(path: Path, before: bytes, after: bytes, manifest: Manifest) -> Iterator[Step]:
+    if after == before:
+        return
+    _require_writable(_target(path))
+    if not after and str(path) in manifest.created:
+        yield Step(Change.REMOVE, path, None)
+    else:
+        yield Step(Change.TAKE_OUT, path, after)
+
+
+def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> None:
+    """Make the changes that were planned; folders that were made, and are empty again, go too.
+
+    Raises:
+        WriteError: A file could not be written.
+        OSError: A file could not be removed.
+    """
+    for step in steps:
+        match step.change:
+            case Change.KEEP if step.kept is not None:
+                make_durable_directory(OsFileSystem(), step.kept.parent)
+                _write(step.kept, step.content or b"")
+            case Change.REMOVE:
+                step.path.unlink(missing_ok=True)
+            case _:
+                _write(_target(step.path), step.content or b"")
+    manifest_file.unlink(missing_ok=True)
+    for name in sorted(manifest.created, key=len, reverse=True):
+        with suppress(OSError):
+            Path(name).rmdir()
+
+
+# ---------------------------------------------------------------------------------------- the files
+
+
+def _missing(pieces: Pieces, manifest_file: Path) -> Iterator[Path]:
+    """Yield the files and folders that are not there yet."""
+    for path in (*pieces.files, *pieces.blocks, *pieces.members, manifest_file):
+        if path not in pieces.files and path != manifest_file and not os.path.lexists(path):
+            yield path
+        for folder in path.parents:
+            if os.path.lexists(folder):
+                break
+            yield folder
+
+
+def _target(path: Path) -> Path:
+    """Return the file that is written: a configuration may be a link to where a person keeps it."""
+    return Path(os.path.realpath(path))
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SetupRefused(path, f"it can't be read ({error.strerror})") from error
+
+
+def _require_writable(path: Path) -> None:
+    for one in (path, *path.parents):
+        try:
+            mode = one.stat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise SetupRefused(one, f"it can't be reached ({error.strerror})") from error
+        if one == path and not stat.S_ISREG(mode):
+            raise SetupRefused(one, "it is no regular file")
+        if one != path and not stat.S_ISDIR(mode):
+            raise SetupRefused(one, "it is no folder")
+        if not mode & stat.S_IWUSR:
+            raise SetupRefused(one, "it is read-only")
+        if one != path:
+            return
+
+
+def _write(path: Path, content: bytes) -> None:
+    make_durable_directory(OsFileSystem(), path.parent)
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        mode = 0o644
+    with AtomicFileWriter(path, mode=mode) as file:
+        file.write(content)
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

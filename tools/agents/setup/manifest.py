@@ -1,0 +1,63 @@
+"""What was put where, so that it can be taken away exactly: a JSON file for each installation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory, read_regular_file
+
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_VERSION: Final = 1
+
+
+class Manifest(NamedTuple):
+    """What one installation changed.
+
+    Attributes:
+        files: The digest of each file of ours, by its path.
+        blocks: What was inserted into each file of the person's, by its path.
+        created: Those of these files, and the folders, that were not there before.
+        commands: What the program runs of ours.
+        members: What was put into each JSON file of the person's, by its path.
+    """
+
+    files: dict[str, str]
+    blocks: dict[str, str]
+    created: list[str]
+    commands: list[str]
+    members: dict[str, list[str]] = {}  # noqa: RUF012 (never changed)
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """Return what was installed, or None if nothing was, or the file does not say what.
+
+    Raises:
+        ReadError: The file can't be read.
+    """
+    data = read_regular_file(OsFileSystem(), str(path), path=path, max_bytes=_MAX_BYTES)
+    try:
+        found: Any = json.loads(data) if data else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or found.get("version") != _VERSION:
+        return None
+    files, blocks, created, commands = (found.get(name) for name in Manifest._fields[:4])
+    members = found.get("members", {})
+    if not (isinstance(files, dict) and isinstance(blocks, dict)):
+        return None
+    if not (isinstance(created, list) and isinstance(commands, list) and isinstance(members, dict)):
+        return None
+    return Manifest(files, blocks, created, commands, members)
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Keep what was, or is about to be, installed.
+
+    Raises:
+        WriteError: It could not be saved.
+    """
+    make_durable_directory(OsFileSystem(), path.parent)
+    with AtomicFileWriter(path) as file:
+        file.write(json.dumps({"version": _VERSION, **manifest._asdict()}, indent=1) + "\n")

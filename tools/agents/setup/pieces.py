@@ -1,0 +1,232 @@
+"""What is put into each agent program: whole files of ours, and blocks in files of the person's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from ..programs import claude_code, codex, gemini, opencode
+from .places import Places, Scope
+
+BEGIN: Final = "# >>> agentforge: put here by `agentforge install codex`; `uninstall` takes it away"
+END: Final = "# <<< agentforge"
+_STOP_TIMEOUT_S: Final = 900
+_TIMEOUT_S: Final = 60
+_START_TIMEOUT_S: Final = 120
+"""How long the server may take to start: some seconds, or more where the machine is busy."""
+_ANSWER_TIMEOUT_S: Final = 3600
+"""How long a person may take to answer; Codex gives up a tool after a minute by itself."""
+_STATIC: Final = frozenset({".md"})
+
+
+class Commands(NamedTuple):
+    """The commands that the programs call, by absolute paths.
+
+    Attributes:
+        hook: `agentforge-hook`.
+        agentforge: `agentforge`.
+        version: The version of this package.
+    """
+
+    hook: Path
+    agentforge: Path
+    version: str
+
+
+class Pieces(NamedTuple):
+    """What is put into one program.
+
+    Attributes:
+        files: Files of ours, by where they are.
+        blocks: A block of text for files of the person's.
+        commands: What the program runs of ours.
+        next_step: What the person has to do, or None.
+        members: Members for JSON files of the person's.
+    """
+
+    files: Mapping[Path, bytes]
+    blocks: Mapping[Path, str]
+    commands: tuple[Path, ...]
+    next_step: str | None
+    members: Mapping[Path, Mapping[str, Any]] = MappingProxyType({})
+
+
+def pieces_of_claude(places: Places, scope: Scope, commands: Commands) -> Pieces:
+    """Return what Claude Code loads by itself: one plugin folder, and no setting."""
+    root = places.claude(scope) / "skills" / "agentforge"
+    files = {root / name: content for name, content in plugin_files(commands).items()}
+    hooks = _hooks(claude_code.EVENTS, f"{_quoted(commands.hook)} {claude_code.NAME}")
+    files[root / "hooks" / "hooks.json"] = f"{json.dumps({'hooks': hooks}, indent=2)}\n".encode()
+    trust = (
+        "Claude Code loads it once you trust this folder: start `claude` here, and answer what it "
+        "asks."
+        if scope is Scope.PROJECT
+        else None
+    )
+    return Pieces(files, {}, (commands.hook, commands.agentforge), trust)
+
+
+def pieces_of_codex(places: Places, scope: Scope, commands: Commands) -> Pieces:
+    """Return what Codex reads: a block in its configuration, and the skill."""
+    folder = places.codex(scope)
+    return Pieces(
+        {folder / "skills" / "agentforge-session" / "SKILL.md": _skill(plugin_files(commands))},
+        {folder / "config.toml": _codex_block(commands)},
+        (commands.hook, commands.agentforge),
+        "Codex runs no hook that you have not reviewed: start `codex`, enter /hooks, and trust "
+        "those of agentforge.",
+    )
+
+
+def pieces_of_opencode(places: Places, scope: Scope, commands: Commands) -> Pieces:
+    """Return what opencode loads by itself: a plugin, the skill and commands, and no setting."""
+    folder = places.opencode(scope)
+    shared = plugin_files(commands)
+    files = {
+        folder / "plugin" / "agentforge.js": plugin_files(commands, "opencode")["agentforge.js"],
+        folder / "skills" / "agentforge-session" / "SKILL.md": _skill(shared),
+    }
+    for name, content in shared.items():
+        if name.startswith("commands/"):
+            files[folder / "command" / "agentforge" / name.removeprefix("commands/")] = content
+    return Pieces(files, {}, (commands.hook, commands.agentforge), None)
+
+
+def pieces_of_gemini(places: Places, scope: Scope, commands: Commands) -> Pieces:
+    """Return what Gemini CLI loads by itself: an extension, which only a user can have.
+
+    For one project they are members of its settings, and the skill and commands beside these.
+    """
+    is_project = scope is Scope.PROJECT
+    folder = places.gemini(scope)
+    root = folder if is_project else folder / "extensions" / "agentforge"
+    shared, files = plugin_files(commands), {}
+    files[root / "skills" / "agentforge-session" / "SKILL.md"] = _skill(shared)
+    for name, content in shared.items():
+        if name.startswith("commands/"):
+            command = Path(name).with_suffix(".toml").name
+            files[root / "commands" / "agentforge" / command] = _gemini_command(content)
+    extension = plugin_files(commands, "gemini")["gemini-extension.json"]
+    hooks = _gemini_hooks(_quoted(commands.hook))
+    run = (commands.hook, commands.agentforge)
+    if is_project:
+        members = {"mcpServers": json.loads(extension)["mcpServers"], "hooks": hooks}
+        return Pieces(files, {}, run, _GEMINI_TRUST, {folder / "settings.json": members})
+    files[root / "gemini-extension.json"] = extension
+    text = f"{json.dumps({'hooks': hooks}, indent=2)}\n"
+    files[root / "hooks" / "hooks.json"] = text.encode()
+    return Pieces(files, {}, run, None)
+
+
+_GEMINI_TRUST: Final = (
+    "Gemini CLI runs a project's hooks once you trust this folder: start `gemini` here, and answer "
+    "what it asks."
+)
+
+
+def _gemini_hooks(hook: str) -> dict[str, list[object]]:
+    """Return the hooks as Gemini CLI has them; its time limits are in milliseconds.
+
+    To it any exit code but 0 and 1 blocks the turn, that of a command that is not there, too.
+    """
+    command = f"test -x {hook} && {hook} {gemini.NAME} || true"
+    return {
+        event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout * 1_000}]}]
+        for event in gemini.EVENTS
+        for timeout in (_STOP_TIMEOUT_S if event == "AfterAgent" else _TIMEOUT_S,)
+    }
+
+
+def _gemini_command(content: bytes) -> bytes:
+    """Return a command of the plugin as Gemini CLI has commands."""
+    _, head, prompt = content.decode().split("---\n", 2)
+    description = head.partition("description:")[2].strip()
+    prompt = prompt.strip().replace("$ARGUMENTS", "{{args}}")
+    named = {"description": description, "prompt": prompt}
+    return "".join(f"{name} = {json.dumps(text)}\n" for name, text in named.items()).encode()
+
+
+PIECES: Final[Mapping[str, Callable[[Places, Scope, Commands], Pieces]]] = MappingProxyType(
+    {
+        claude_code.NAME: pieces_of_claude,
+        codex.NAME: pieces_of_codex,
+        gemini.NAME: pieces_of_gemini,
+        opencode.NAME: pieces_of_opencode,
+    }
+)
+"""What is put into each program, by the program's name."""
+
+
+def _skill(shared: Mapping[str, bytes]) -> bytes:
+    """Return the skill as it is named where no plugin's name stands before its own."""
+    skill = shared["skills/session/SKILL.md"]
+    return skill.replace(b"name: session\n", b"name: agentforge-session\n", 1)
+
+
+def plugin_files(commands: Commands, folder: str = "plugin") -> dict[str, bytes]:
+    """Return a folder that comes with this package, with the commands filled in."""
+    root = resources.files(__package__) / folder
+    found = {}
+    for name, file in _walk(root, ""):
+        text = file.read_text("utf-8")
+        if Path(name).suffix not in _STATIC:
+            text = text.replace("@VERSION@", _inside_json(commands.version))
+            text = text.replace("@AGENTFORGE@", _inside_json(str(commands.agentforge)))
+            text = text.replace("@HOOK@", _inside_json(str(commands.hook)))
+        found[name] = text.encode()
+    return found
+
+
+def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
+    for one in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        name = f"{above}{one.name}"
+        if one.is_dir():
+            yield from _walk(one, f"{name}/")
+        else:
+            yield name, one
+
+
+def _hooks(events: tuple[str, ...], command: str) -> dict[str, object]:
+    return {
+        event: [{"hooks": [{"type": "command", "command": command, "timeout": _timeout(event)}]}]
+        for event in events
+    }
+
+
+def _timeout(event: str) -> int:
+    return _STOP_TIMEOUT_S if event == "Stop" else _TIMEOUT_S
+
+
+def _codex_block(commands: Commands) -> str:
+    lines = [BEGIN]
+    hook = json.dumps(f"{_quoted(commands.hook)} {codex.NAME}", ensure_ascii=False)
+    for event in codex.EVENTS:
+        lines += [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", 'type = "command"']
+        lines += [f"command = {hook}", f"timeout = {_timeout(event)}"]
+    lines += ["[mcp_servers.agentforge]"]
+    lines += [f"command = {json.dumps(str(commands.agentforge), ensure_ascii=False)}"]
+    lines += ['args = ["mcp", "--tools", "sessions,questions"]']
+    # Codex hands few variables on; by these the server finds what the person said on this machine.
+    lines += ['env_vars = ["XDG_STATE_HOME", "XDG_CONFIG_HOME"]']
+    lines += [
+        f"startup_timeout_sec = {_START_TIMEOUT_S}",
+        f"tool_timeout_sec = {_ANSWER_TIMEOUT_S}",
+    ]
+    lines += [END]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(path: Path) -> str:
+    """Return a path as a word of a shell's command line, for the programs run one."""
+    import shlex
+
+    return shlex.quote(str(path))
+
+
+def _inside_json(text: str) -> str:
+    return json.dumps(text)[1:-1]

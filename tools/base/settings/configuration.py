@@ -1,0 +1,514 @@
+"""What a project's configuration file says, as values; docs/configuration.md describes each key.
+
+`[questions]` and `[notify]` are read by the questions (`questions.config`), from the same file.
+
+The module is long because the file has one form, section by section.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve, field, frozen
+
+from ..files import FileSystem
+from .choices import (
+    AGENT_MODES,
+    BRIEFING_PARTS,
+    DEFAULT_PARTS,
+    ISOLATIONS,
+    LANGUAGES,
+    PACKAGE_MANAGERS,
+    REPORTS,
+)
+from .configuration_file import (
+    RULES_KEY,
+    WORKFLOW_KEY,
+    ConfigurationFile,
+    read_configuration_file,
+)
+from .toml_table import TomlTable
+from .webhooks import Webhook, webhooks_of
+
+DEFAULT_CONTEXT_TOKENS: Final = 20_000
+MAX_CONTEXT_TOKENS: Final = 500_000
+NO_REPOSITORY: Final = Path("none")
+"""The name that means no repository, whatever the configuration says."""
+DEFAULT_AGENT_BUDGET: Final = 1_000_000
+_DAY_S: Final = 86_400.0
+_MAX_BYTES: Final = 1 << 50
+
+
+@frozen(kw_only=True)
+class ProjectFacts:
+    """`[project]`: what kind of project this is; an agent is told.
+
+    Attributes:
+        language: Its language, one of `LANGUAGES`, or None where nothing says it.
+        package_manager: What installs its dependencies, one of `PACKAGE_MANAGERS`, or None.
+        source: The folder that imports begin in, relative; "." is the project itself.
+        tests: Its folders of tests, relative.
+        test: The command that runs its tests, or None.
+    """
+
+    language: str | None = None
+    package_manager: str | None = None
+    source: str = "."
+    tests: tuple[str, ...] = ()
+    test: str | None = None
+
+
+@frozen(kw_only=True)
+class RunConfiguration:
+    """`[run]`: what the commands take that run agents and workflows, where no option says it.
+
+    Attributes:
+        workflow: The workflow file that `run` takes, or None.
+        agent: The agent, written as for `--agent`, or None.
+        agent_timeout_s: Its time limit for one answer, in seconds, or None for the agent's own.
+        max_output: Maximum tokens of an endpoint's answer, or None.
+        agent_mode: "answer" (it gives files) or "edit" (it changes them in place).
+        agent_network: Whether an agent that edits in place has the network; unsealed if so.
+        agent_environment: Names of environment variables that such an agent is given.
+        isolation: Where phases run: "sandbox" or "jail".
+    """
+
+    workflow: Path | None = None
+    agent: str | None = None
+    agent_timeout_s: float | None = None
+    max_output: int | None = None
+    agent_mode: str = "answer"
+    agent_network: bool = False
+    agent_environment: tuple[str, ...] = ()
+    isolation: str = "sandbox"
+
+
+@frozen(kw_only=True)
+class ContextConfiguration:
+    """`[context]`: what of the project an agent is shown.
+
+    Attributes:
+        enabled: Whether anything is; true where the section is there.
+        files: Globs of files that are shown whole, relative to the project.
+        max_tokens: The most that all of it takes, in tokens.
+        tree: Whether names of files are shown.
+        guides: Files for agents that are shown where they are there, cut at a limit each.
+        role: Who the agent is asked to be, instead of the workflow's role, or None.
+        rules: A file of rules that is shown whole, or None.
+    """
+
+    enabled: bool = False
+    files: tuple[str, ...] = ()
+    max_tokens: int = DEFAULT_CONTEXT_TOKENS
+    tree: bool = True
+    guides: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
+    role: str | None = None
+    rules: Path | None = None
+
+
+@frozen(kw_only=True)
+class BriefingConfiguration:
+    """`[briefing]`: what of a session's own data its briefing shows.
+
+    Attributes:
+        shows: Some of `BRIEFING_PARTS`.
+    """
+
+    shows: tuple[str, ...] = DEFAULT_PARTS
+
+
+@frozen(kw_only=True)
+class RepositoryConfiguration:
+    """`[repository]`: how a session begins from a repository.
+
+    Attributes:
+        use: Whether sessions work on a copy of the repository.
+        path: The repository, relative to the project.
+        base: The revision that the copy is of, or None for the one that is checked out.
+        with_uncommitted: Whether the copy has what is not committed.
+    """
+
+    use: bool = False
+    path: Path = Path()
+    base: str | None = None
+    with_uncommitted: bool = False
+
+    @property
+    def revision(self) -> str:
+        """The revision that the copy is of."""
+        return self.base or "HEAD"
+
+    def asked_for(
+        self, named: Path | None, base: str | None = None, *, with_uncommitted: bool = False
+    ) -> RepositoryConfiguration:
+        """Return how a session begins for which this was said; that comes before the configuration.
+
+        Args:
+            named: A folder of a checkout, of which the configuration knows nothing; "none" for no
+                repository; None: as the configuration says.
+            base: The revision, or None.
+            with_uncommitted: Whether what is not committed is wanted, too.
+        """
+        if named == NO_REPOSITORY:
+            return RepositoryConfiguration()
+        if named is not None:
+            return RepositoryConfiguration(
+                use=True, path=named, base=base, with_uncommitted=with_uncommitted
+            )
+        return evolve(
+            self,
+            base=base if base is not None else self.base,
+            with_uncommitted=with_uncommitted or self.with_uncommitted,
+        )
+
+
+@frozen(kw_only=True)
+class GateConfiguration:
+    """`[gate]`: how the files of a phase are judged.
+
+    Attributes:
+        command: The command that runs the tests, or None: they run in the sandbox.
+        report: What it says how they ended: "junit", "tap" or "exit-code".
+        report_path: Where it writes the report, relative to the workspace, or None.
+        timeout_s: Its time limit in seconds, or None.
+    """
+
+    command: str | None = None
+    report: str = "junit"
+    report_path: str | None = None
+    timeout_s: float | None = None
+
+    def asked_for(
+        self, command: str | None, *, report: str | None = None, report_path: str | None = None
+    ) -> GateConfiguration:
+        """Return how tests are run for which this was said; that comes before the configuration.
+
+        Args:
+            command: The command, "sandbox" for none, or None: as the configuration says.
+            report: What it says how they ended, or None.
+            report_path: Where it writes that, or None.
+        """
+        if command == "sandbox":
+            return GateConfiguration()
+        if command is not None:
+            return GateConfiguration(
+                command=command,
+                report=report or "junit",
+                report_path=report_path,
+                timeout_s=self.timeout_s,
+            )
+        if report is not None:  # another kind of report is not where this one was
+            return evolve(self, report=report, report_path=report_path)
+        return evolve(self, report_path=report_path or self.report_path)
+
+
+@frozen(kw_only=True)
+class JailConfiguration:
+    """`[jail]`: what commands in a jail see and may use.
+
+    Attributes:
+        read: Further folders that they can read, absolute or relative to the project.
+        mounts: Folders of the checkout that they see read-only in the workspace.
+        network: Whether they reach the network; unsealed if so.
+        environment: Names of environment variables that they are given.
+        timeout_s: Time limit of a command in seconds, or None.
+        memory_bytes: The most memory, or None.
+        processes: The most processes, or None.
+    """
+
+    read: tuple[Path, ...] = ()
+    mounts: tuple[str, ...] = ()
+    network: bool = False
+    environment: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
+
+
+@frozen(kw_only=True)
+class AgentsConfiguration:
+    """`[agents]`: what the hook does in the agent programs that people run.
+
+    Attributes:
+        create: Whether a prompt begins a session where the project has no open one.
+        token_budget: The budget of such a session, in tokens.
+        gate: Whether `[gate] command` judges the end of each turn.
+        gate_rounds: How often a prompt's work is sent on by it, at most.
+    """
+
+    create: bool = False
+    token_budget: int = DEFAULT_AGENT_BUDGET
+    gate: bool = False
+    gate_rounds: int = 3
+
+
+@frozen(kw_only=True)
+class StoreConfiguration:
+    """`[store]`: where the sessions are, if not in files here.
+
+    Attributes:
+        url: `postgresql://…`, or None for files.
+        direct: The database server itself, where `url` is a connection pooler; None where it isn't.
+        objects: Where the workspaces of a fleet are kept: `s3://…`, `gs://…`, `az://…`, `file://…`
+            or None for nowhere but the workers' own disks.
+        cache_bytes: How much a worker keeps on its disk of sessions that went elsewhere, or ended,
+            in bytes, or None for the default.
+    """
+
+    url: str | None = field(default=None, repr=False)
+    direct: str | None = field(default=None, repr=False)
+    objects: str | None = None
+    cache_bytes: int | None = None
+
+
+@frozen(kw_only=True)
+class Configuration:
+    """All that a configuration file says, but for questions.
+
+    Attributes:
+        path: The file, or None where there is none.
+        root: What relative paths in it are relative to; an empty path is the working directory.
+            The paths of these values are joined to it already, globs and names are not.
+        sessions: The directory of the sessions, or None for the default one.
+        project: `[project]`.
+        run: `[run]`.
+        context: `[context]`.
+        briefing: `[briefing]`.
+        repository: `[repository]`.
+        gate: `[gate]`.
+        jail: `[jail]`.
+        agents: `[agents]`.
+        store: `[store]`.
+        webhooks: `[[webhooks]]`.
+        given: The sections that the file has.
+        left_out: The keys of a project's file that do not hold, since nobody trusted it.
+        trusted_workflow: The digest that the workflow of `[run]` must have, where the person
+            trusted a project's file that names it; None where no trust is needed.
+        trusted_rules: Likewise of the rules of `[context]`.
+    """
+
+    path: Path | None = None
+    root: Path = Path()
+    sessions: Path | None = None
+    project: ProjectFacts = field(factory=ProjectFacts)
+    run: RunConfiguration = field(factory=RunConfiguration)
+    context: ContextConfiguration = field(factory=ContextConfiguration)
+    briefing: BriefingConfiguration = field(factory=BriefingConfiguration)
+    repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
+    gate: GateConfiguration = field(factory=GateConfiguration)
+    jail: JailConfiguration = field(factory=JailConfiguration)
+    agents: AgentsConfiguration = field(factory=AgentsConfiguration)
+    store: StoreConfiguration = field(factory=StoreConfiguration)
+    webhooks: tuple[Webhook, ...] = ()
+    given: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    trusted_workflow: str | None = None
+    trusted_rules: str | None = None
+
+
+def load_configuration(
+    path: Path | str | None = None,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    fs: FileSystem | None = None,
+) -> Configuration:
+    """Read the configuration; see `read_configuration_file` for the arguments.
+
+    Raises:
+        InvalidConfiguration: With everything that is wrong with it.
+    """
+    return checked_configuration(read_configuration_file(path, environment=environment, fs=fs))
+
+
+def checked_configuration(file: ConfigurationFile) -> Configuration:
+    """Read all sections but those of questions, the person's own file first.
+
+    Raises:
+        InvalidConfiguration: With everything that is wrong with the one or the other.
+    """
+    for one in (file.own, file):
+        if one is None:
+            continue
+        one.refuse_unknown_sections()
+        found = configuration_of(one)
+        one.require_no_faults()
+    return found
+
+
+def configuration_of(file: ConfigurationFile) -> Configuration:
+    """Read the sections of a file; what is wrong with them is added to its faults."""
+    top, root = file.top(), file.root
+    sessions = top.table("sessions")
+    directory = sessions.text("directory")
+    sessions.done()
+    return Configuration(
+        path=file.path if file.exists else None,
+        root=root,
+        sessions=None if directory is None else root / directory,
+        project=_project(top.table("project")),
+        run=_run(top.table("run"), root),
+        context=_context(top.table("context"), root, given="context" in file.values),
+        briefing=_briefing(top.table("briefing")),
+        repository=_repository(top.table("repository"), root),
+        gate=_gate(top.table("gate")),
+        jail=_jail(top.table("jail"), root),
+        agents=_agents(top.table("agents")),
+        store=_store(top.table("store")),
+        webhooks=webhooks_of(top),
+        given=tuple(file.values),
+        left_out=file.left_out,
+        trusted_workflow=file.trusted.get(WORKFLOW_KEY),
+        trusted_rules=file.trusted.get(RULES_KEY),
+    )
+
+
+def _briefing(table: TomlTable) -> BriefingConfiguration:
+    shows = table.take("shows")
+    table.done()
+    if shows is None:
+        return BriefingConfiguration()
+    known = ", ".join(BRIEFING_PARTS)
+    found = table.texts(
+        "shows", lambda one: None if one in BRIEFING_PARTS else f"expected one of {known}"
+    )
+    return BriefingConfiguration(shows=found)
+
+
+def _project(table: TomlTable) -> ProjectFacts:
+    language = table.one_of("language", LANGUAGES, "")
+    manager = table.one_of("package_manager", PACKAGE_MANAGERS, "")
+    found = ProjectFacts(
+        language=language or None,
+        package_manager=manager or None,
+        source=_inside(table, "source") or ".",
+        tests=_all_inside(table, "tests"),
+        test=table.text("test"),
+    )
+    table.done()
+    return found
+
+
+def _run(table: TomlTable, root: Path) -> RunConfiguration:
+    workflow = table.text("workflow")
+    found = RunConfiguration(
+        workflow=None if workflow is None else root / workflow,
+        agent=table.text("agent"),
+        agent_timeout_s=table.number("agent_timeout_s", above=0, most=_DAY_S),
+        max_output=table.whole("max_output", 0, least=1, most=10**9) or None,
+        agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
+        agent_network=table.flag("agent_network", default=False),
+        agent_environment=table.texts("agent_environment", _no_name),
+        isolation=table.one_of("isolation", ISOLATIONS, "sandbox"),
+    )
+    table.done()
+    return found
+
+
+def _context(table: TomlTable, root: Path, *, given: bool) -> ContextConfiguration:
+    default = ContextConfiguration()
+    rules = table.text("rules")
+    guides = table.take("guides")
+    found = ContextConfiguration(
+        enabled=table.flag("enabled", default=given),
+        files=_all_inside(table, "files"),
+        max_tokens=table.whole(
+            "max_tokens", default.max_tokens, least=100, most=MAX_CONTEXT_TOKENS
+        ),
+        tree=table.flag("tree", default=True),
+        guides=default.guides if guides is None else _all_inside(table, "guides"),
+        role=table.text("role"),
+        rules=None if rules is None else root / rules,
+    )
+    table.done()
+    return found
+
+
+def _repository(table: TomlTable, root: Path) -> RepositoryConfiguration:
+    path = table.text("path")
+    base = table.text("base")
+    if base is not None and base.startswith("-"):
+        table.fault("base", f"{base[:60]!r} is no revision; it begins with -")
+    found = RepositoryConfiguration(
+        use=table.flag("use", default=False),
+        path=root if path is None else root / path,
+        base=base,
+        with_uncommitted=table.flag("with_uncommitted", default=False),
+    )
+    table.done()
+    return found
+
+
+def _gate(table: TomlTable) -> GateConfiguration:
+    found = GateConfiguration(
+        command=table.text("command"),
+        report=table.one_of("report", REPORTS, "junit"),
+        report_path=_inside(table, "report_path"),
+        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
+    )
+    table.done()
+    return found
+
+
+def _jail(table: TomlTable, root: Path) -> JailConfiguration:
+    found = JailConfiguration(
+        read=tuple(root / one for one in table.texts("read")),
+        mounts=_all_inside(table, "mounts"),
+        network=table.flag("network", default=False),
+        environment=table.texts("environment", _no_name),
+        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
+        memory_bytes=table.whole("memory_bytes", 0, least=16 << 20, most=_MAX_BYTES) or None,
+        processes=table.whole("processes", 0, least=4, most=1 << 20) or None,
+    )
+    table.done()
+    return found
+
+
+def _agents(table: TomlTable) -> AgentsConfiguration:
+    found = AgentsConfiguration(
+        create=table.flag("create", default=False),
+        token_budget=table.whole("token_budget", DEFAULT_AGENT_BUDGET, least=1, most=10**15),
+        gate=table.flag("gate", default=False),
+        gate_rounds=table.whole("gate_rounds", 3, least=1, most=100),
+    )
+    table.done()
+    return found
+
+
+def _store(table: TomlTable) -> StoreConfiguration:
+    found = StoreConfiguration(
+        url=table.text("url"),
+        direct=table.text("direct"),
+        objects=table.text("objects"),
+        cache_bytes=table.whole("cache_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
+    )
+    table.done()
+    return found
+
+
+def _inside(table: TomlTable, key: str) -> str | None:
+    """Take a path or glob that stays in the project."""
+    value = table.text(key)
+    if value is None:
+        return None
+    problem = _outside(value)
+    if problem is not None:
+        table.fault(key, problem)
+        return None
+    return value
+
+
+def _all_inside(table: TomlTable, key: str) -> tuple[str, ...]:
+    return table.texts(key, _outside)
+
+
+def _no_name(value: str) -> str | None:
+    return f"{value[:60]!r} is no name; values are not taken" if "=" in value else None
+
+
+def _outside(value: str) -> str | None:
+    if value.startswith(("/", "~")) or ".." in value.split("/"):
+        return f"{value[:60]!r} leads out of the project; write it relative, without .."
+    return None

@@ -1,7 +1,0 @@
-"""What other SDKs keep, kept in sessions: a module for each, imported by its name.
-
-from agentforge_sessions.bridges.langgraph import AgentForgeSaver
-from agentforge_sessions.bridges.openai_agents import AgentForgeSession
-
-Each needs its extra, and nothing else of this package imports it.
-"""

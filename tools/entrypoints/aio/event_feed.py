@@ -1,0 +1,47 @@
+"""The feed of events for event loops."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Self
+
+from .thread_call import call_in_thread
+
+if TYPE_CHECKING:
+    from ...harness.entry_events import EntryEvent
+    from ...harness.event_feed import EventFeed
+
+
+class AsyncEventFeed(AsyncIterator["EntryEvent"]):
+    """The events of sessions in an asynchronous loop that waits for the next one.
+
+    As `EventFeed`. An event that was found when the waiting task was cancelled is the next one.
+
+    Args:
+        feed: The feed that it reads in threads.
+    """
+
+    def __init__(self, feed: EventFeed) -> None:
+        self._feed = feed
+        self._found: list[EntryEvent] = []
+        self._cursor = feed.cursor
+
+    @property
+    def cursor(self) -> str:
+        """The place behind the last event that was given out; see `EventFeed.cursor`."""
+        return self._cursor if self._found else self._feed.cursor
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> EntryEvent:
+        """Return the next event, waiting for it; see `EventFeed.__next__`."""
+        if not self._found:
+            self._cursor = self._feed.cursor
+            await call_in_thread(self._read, name="events")
+        if not self._found:
+            raise StopAsyncIteration
+        return self._found.pop()
+
+    def _read(self) -> None:
+        self._found.extend([one for one in [next(self._feed, None)] if one is not None])

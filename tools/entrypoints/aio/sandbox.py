@@ -1,0 +1,85 @@
+"""`Sandbox` for event loops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from ...sandbox import Sandbox
+from .event_loop import require_anyio
+from .faces import in_thread
+from .turns import AnyTime
+
+if TYPE_CHECKING:
+    from ...sandbox import ExecutionPolicy
+    from ...sandbox.sandbox_options import Isolation
+
+
+class AsyncSandbox:
+    """One workspace and the policy its code runs under, from an event loop of asyncio or trio.
+
+        async with AsyncSandbox(create_sandbox(workspace="work")) as sandbox:
+            result = await sandbox.execute(code)
+
+    The methods are those of `Sandbox`, awaited, with its guarantees. Executions may be awaited at
+    the same time; those in one workspace run one after another. Cancelling one ends the guest
+    within a tenth of a second, and the cancellation is raised once its thread has ended. What it
+    wrote until then is in the workspace.
+    """
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        """Take a sandbox, as `create_sandbox()` or `create_session_sandbox()` makes it.
+
+        Raises:
+            AsyncExtraMissing: anyio is not installed.
+        """
+        require_anyio()
+        self._wrapped: Final = sandbox
+        self._turns: Final = AnyTime()
+
+    def __repr__(self) -> str:
+        return f"AsyncSandbox({self._wrapped!r})"
+
+    async def __aenter__(self) -> Self:
+        """This sandbox; it is closed when the block is left."""
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        """Close the sandbox, also where the block was cancelled."""
+        from anyio import CancelScope
+
+        with CancelScope(shield=True):
+            await self.close()
+
+    @property
+    def synchronous(self) -> Sandbox:
+        """The sandbox that does the work; its methods block."""
+        return self._wrapped
+
+    @property
+    def workspace(self) -> Path:
+        """The host directory the guest sees as `/app`."""
+        return self._wrapped.workspace
+
+    @property
+    def policy(self) -> ExecutionPolicy:
+        """The limits an execution has when it names none."""
+        return self._wrapped.policy
+
+    @property
+    def stateful(self) -> bool:
+        """Whether variables persist from one execution to the next."""
+        return self._wrapped.stateful
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """Where executions run: "process" for another process, None for this one."""
+        return self._wrapped.isolation
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._wrapped.closed
+
+    execute = in_thread(Sandbox.execute, waits=True)
+    close = in_thread(Sandbox.close, waits=True)

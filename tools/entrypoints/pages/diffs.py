@@ -1,0 +1,158 @@
+"""What changed in files, drawn side by side where there is room, else line below line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+from xml.etree.ElementTree import Element
+
+from ...base.errors import counted
+from .html import Child, element, fragment
+from .parts import folded, note
+from .patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
+
+MAX_ROWS: Final = 1_200
+"""How many lines of one file's difference are shown."""
+OPEN_ROWS: Final = 250
+"""A difference of more lines than this is folded; a whole file that came or went much earlier."""
+_OPEN_ALONE: Final = 40
+
+
+def differences(files: Iterable[FileDiff], command: str | None) -> Element:
+    """Return what changed in files, one after another.
+
+    Args:
+        files: The files.
+        command: The command that shows all of it, for what is left out; None where there is none.
+    """
+    return element("div", [_file(one, command) for one in files], class_="differences")
+
+
+def _file(one: FileDiff, command: str | None) -> Element:
+    lines = sum(len(hunk.lines) for hunk in one.hunks)
+    limit = _OPEN_ALONE if _is_alone(one) else OPEN_ROWS
+    summary = fragment(
+        element("code", one.path, class_="path"),
+        element("span", one.kind, class_="muted"),
+        element(
+            "span",
+            element("span", f"+{one.added:,}", class_="plus") if one.added else None,
+            " " if one.added and one.removed else None,
+            element("span", f"-{one.removed:,}", class_="minus") if one.removed else None,
+            class_="counts",
+        ),
+    )
+    return folded(summary, _body(one, command), is_open=0 < lines <= limit, class_="file")
+
+
+def _body(one: FileDiff, command: str | None) -> Child:
+    if one.is_binary:
+        return note("It is no text.")
+    if not one.hunks:
+        said = "too long to be compared" if one.left_out else "the same lines"
+        return note(f"There is nothing to show: {said}.")
+    shown = list(islice(_rows(one), MAX_ROWS))
+    lines = sum(len(hunk.lines) for hunk in one.hunks) + one.left_out
+    is_cut = one.left_out > 0 or len(shown) == MAX_ROWS
+    head = _head(one)
+    return fragment(
+        element(
+            "div",
+            element("table", head, element("tbody", shown), class_=_form(one)),
+            class_="scroll",
+            role="region",
+            tabindex=0,
+            aria_label=f"Changes of {one.path}",
+        ),
+        note(
+            f"The rest of {counted(lines, 'line')} is left out",
+            fragment("; ", element("code", command), " shows all") if command else None,
+            ".",
+        )
+        if is_cut
+        else None,
+    )
+
+
+def _is_alone(one: FileDiff) -> bool:
+    """Return whether there is only a side before, or only one after."""
+    return one.kind in {"added", "deleted"}
+
+
+def _form(one: FileDiff) -> str:
+    return "diff one" if _is_alone(one) else "diff two"
+
+
+_SIDES: Final = ["Before", "After"]
+
+
+def _head(one: FileDiff) -> tuple[Element, ...]:
+    sides = ["Before"] if one.kind == "deleted" else ["After"] if _is_alone(one) else _SIDES
+    heads = [name for side in sides for name in (f"Line {side.lower()}", side)]
+    return (
+        element(
+            "colgroup", [element("col", class_=kind) for _ in sides for kind in ("no", "side")]
+        ),
+        element(
+            "thead",
+            element(
+                "tr",
+                [
+                    element("th", element("span", name, class_="visually-hidden"), scope="col")
+                    for name in heads
+                ],
+            ),
+        ),
+    )
+
+
+def _rows(one: FileDiff) -> Iterable[Element]:
+    width = 2 if _is_alone(one) else 4
+    for number, hunk in enumerate(one.hunks):
+        if number:
+            yield element("tr", element("td", "⋯", colspan=width), class_="gap")
+        yield from _alone(hunk) if _is_alone(one) else _paired(hunk)
+
+
+def _alone(hunk: Hunk) -> Iterable[Element]:
+    for line in hunk.lines:
+        number = line.old if line.new is None else line.new
+        yield element("tr", _number(number), _side(line, [(line.text, False)]))
+
+
+def _paired(hunk: Hunk) -> Iterable[Element]:
+    for before, after in side_by_side(hunk.lines):
+        if before is not None and before is after:
+            text = [(before.text, False)]
+            cells = _cells(before, text, "old"), _cells(before, text, "new")
+            yield element("tr", cells, class_="same")
+            continue
+        if before is not None and after is not None:
+            old, new = word_changes(before.text, after.text)
+        else:
+            old = [] if before is None else [(before.text, False)]
+            new = [] if after is None else [(after.text, False)]
+        yield element("tr", _cells(before, old, "old"), _cells(after, new, "new"))
+
+
+def _cells(line: DiffLine | None, pieces: list[Piece], side: str) -> tuple[Element, Element]:
+    if line is None:
+        return element("td", class_="no none"), element("td", class_="none")
+    return _number(line.old if side == "old" else line.new), _side(line, pieces)
+
+
+def _number(number: int | None) -> Element:
+    return element("td", "" if number is None else str(number), class_="no")
+
+
+_MARKS: Final = {LineKind.ADDED: "add", LineKind.REMOVED: "del", LineKind.KEPT: "kept"}
+
+
+def _side(line: DiffLine, pieces: list[Piece]) -> Element:
+    tag = "ins" if line.kind is LineKind.ADDED else "del"
+    return element(
+        "td",
+        [element(tag, text) if differs else text for text, differs in pieces],
+        class_=_MARKS[line.kind],
+    )

@@ -1,0 +1,141 @@
+"""The packs and places of sessions in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Final
+
+from ..objects.pack_index import Pack, PackKind, Place
+from .database import Connection, Database, advisory_key
+
+_ADD: Final = (
+    "insert into agentforge.session_packs (session_id, kind, key, sha256, size_bytes, snapshots, "
+    "base) values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing"
+)
+_RELEASED: Final = """
+    select id, coalesce((select array_agg(one) from agentforge.session_packs packs,
+        unnest(packs.snapshots) one where packs.session_id = id), '{}')
+    from agentforge.sessions left join agentforge.session_places places on places.session_id = id
+    where id = any(%(ids)s)
+        and (state in ('completed', 'aborted') or places.place <> %(place)s)
+"""
+
+
+class PostgresPacks:
+    """A `PackIndex`.
+
+    Args:
+        database: Where the sessions are.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @cached_property
+    def space(self) -> str:
+        """What the keys of its packs begin with; see `PackIndex`."""
+        with self._database.transaction() as connection:
+            connection.execute(
+                "insert into agentforge.pack_space default values on conflict do nothing"
+            )
+            row = connection.execute("select name from agentforge.pack_space").fetchone()
+        assert row is not None  # noqa: S101 (it was inserted where it was not there)
+        return str(row[0])
+
+    def packs(self, session_id: str, kind: PackKind) -> list[Pack]:
+        """Return a session's packs; see `PackIndex`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select key, sha256, size_bytes, snapshots, base, number from "
+                "agentforge.session_packs where session_id = %s and kind = %s order by number",
+                (session_id, kind),
+            ).fetchall()
+        return [
+            Pack(key, sha256, size, kind, tuple(snapshots), base, number)
+            for key, sha256, size, snapshots, base, number in rows
+        ]
+
+    def add(self, session_id: str, pack: Pack) -> None:
+        """Add a pack; see `PackIndex`."""
+        with self._database.connection() as connection:
+            _add(connection, session_id, pack)
+
+    def replace(self, session_id: str, former: Collection[int], pack: Pack, *, place: str) -> bool:
+        """Put a pack in the place of others; see `PackIndex`."""
+        with self._database.transaction() as connection:
+            held = connection.execute(
+                "select place from agentforge.session_places where session_id = %s for update",
+                (session_id,),
+            ).fetchone()
+            if held is None or held[0] != place:
+                return False
+            connection.execute(
+                "delete from agentforge.session_packs where session_id = %s and number = any(%s)",
+                (session_id, list(former)),
+            )
+            _add(connection, session_id, pack)
+        return True
+
+    def place(self, session_id: str) -> Place | None:
+        """Return where a session was worked in last; see `PackIndex`."""
+        row = self._database.one(
+            "select place, host, turn from agentforge.session_places where session_id = %s",
+            (session_id,),
+        )
+        return None if row is None else Place(*row)
+
+    def take_up(self, session_id: str, place: str, host: str, *, former: Place | None) -> bool:
+        """Note that a session is worked in here; see `PackIndex`."""
+        if former is None:
+            row = self._database.one(
+                "insert into agentforge.session_places (session_id, place, host) "
+                "values (%s, %s, %s) on conflict (session_id) do nothing returning turn",
+                (session_id, place, host),
+            )
+        else:
+            row = self._database.one(
+                "update agentforge.session_places set place = %s, host = %s, turn = turn + 1, "
+                "taken_up_at = now() where session_id = %s and place = %s and turn = %s "
+                "returning turn",
+                (place, host, session_id, former.place, former.turn),
+            )
+        return row is not None
+
+    @contextmanager
+    def exclusive(self, session_id: str) -> Iterator[None]:
+        """Hold a session's packs; see `PackIndex`."""
+        key = advisory_key(f"packs {session_id}")
+        with self._database.transaction() as connection:
+            connection.execute("select pg_advisory_xact_lock(%s)", (key,))
+            yield
+
+    def named(self, keys: Collection[str]) -> set[str]:
+        """Return those of these keys that some pack has; see `PackIndex`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select key from agentforge.session_packs where key = any(%s)", (list(keys),)
+            )
+            return {row[0] for row in rows}
+
+    def released(self, session_ids: Collection[str], place: str) -> Mapping[str, frozenset[str]]:
+        """Return the sessions that a place need not keep files of; see `PackIndex`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(_RELEASED, {"ids": list(session_ids), "place": place})
+            return {session_id: frozenset(snapshots) for session_id, snapshots in rows}
+
+
+def _add(connection: Connection, session_id: str, pack: Pack) -> None:
+    connection.execute(
+        _ADD,
+        (
+            session_id,
+            pack.kind,
+            pack.key,
+            pack.sha256,
+            pack.size,
+            list(pack.snapshots),
+            pack.base,
+        ),
+    )

@@ -1,0 +1,389 @@
+"""Question sessions in PostgreSQL: a row each, with the documents that files would hold.
+
+Who ends a session does it in one transaction with the waking of the agent session that asked
+(a trigger's, see `migrations/0001_tables.sql`), and of several one wins: the row is locked from
+the reading of it to the writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from psycopg.errors import LockNotAvailable
+
+from ...base.event_log import get_logger
+from ...base.identifiers import is_session_id
+from ...base.question import QuestionError
+from ...prune import Outside
+from ...questions.disk_errors import SessionBusy
+from ...questions.documents import Documents, LockedDocuments
+from ...questions.domain import (
+    CleanupResult,
+    QuestionSession,
+    SessionRequest,
+    StatusRecord,
+    ValidationReport,
+    check_session_id,
+)
+from ...questions.domain import (
+    is_session_id as is_question_id,
+)
+from ...questions.errors import (
+    QuestionStoreError,
+    QuestionsUnavailable,
+    SessionExists,
+    SessionNotFound,
+    TooManySessions,
+)
+from ...questions.repository import OnChange, Room
+from ...questions.rules import QuestionsConfig
+from ...questions.session_following import SessionFollower
+from ...questions.session_status import SessionStatus
+from ...questions.validation import find_issues, missing_session
+from .database import Connection, Database
+from .errors import StoreRefused, StoreUnavailable
+from .notifications import Notifications
+
+CHANNEL: Final = "agentforge_questions"
+LOOK_S: Final = 1.0
+LOCK_SECONDS: Final = 10.0
+
+_PUBLISHING: Final = 0x6166_7175_6573_7473
+"""The advisory lock of who adds a session: so many may wait, and no more."""
+_WAITING: Final = (
+    b"select count(*) from agentforge.questions where status = 'pending' and "
+    b"(%(asked_after)s::timestamptz is null or created_at > %(asked_after)s)"
+)
+_PUBLISH: Final = (
+    b"""
+insert into agentforge.questions
+    (id, status, created_at, changed_at, agent_session, request, status_document)
+select %(id)s, %(status)s, %(created_at)s, %(changed_at)s, %(agent_session)s, %(request)s,
+    %(status_document)s
+where ("""
+    + _WAITING
+    + b""") < %(max_sessions)s
+on conflict (id) do nothing returning id
+"""
+)
+_DOCUMENTS: Final = b"select id, request, status_document, answers from agentforge.questions "
+_CHANGED: Final = b"""
+select change, id,
+    case when change is distinct from %(seen)s::bigint then request end,
+    case when change is distinct from %(seen)s::bigint then status_document end,
+    case when change is distinct from %(seen)s::bigint then answers end
+from agentforge.questions where id = %(id)s
+"""
+_KEEP: Final = b"""
+update agentforge.questions set
+    change = nextval('agentforge.question_changes'), status = %(status)s,
+    created_at = %(created_at)s, changed_at = %(changed_at)s, request = %(request)s,
+    status_document = %(status_document)s, answers = %(answers)s
+where id = %(id)s
+"""
+_OLD: Final = b"""
+delete from agentforge.questions where id in (
+    select id from agentforge.questions where changed_at < %s order by changed_at
+    limit 1000 for update skip locked)
+returning changed_at, id
+"""
+
+_log = get_logger("agentforge.questions")
+
+
+class PostgresQuestions:
+    """Keeps question sessions in a database. A `questions.QuestionRepository`.
+
+    Args:
+        database: Where; its tables must be there (`schema.require_migrated`).
+        look_s: How often a wait looks for itself, in seconds.
+        lock_timeout_s: How long a change waits for another one of the same session, in seconds.
+        notifications: What tells of changes; a connection of this object's own by default.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        look_s: float = LOOK_S,
+        lock_timeout_s: float = LOCK_SECONDS,
+        notifications: Notifications | None = None,
+    ) -> None:
+        self._database = database
+        self.look_s = look_s
+        self._lock_timeout_s = lock_timeout_s
+        self._notifications = (
+            notifications if notifications is not None else Notifications(database, CHANNEL)
+        )
+
+    @property
+    def where(self) -> str:
+        """The database, for messages."""
+        return self._database.name
+
+    @property
+    def looks_block(self) -> bool:
+        """Whether an event loop can't do without the time that a look takes: it is a trip."""
+        return True
+
+    def prepare(self) -> None:
+        """See whether the database answers, and has the tables."""
+        with self._connection():
+            pass
+
+    def close(self) -> None:
+        """Close the connection that listens; the database is its owner's."""
+        self._notifications.close()
+
+    # -------------------------------------------------------------------------------- one session
+
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+        """Make a session appear, whole; see `QuestionRepository`."""
+        session_id = check_session_id(request.session_id)
+        values = {
+            **_values(Documents.of_new(request, record), record),
+            "agent_session": _agent_session(request),
+            "max_sessions": room.max_sessions,
+            "asked_after": room.asked_after,
+        }
+        with self._transaction(session_id) as connection:
+            connection.execute("select pg_advisory_xact_lock(%s)", (_PUBLISHING,))
+            if connection.execute(_PUBLISH, values).fetchone() is not None:
+                return
+            if _row(connection, session_id) is not None:
+                raise SessionExists(session_id, where=self.where)
+            found = connection.execute(_WAITING, values).fetchone()
+            waiting = 0 if found is None else int(found[0])
+            raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
+
+    def read(self, session_id: str) -> QuestionSession:
+        """Read a session as it stands; see `QuestionRepository`."""
+        return self._documents(session_id).read()
+
+    def read_record(self, session_id: str) -> StatusRecord:
+        """Read the status of a session; see `QuestionRepository`."""
+        return self._documents(session_id).read_record()
+
+    def _documents(self, session_id: str) -> Documents:
+        check_session_id(session_id)
+        with self._connection(session_id) as connection:
+            found = _row(connection, session_id)
+        if found is None:
+            raise SessionNotFound(session_id)
+        return found
+
+    def signature(self, session_id: str) -> int | None:
+        """Return the number of a session's last change; None if there is no such session."""
+        if not is_question_id(session_id):
+            return None
+        with self._connection(session_id) as connection:
+            found = connection.execute(
+                "select change from agentforge.questions where id = %s", (session_id,)
+            ).fetchone()
+        return None if found is None else int(found[0])
+
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[int | None, QuestionSession | None]:
+        """Read a session, unless its last change is the one that was seen; in one trip."""
+        check_session_id(session_id)
+        with self._connection(session_id) as connection:
+            row = connection.execute(_CHANGED, {"id": session_id, "seen": seen}).fetchone()
+        if row is None:
+            raise SessionNotFound(session_id)
+        change, *documents = row
+        if change == seen:
+            return change, None
+        return change, _documents(documents).read()
+
+    def is_settled(self, signature: object, *, for_s: float = 0.1) -> bool:  # noqa: ARG002
+        """Return whether a later change has another number: each has one of its own."""
+        return True
+
+    @contextmanager
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedDocuments]:  # noqa: ARG002
+        """Hold the right to change a session; see `QuestionRepository`.
+
+        All that is written in the block is one transaction.
+        """
+        check_session_id(session_id)
+        refused: QuestionError | None = None
+        with self._transaction(session_id) as connection:
+            locked = LockedDocuments(self._lock(connection, session_id))
+            before = locked.documents
+            try:
+                yield locked
+            except QuestionError as error:
+                refused = error  # what was found out before stays
+            if locked.documents != before:
+                record = locked.documents.read_record()
+                connection.execute(_KEEP, _values(locked.documents, record))
+        if refused is not None:
+            raise refused
+
+    def _lock(self, connection: Connection, session_id: str) -> Documents:
+        limit = f"{int(self._lock_timeout_s * 1000)}ms"
+        connection.execute("select set_config('lock_timeout', %s, true)", (limit,))
+        try:
+            found = _row(connection, session_id, for_update=True)
+        except LockNotAvailable as error:
+            raise SessionBusy(session_id, holder=None, timeout_s=self._lock_timeout_s) from error
+        if found is None:
+            raise SessionNotFound(session_id)
+        return found
+
+    def find_issues(self, session_id: str) -> ValidationReport:
+        """Return everything that is wrong with a session; see `QuestionRepository`."""
+        try:
+            found = self._documents(session_id)
+        except SessionNotFound:
+            return missing_session(session_id)
+        return find_issues(session_id, found.named)
+
+    # ------------------------------------------------------------------------------- all sessions
+
+    def names(self) -> list[str]:
+        """Return the ids of all sessions, sorted; see `QuestionRepository`."""
+        return list(self._signed(None))
+
+    def signatures(self, statuses: Collection[SessionStatus] | None = None) -> dict[str, int]:
+        """Return the signatures of all sessions; see `QuestionRepository`."""
+        if statuses is None:
+            return self._signed(None)
+        wanted = [one.value for one in statuses]
+        with self._connection() as connection:
+            rows = connection.execute(
+                "select id, change from agentforge.questions where status = any(%s)", (wanted,)
+            ).fetchall()
+        return dict(sorted(rows))
+
+    def _signed(self, names: frozenset[str] | None) -> dict[str, int]:
+        with self._connection() as connection:
+            rows = (
+                connection.execute("select id, change from agentforge.questions")
+                if names is None
+                else connection.execute(
+                    "select id, change from agentforge.questions where id = any(%s)",
+                    (list(names),),
+                )
+            ).fetchall()
+        return dict(sorted(rows))
+
+    def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
+        """Read sessions at once; see `QuestionRepository`."""
+        wanted = list(session_ids)
+        if not wanted:
+            return {}
+        with self._connection() as connection:
+            rows = connection.execute(_DOCUMENTS + b"where id = any(%s)", (wanted,)).fetchall()
+        found: dict[str, QuestionSession | QuestionError] = {}
+        for row in rows:
+            documents = _documents(row)
+            try:
+                found[documents.session_id] = documents.read()
+            except QuestionError as error:
+                found[documents.session_id] = error
+        return found
+
+    def change_mark(self) -> tuple[tuple[str, int], ...]:
+        """Return those that wait, with the numbers of their last changes."""
+        return tuple(self.signatures({SessionStatus.PENDING}).items())
+
+    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+        """Delete what is older than it is kept; see `QuestionRepository`.
+
+        What somebody is changing stays for the next time.
+        """
+        deleted: list[tuple[Any, str]] = []
+        if config.retention_s > 0:
+            last = outside.clock() - timedelta(seconds=config.retention_s)
+            while True:
+                with self._transaction() as connection:
+                    rows = connection.execute(_OLD, (last,)).fetchall()
+                deleted += [(row[0], row[1]) for row in rows]
+                if not rows:
+                    break
+        with self._connection() as connection:
+            found = connection.execute("select count(*) from agentforge.questions").fetchone()
+        result = CleanupResult(
+            deleted=[name for _, name in sorted(deleted)], kept=0 if found is None else found[0]
+        )
+        _log.info("questions.cleaned_up", deleted=len(deleted), kept=result.kept, failed=0)
+        return result
+
+    # -------------------------------------------------------------------------- what is reported
+
+    @contextmanager
+    def watching(self, session_id: str, on_change: OnChange) -> Iterator[None]:
+        """Have changes of a session reported; see `QuestionRepository`."""
+
+        def told(changed: str | None) -> None:
+            if changed is None or changed == session_id:
+                on_change()
+
+        with self._notifications.listening(told):
+            yield
+
+    def following(self, on_change: OnChange, *, look_s: float) -> SessionFollower:
+        """See the changes of all sessions; see `QuestionRepository`."""
+        return SessionFollower(self._signed, self._notifications.listening, on_change, look_s)
+
+    # ------------------------------------------------------------------------------------- errors
+
+    @contextmanager
+    def _connection(self, session_id: str | None = None) -> Iterator[Connection]:
+        with _errors(session_id), self._database.connection() as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, session_id: str | None = None) -> Iterator[Connection]:
+        with _errors(session_id), self._database.transaction() as connection:
+            yield connection
+
+
+@contextmanager
+def _errors(session_id: str | None) -> Iterator[None]:
+    """Raise what the database refuses as what any store of questions may refuse."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise QuestionsUnavailable(str(error), session_id=session_id) from error
+    except StoreRefused as error:
+        raise QuestionStoreError(str(error), session_id=session_id) from error
+
+
+def _agent_session(request: SessionRequest) -> str | None:
+    """Return the agent session of this store that asks; one of another place isn't woken here."""
+    reference = None if request.asker is None else request.asker.session
+    return reference if reference is not None and is_session_id(reference) else None
+
+
+def _values(documents: Documents, record: StatusRecord) -> dict[str, Any]:
+    return {
+        "id": documents.session_id,
+        "status": record.status.value,
+        "created_at": record.created_at,
+        "changed_at": max(record.created_at, record.last_modified),
+        "request": documents.request.decode(),
+        "status_document": documents.status.decode(),
+        "answers": None if documents.answers is None else documents.answers.decode(),
+    }
+
+
+def _row(connection: Connection, session_id: str, *, for_update: bool = False) -> Documents | None:
+    statement = _DOCUMENTS + b"where id = %s" + (b" for update" if for_update else b"")
+    found = connection.execute(statement, (session_id,)).fetchone()
+    return None if found is None else _documents(found)
+
+
+def _documents(row: Any) -> Documents:
+    session_id, request, status, answers = row
+    return Documents(
+        session_id=session_id,
+        request=request.encode(),
+        status=status.encode(),
+        answers=None if answers is None else answers.encode(),
+    )

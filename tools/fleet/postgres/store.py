@@ -1,0 +1,273 @@
+"""Sessions in PostgreSQL, and this machine's places to work on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ...base.clock import Clock
+from ...base.files import (
+    DirectoryLock,
+    DurableError,
+    FileSystem,
+    LockTimeout,
+    OsFileSystem,
+    discard_tree,
+    make_durable_directory,
+)
+from ...base.files.atomic_file import random_token
+from ...base.identifiers import is_session_id
+from ...harness.errors import SessionInUse
+from ...harness.prune_target import CleanUpEvents
+from ...harness.session_domain import SessionContext, SessionState
+from ...harness.session_idleness import held_idle
+from ...harness.session_layout import (
+    DEFAULT_BASE_PATH,
+    GUARDS,
+    MAX_FILE_BYTES,
+    RUN_LOCKS,
+    SESSION_FILE,
+    WORKSPACE,
+)
+from ...prune import Outside, RetentionPolicy, prune_stored
+from .database import Database
+from .packs import PostgresPacks
+from .questions import PostgresQuestions
+from .session_lock import PostgresRunLock, has_job, has_run, is_run
+from .session_prune import PostgresPrune
+from .session_repository import PostgresSessions, checked_id
+
+_DELETED_ELSEWHERE: Final = (
+    "select name from unnest(%s::text[]) name where exists "
+    "(select 1 from agentforge.removals where session_id = name) and not exists "
+    "(select 1 from agentforge.sessions where id = name) order by name"
+)
+
+
+class PostgresStore(PostgresSessions):
+    """Sessions for every machine, with directories on this one. A `LocalSessions`.
+
+    Args:
+        database: Where the sessions are; its tables must be there (`schema.require_migrated`).
+        base_path: Where this machine works on them; `.agentforge/sessions` by default.
+        fs: The file system; the real one by default.
+        max_bytes: The largest session that is written, as its file would be.
+
+    Attributes:
+        job_id: The job of the queue for which this worker runs sessions, or None. The lock of a
+            run is held in its name, so that it can be ended with the job.
+        on_claim: Called with a session's id once this worker has claimed it for a run.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        base_path: Path | str | None = None,
+        *,
+        fs: FileSystem | None = None,
+        max_bytes: int = MAX_FILE_BYTES,
+    ) -> None:
+        super().__init__(database, max_bytes=max_bytes)
+        self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
+        self._fs: FileSystem = OsFileSystem() if fs is None else fs
+        self.job_id: int | None = None
+        self.on_claim: Callable[[str], object] = lambda _session_id: None
+
+    # ------------------------------------------------------------------------------ the repository
+
+    def save(
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Make the stored session what it is in memory; see `SessionRepository`."""
+        begun = session.revision == 0
+        super().save(session, attachments=attachments, inherited=inherited)
+        if begun:
+            make_durable_directory(self._fs, self.session_directory(session.session_id))
+
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
+        """Delete a session with all that is stored of it; see `SessionRepository`.
+
+        Its directory on this machine goes, too; those on others are theirs to clear.
+        """
+        deleted = super().delete(
+            session_id, expected_revision=expected_revision, missing_ok=missing_ok
+        )
+        if deleted:
+            self._discard(session_id)
+        return deleted
+
+    def _discard(self, session_id: str) -> None:
+        """Delete a directory on this machine; one that holds a session's file is another's."""
+        path = self._base_path / session_id
+        try:
+            self._fs.stat(os.fspath(path / SESSION_FILE))
+        except FileNotFoundError:
+            pass
+        else:
+            return
+        try:
+            with DirectoryLock(self._fs, self._base_path, timeout_s=10.0, follow=True) as base:
+                self._fs.stat(session_id, dir_fd=base.fd)
+                discard_tree(
+                    self._fs, base.fd, session_id, parent=self._base_path, token=random_token
+                )
+        except FileNotFoundError:
+            return
+
+    def clear_directory(self, session_id: str) -> None:
+        """Delete the directory on this machine of a session that was deleted.
+
+        Raises:
+            SessionInUse: Something is at work in it.
+            WriteError: The system refused; it is all there.
+            RemovalError: Some of it could not be deleted.
+        """
+        path = self.session_directory(session_id)
+        if path.is_dir() and not path.is_symlink():
+            with held_idle(self._fs, path, session_id, GUARDS):
+                self._discard(session_id)
+
+    def clear_directories(self) -> list[str]:
+        """Delete the directories here of sessions that were deleted on other machines.
+
+        A directory goes only if the store's audit log says that its session was removed. What
+        something is at work in, or what resists, is left for the next time.
+
+        Returns:
+            The ids of the sessions whose directories are no longer there.
+        """
+        try:
+            names = [name for name in os.listdir(self._base_path) if is_session_id(name)]
+        except FileNotFoundError:
+            return []
+        cleared = []
+        with self._database.connection() as connection:
+            rows = connection.execute(_DELETED_ELSEWHERE, (names,)).fetchall()
+        for (session_id,) in rows:
+            with suppress(SessionInUse, DurableError):
+                self.clear_directory(session_id)
+                if not (self._base_path / session_id).exists():
+                    cleared.append(session_id)
+        return cleared
+
+    def prunable(self) -> PostgresPrune:
+        """Return the sessions as those that `prune.prune_stored` removes."""
+        return PostgresPrune(
+            self,
+            self._database,
+            fs=self._fs,
+            workspace_path=self.workspace_path,
+            clear_directory=self.clear_directory,
+        )
+
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        """Return whether a run was cut off; see `SessionRepository`."""
+        checked_id(session_id)
+        if state is not SessionState.ACTIVE:
+            return False
+        with self._database.connection() as connection:
+            return (
+                has_run(connection, session_id)
+                and not is_run(connection, session_id)
+                and not has_job(connection, session_id)
+            )
+
+    def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
+        """Delete the sessions that ended more than `days` ago; see `SessionRepository`."""
+        result = prune_stored(
+            self.prunable(),
+            RetentionPolicy(max_age_hours=days * 24),
+            dry_run=dry_run,
+            observer=CleanUpEvents(),
+            outside=Outside(fs=self._fs, clock=clock),
+        )
+        return result.deleted_sessions
+
+    def pack_index(self) -> PostgresPacks:
+        """Return the index of the packs of workspaces. It makes this a `KeepsPacks`."""
+        return PostgresPacks(self._database)
+
+    def question_store(self) -> PostgresQuestions:
+        """Return what keeps the questions of these sessions: the same database."""
+        return PostgresQuestions(self._database)
+
+    # ---------------------------------------------------------------------------------- the places
+
+    @property
+    def base_path(self) -> Path:
+        """Where the sessions' directories are on this machine."""
+        return self._base_path
+
+    def ensure_directory(self) -> None:
+        """Make the base, durably, if it is missing; see `SessionPlaces`."""
+        make_durable_directory(self._fs, self._base_path)
+
+    def session_directory(self, session_id: str) -> Path:
+        """Return where a session's directory is, or would be; see `SessionPlaces`."""
+        return self._base_path / checked_id(session_id)
+
+    def workspace_path(self, session_id: str) -> Path:
+        """Return where a session's workspace is, or would be; see `SessionPlaces`."""
+        return self.session_directory(session_id) / WORKSPACE
+
+    def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> PostgresRunLock:
+        """Return the lock of a run, not taken yet; see `SessionPlaces`."""
+        return PostgresRunLock(
+            self._database,
+            session_id,
+            name,
+            where=self.where_is(session_id),
+            timeout_s=timeout_s,
+            job_id=self.job_id,
+            claimed=lambda claim: self._taken_up(session_id, claim),
+        )
+
+    def _taken_up(self, session_id: str, claim: int | None) -> None:
+        self._claimed(session_id, claim)
+        if claim is not None:
+            self.on_claim(session_id)
+            # Made at the creation, unless that worker died at once, or was on another machine.
+            make_durable_directory(self._fs, self.session_directory(session_id))
+
+    def is_own(self, session_id: str) -> bool:
+        """Return True: a person named the database; see `SessionPlaces`."""
+        checked_id(session_id)
+        return True
+
+    def make_own(self, session_id: str) -> None:
+        """Change nothing: all sessions of a database are own; see `SessionPlaces`."""
+        checked_id(session_id)
+
+    @contextmanager
+    def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:
+        """Hold a session against all that could work in it; see `SessionPlaces`."""
+        directory = self.session_directory(session_id)
+        with ExitStack() as held:
+            if set(guards) & set(RUN_LOCKS):
+                held.enter_context(self._not_run(session_id))
+            make_durable_directory(self._fs, directory)
+            held.enter_context(held_idle(self._fs, directory, session_id, guards))
+            yield
+
+    @contextmanager
+    def _not_run(self, session_id: str) -> Iterator[None]:
+        """Hold a session against its runs, on every machine."""
+        where = self.where_is(session_id)
+        lock = PostgresRunLock(self._database, session_id, None, where=where, timeout_s=0.0)
+        try:
+            lock.acquire()
+        except (FileNotFoundError, LockTimeout) as error:
+            raise SessionInUse(session_id, path=where) from error
+        try:
+            yield
+        finally:
+            lock.release()

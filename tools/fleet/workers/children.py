@@ -1,0 +1,240 @@
+"""The processes that run sessions for a worker: kept, one session at a time each.
+
+A process runs a session as `agentforge resume` does. It is stopped as Ctrl-C stops that: by SIGINT,
+and by SIGKILL where it does not end in time. It ends by itself when its worker has ended, since its
+standard input does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from ...base.event_log import get_logger
+from .messages import MAX_LINE_BYTES, Look, decode, encode, look_of
+
+_log = get_logger("agentforge.fleet")
+PROGRAM: Final = (sys.executable, "-P", "-m", "agentforge_sessions.entrypoints.worker")
+"""The program of a session's process. Nothing of the working directory is imported."""
+
+OnLog = Callable[[Mapping[str, Any]], None]
+
+
+class ChildEnded(Exception):
+    """A session's process ended by itself, and nothing is known of what it did last.
+
+    One that does not keep to the protocol counts as ended.
+
+    Attributes:
+        how: How it ended, in words.
+        claimed: Whether it had claimed the session that it was to run, or paused one. If not, its
+            end says nothing of the session.
+    """
+
+    def __init__(self, how: str, *, claimed: bool = False) -> None:
+        super().__init__(how)
+        self.how = how
+        self.claimed = claimed
+
+
+class _Child:
+    """One process."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    @property
+    def alive(self) -> bool:
+        return self.process.returncode is None
+
+    async def ask(self, message: Mapping[str, Any], on_log: OnLog) -> dict[str, Any]:
+        """Write a message and return the answer.
+
+        Raises:
+            ChildEnded: It ended before.
+        """
+        assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018
+        claimed = False
+        with contextlib.suppress(ConnectionError):  # that it ended is seen below
+            self.process.stdin.write(encode(message))
+            await self.process.stdin.drain()
+        while line := await self._line(self.process.stdout):
+            try:
+                answer = decode(line)
+            except ValueError:
+                continue  # what a library wrote to standard output before it was set apart
+            if "claimed" in answer:
+                claimed = True
+            elif "log" not in answer:
+                return answer
+            else:
+                on_log(answer["log"])
+        raise ChildEnded(_how_ended(await self.process.wait()), claimed=claimed)
+
+    @staticmethod
+    async def _line(stream: asyncio.StreamReader) -> bytes:
+        try:
+            return await stream.readline()
+        except ValueError as error:  # it is what ran that wrote it
+            raise ChildEnded("wrote a line that is too long", claimed=True) from error
+
+    async def stop(self, patience_s: float) -> None:
+        """Have it stop what it runs and end; kill it where it does not."""
+        if not self.alive:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGINT)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        try:
+            await asyncio.wait_for(self.process.wait(), patience_s)
+        except TimeoutError:
+            _log.warning("fleet.child.killed", pid=self.process.pid, after_s=patience_s)
+            self.kill()
+            await self.process.wait()
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+
+def _require_ready(answer: Mapping[str, Any]) -> None:
+    if not answer.get("ready"):
+        raise ChildEnded(f"did not begin: {answer.get('reason')}")
+
+
+def _how_ended(code: int) -> str:
+    if code < 0:
+        try:
+            return f"was ended by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was ended by signal {-code}"
+    return f"ended with exit code {code}"
+
+
+class Children:
+    """The session processes of one worker; as many as it runs sessions at once.
+
+    Guarantees: a process runs one session at a time; when a call of `run` ends, however it does,
+    nothing runs that session any more, unless the process was frozen and is about to be killed.
+
+    Args:
+        greeting: What each process is told first: where the sessions are.
+        stop_s: How long one may take to stop before it is killed, in seconds.
+        on_log: Takes what they log.
+        program: The program.
+    """
+
+    def __init__(
+        self,
+        greeting: Mapping[str, Any],
+        *,
+        stop_s: float,
+        on_log: OnLog,
+        program: tuple[str, ...] = PROGRAM,
+    ) -> None:
+        self._greeting = dict(greeting)
+        self._stop_s = stop_s
+        self._on_log = on_log
+        self._program = program
+        self._idle: list[_Child] = []
+        self._busy: set[_Child] = set()
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The ids of the processes that live."""
+        return tuple(one.process.pid for one in (*self._idle, *self._busy) if one.alive)
+
+    async def run(self, session_id: str, job_id: int) -> Look:
+        """Have a process look at a session, and return how that ended.
+
+        Where the call is cancelled, the process has ended when it raises.
+
+        Raises:
+            ChildEnded: The process ended by itself, or answered what is no answer.
+        """
+        answer = await self._ask({"run": session_id, "job": job_id})
+        try:
+            return look_of(answer)
+        except ValueError as error:
+            how = f"answered what is no answer ({error})"
+            raise ChildEnded(how, claimed=True) from error
+
+    async def start(self) -> None:
+        """Have a process that waits for a session.
+
+        Raises:
+            ChildEnded: It could not be started, or ended before it was ready.
+        """
+        self._idle.append(await self._free())
+
+    async def pause(self, session_id: str, reason: str) -> bool:
+        """Have a process pause a session; return whether it did.
+
+        Raises:
+            ChildEnded: The process ended by itself.
+        """
+        answer = await self._ask({"pause": session_id, "reason": reason})
+        return bool(answer.get("paused"))
+
+    async def _ask(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        child = await self._free()
+        self._busy.add(child)
+        try:
+            answer = await child.ask(message, self._on_log)
+        except BaseException:
+            # A second cancellation does not leave it running.
+            stopping = asyncio.ensure_future(child.stop(self._stop_s))
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError:
+                child.kill()
+                await stopping
+            raise
+        finally:
+            self._busy.discard(child)
+        if child.alive:
+            self._idle.append(child)
+        return answer
+
+    async def _free(self) -> _Child:
+        while self._idle:
+            child = self._idle.pop()
+            if child.alive:
+                return child
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._program,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=MAX_LINE_BYTES,
+                start_new_session=True,  # Ctrl-C is the worker's to hear
+            )
+        except OSError as error:  # no memory, descriptors or processes are left
+            raise ChildEnded(f"could not be started: {error}") from error
+        child = _Child(process)
+        self._busy.add(child)
+        try:
+            _require_ready(await child.ask(self._greeting, self._on_log))
+        except BaseException:
+            child.kill()
+            await asyncio.shield(process.wait())
+            raise
+        finally:
+            self._busy.discard(child)
+        return child
+
+    def kill(self) -> None:
+        """Kill all that run something, at once."""
+        for child in tuple(self._busy):
+            child.kill()
+
+    async def close(self) -> None:
+        """End all of them, and return once they have ended."""
+        all_of_them = [*self._idle, *self._busy]
+        self._idle.clear()
+        await asyncio.gather(*(one.stop(self._stop_s) for one in all_of_them))

@@ -1,0 +1,271 @@
+"""One job: have a process look at a session, and do what is decided of how that ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol, TypeVar
+
+from procrastinate.exceptions import ConnectorException, JobAborted
+from procrastinate.job_context import AbortReason, JobContext
+
+from ...base.event_log import get_logger
+from .children import ChildEnded
+from .decisions import (
+    Decision,
+    Done,
+    GiveUp,
+    LookAgain,
+    counts_as_failure,
+    decide,
+    decide_after_crash,
+    decide_after_refusal,
+)
+from .errors import words_of
+from .messages import Ending, Look
+from .metrics import FleetMetrics
+from .settings import FleetSettings
+from .wellness import Wellness
+
+_log = get_logger("agentforge.fleet")
+_WRITES: Final = 8
+_T = TypeVar("_T")
+_LEVELS: Final = {
+    Ending.FENCED: "warning",
+    Ending.FAILED: "error",
+    Ending.NOT_ALLOWED: "warning",
+    Ending.UNAVAILABLE: "warning",
+}
+
+
+class JobFailed(Exception):
+    """A session's job failed; its session is paused, and says why."""
+
+
+class SessionProcesses(Protocol):
+    """What runs and pauses sessions; `Children`."""
+
+    async def run(self, session_id: str, job_id: int) -> Look:
+        """Look at a session, and return how that ended."""
+        ...
+
+    async def pause(self, session_id: str, reason: str) -> bool:
+        """Pause a session; return whether it is."""
+        ...
+
+
+class Looks(Protocol):
+    """What enqueues further looks at sessions; `FleetQueue`."""
+
+    async def wake(self, session_id: str, after_s: float = 0.0) -> int | None:
+        """Enqueue a look at a session, unless one waits."""
+        ...
+
+    async def count_failure(self, session_id: str, reason: str) -> int:
+        """Note a look that did not get the phase passed; return how many in a row did not."""
+        ...
+
+    async def pass_on(self, session_id: str, needs: str, reason: str) -> int | None:
+        """Have the next look be one of the workers that are allowed what the session needs."""
+        ...
+
+    async def note_reason(self, session_id: str, reason: str) -> None:
+        """Note why a look came to nothing, where that says nothing of the session."""
+        ...
+
+
+class SessionJobs:
+    """Does the jobs of one worker.
+
+    Args:
+        processes: What runs sessions.
+        looks: What enqueues further looks.
+        settings: The worker's.
+        metrics: What is measured.
+        wellness: What is known of the processes.
+        random: Returns a number from 0 up to 1.
+        at_once: Whether the worker ends now, so that what its processes end with says nothing of
+            their sessions.
+        monotonic: The time, in seconds.
+        sleep: Waits for so many seconds.
+    """
+
+    def __init__(
+        self,
+        processes: SessionProcesses,
+        looks: Looks,
+        settings: FleetSettings,
+        metrics: FleetMetrics,
+        wellness: Wellness,
+        *,
+        random: Callable[[], float],
+        at_once: Callable[[], bool] = lambda: False,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._processes = processes
+        self._looks = looks
+        self._settings = settings
+        self._metrics = metrics
+        self._wellness = wellness
+        self._random = random
+        self._at_once = at_once
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._running: set[int] = set()
+
+    @property
+    def running(self) -> frozenset[int]:
+        """The jobs that it does now."""
+        return frozenset(self._running)
+
+    async def run(self, context: JobContext, session_id: str) -> None:
+        """Do a job.
+
+        Raises:
+            JobFailed: The session's run failed in a way that will not pass by itself.
+            JobAborted: A person cancelled it, or the worker ends at once.
+            asyncio.CancelledError: The worker ends; another job was enqueued.
+        """
+        job_id = context.job.id or 0
+        began = self._monotonic()
+        outcome = "error"
+        self._running.add(job_id)
+        self._metrics.began()
+        _log.info("fleet.job.started", session_id=session_id, job=job_id)
+        try:
+            outcome = await self._do(session_id, job_id)
+        except asyncio.CancelledError:
+            if context.abort_reason() is AbortReason.USER_REQUEST:
+                outcome = "cancelled"
+                raise JobAborted from None
+            outcome = "handed_back"
+            await self._hand_back(session_id)
+            raise
+        except JobAborted:
+            outcome = "handed_back"
+            await self._hand_back(session_id)
+            raise
+        except JobFailed:
+            outcome = "failed"
+            raise
+        finally:
+            self._running.discard(job_id)
+            seconds = self._monotonic() - began
+            self._metrics.ended(outcome, seconds)
+            _log.info(
+                "fleet.job.ended",
+                session_id=session_id,
+                job=job_id,
+                outcome=outcome,
+                seconds=round(seconds, 3),
+            )
+
+    async def _do(self, session_id: str, job_id: int) -> str:
+        try:
+            look = await self._processes.run(session_id, job_id)
+        except ChildEnded as ended:
+            if self._at_once():
+                raise JobAborted from None
+            _log.warning(
+                "fleet.child.ended",
+                session_id=session_id,
+                job=job_id,
+                how=ended.how,
+                claimed=ended.claimed,
+            )
+            return await self._carry_out(
+                session_id, "crashed", await self._crashed(session_id, ended)
+            )
+        self._wellness.lived()
+        self._metrics.looked(look)
+        if look.ending is Ending.STOPPED and self._at_once():
+            raise JobAborted
+        self._log_look(look, session_id, job_id)
+        return await self._carry_out(
+            session_id, look.ending.value, await self._decided(session_id, look)
+        )
+
+    async def _crashed(self, session_id: str, ended: ChildEnded) -> Decision:
+        """Decide what follows a process that ended by itself: whose fault it counts as."""
+        if ended.claimed:
+            self._wellness.lived()
+            failures = await self._count(session_id, ended.how)
+            return decide_after_crash(ended.how, failures, self._settings, self._random)
+        wait_s = self._wellness.ended(ended.how)
+        reason = f"the process of a worker that was to run it {ended.how}"
+        await self._despite_losses(lambda: self._looks.note_reason(session_id, reason))
+        return LookAgain(min(wait_s, self._settings.busy_s))  # others may take it before this one
+
+    async def _decided(self, session_id: str, look: Look) -> Decision:
+        reason = look.reason or ""
+        if look.ending is Ending.NOT_ALLOWED:
+            needs = look.needs or ""
+            refusals = await self._despite_losses(
+                lambda: self._looks.pass_on(session_id, needs, reason)
+            )
+            return decide_after_refusal(refusals, self._settings, self._random)
+        failures = await self._count(session_id, reason) if counts_as_failure(look) else 0
+        return decide(look, failures, self._settings, self._random)
+
+    async def _carry_out(self, session_id: str, outcome: str, decision: Decision) -> str:
+        match decision:
+            case Done():
+                return outcome
+            case LookAgain(after_s=after_s):
+                await self._despite_losses(lambda: self._looks.wake(session_id, after_s))
+                self._metrics.put_off(outcome)
+                _log.info(
+                    "fleet.job.put_off",
+                    session_id=session_id,
+                    reason=outcome,
+                    after_s=round(after_s, 3),
+                )
+                return outcome
+            case GiveUp(reason=reason, pause=pause):
+                paused = not pause or await self._processes.pause(session_id, reason)
+                _log.error(
+                    "fleet.session.given_up", session_id=session_id, reason=reason, paused=paused
+                )
+                raise JobFailed(reason)
+
+    async def _count(self, session_id: str, reason: str) -> int:
+        return await self._despite_losses(lambda: self._looks.count_failure(session_id, reason))
+
+    async def _despite_losses(self, act: Callable[[], Awaitable[_T]]) -> _T:
+        """Write what must not be lost with one connection.
+
+        Where the store stays away the worker begins again, and the job, which nobody could end, is
+        recovered.
+        """
+        for failures in range(1, _WRITES):
+            try:
+                return await act()
+            except ConnectorException as error:
+                _log.warning("fleet.queue.write_failed", reason=words_of(error))
+                await self._sleep(self._settings.reconnect.wait(failures, self._random))
+        return await act()
+
+    async def _hand_back(self, session_id: str) -> None:
+        """Have another worker go on; where the store is away, the sweep does."""
+        try:
+            await self._looks.wake(session_id)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the worker ends)
+            _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=words_of(error))
+
+    def _log_look(self, look: Look, session_id: str, job_id: int) -> None:
+        level = _LEVELS.get(look.ending, "info")
+        event = {
+            Ending.FENCED: "fleet.session.taken_over",
+            Ending.FAILED: "fleet.session.failed",
+            Ending.NOT_ALLOWED: "fleet.session.passed_on",
+        }.get(look.ending, "fleet.session.looked_at")
+        getattr(_log, level)(
+            event,
+            session_id=session_id,
+            job=job_id,
+            ending=look.ending.value,
+            cause=look.cause,
+            reason=look.reason,
+        )

@@ -1,0 +1,86 @@
+"""Whether the session processes of a worker live long enough to have a session.
+
+One that ends before it has claimed its session says nothing of that session: the machine is short
+of memory or descriptors, its installation is broken. Such a worker takes no sessions for a while,
+ever longer, and starts a process without one before it takes the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from ...base.event_log import get_logger
+from .children import ChildEnded
+from .settings import FleetSettings
+
+_log = get_logger("agentforge.fleet")
+
+
+class Wellness:
+    """What is known of the processes of one worker.
+
+    Args:
+        settings: The worker's.
+        start: Starts a process that waits for a session; raises `ChildEnded`.
+        random: Returns a number from 0 up to 1.
+        monotonic: The time, in seconds.
+    """
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        start: Callable[[], Awaitable[object]],
+        *,
+        random: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._start = start
+        self._random = random
+        self._monotonic = monotonic
+        self._in_a_row = 0
+        self._until = float("-inf")
+        self._how: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the worker takes no sessions, in words; None where it does."""
+        if self._how is None:
+            return None
+        return (
+            f"its session processes end before they have a session ({self._how}, "
+            f"{self._in_a_row} in a row); it takes none until one lives"
+        )
+
+    def ended(self, how: str) -> float:
+        """Note that a process ended before it had its session; return for how long none is taken.
+
+        Processes that were started before that time are one failure, not several.
+        """
+        now = self._monotonic()
+        if now >= self._until:
+            self._in_a_row += 1
+            self._until = now + self._settings.crash.wait(self._in_a_row, self._random)
+        self._how = how
+        wait = max(0.0, self._until - now)
+        _log.error("fleet.worker.unwell", how=how, in_a_row=self._in_a_row, after_s=round(wait, 3))
+        return wait
+
+    def lived(self) -> None:
+        """Note that a process had its session."""
+        self._in_a_row, self._until, self._how = 0, float("-inf"), None
+
+    async def may_take(self) -> bool:
+        """Return whether the worker may take a session now; after a failure a process is tried."""
+        if self._how is None:
+            return True
+        if self._monotonic() < self._until:
+            return False
+        try:
+            await self._start()
+        except ChildEnded as ended:
+            self.ended(ended.how)
+            return False
+        _log.info("fleet.worker.well", after=self._in_a_row)
+        self._how = None  # the count stays until one has a session
+        return True

@@ -1,0 +1,296 @@
+"""A worker of the fleet: takes jobs, says that it is alive, looks after the fleet, and ends well.
+
+It does no work of its own: sessions run in its children, so that nothing keeps it from saying that
+it is alive. procrastinate ends a worker, without an error, when it loses the database; so whatever
+ends it without having been asked to is begun again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from random import random as any_number
+from typing import Any, Final
+
+from procrastinate.exceptions import ConnectorException
+from procrastinate.job_context import JobContext
+from procrastinate.psycopg_connector import PsycopgConnector
+from procrastinate.worker import Worker
+
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
+from .children import Children
+from .errors import FleetStopped, words_of
+from .lost_jobs import LostJobs
+from .maintenance import maintenance_app
+from .metrics import FleetMetrics
+from .queue import RUN_SESSION, FleetQueue, connected, new_app
+from .session_job import SessionJobs
+from .settings import MAINTENANCE_QUEUE, FleetSettings
+from .wellness import Wellness
+
+_log = get_logger("agentforge.fleet")
+_MAINTENANCE_AT_ONCE: Final = 3
+
+
+class FleetWorker:
+    """One worker, until it is stopped.
+
+    Guarantees: sessions that run when it is stopped end within the grace or are handed back; a
+    job that it took is ended or handed back, and where it is killed others take its session over
+    once it was silent for the limit; it begins again when the store was away.
+
+    Args:
+        url: The store.
+        settings: What it does, and how long it waits.
+        children: What runs sessions.
+        metrics: What it measures.
+        check: Raises, in a thread, where the store can't be worked with as it is; what another
+            try may mend is waited for, all else ends the worker.
+        prune: Prunes ended sessions, in a thread; None: nothing is pruned.
+        random: Returns a number from 0 up to 1.
+        monotonic: The time, in seconds.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        settings: FleetSettings,
+        children: Children,
+        *,
+        metrics: FleetMetrics | None = None,
+        check: Callable[[], None] = lambda: None,
+        prune: Callable[[], Mapping[str, int]] | None = None,
+        random: Callable[[], float] = any_number,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = url
+        self._settings = settings
+        self._children = children
+        self._metrics = metrics if metrics is not None else FleetMetrics()
+        self._check = check
+        self._prune = prune
+        self._random = random
+        self._monotonic = monotonic
+        self._stopping = asyncio.Event()
+        self._at_once = False
+        self._queue: FleetQueue | None = None
+        self._alive_at = float("-inf")
+        self._problem: str | None = "it has not reached the store yet"
+        self._wellness = Wellness(settings, children.start, random=random, monotonic=monotonic)
+
+    # --------------------------------------------------------------------------------- its state
+
+    @property
+    def metrics(self) -> FleetMetrics:
+        """What it measures."""
+        return self._metrics
+
+    @property
+    def problem(self) -> str | None:
+        """Why it is not well, in words; None where it is."""
+        silent = self._monotonic() - self._alive_at
+        if self._problem is None and silent > self._settings.limit_s:
+            return f"its last heartbeat was seen {silent:.0f} s ago"
+        return self._problem or self._wellness.problem
+
+    async def measured(self) -> bytes:
+        """Return what it measures; how much waits is as it last was where the store is away."""
+        if self._queue is not None:
+            with suppress(ConnectorException):
+                self._metrics.waits(*await self._queue.waiting())
+        return self._metrics.exposition()
+
+    # ----------------------------------------------------------------------------------- the life
+
+    def stop(self) -> None:
+        """Take no more jobs, let sessions go on for the grace, then end; the second time, end now.
+
+        Call it on the worker's event loop.
+        """
+        if not self._stopping.is_set():
+            _log.info("fleet.worker.stopping", grace_s=self._settings.grace_s)
+            self._stopping.set()
+        else:
+            _log.info("fleet.worker.stopping_at_once")
+            self._at_once = True
+            self._children.kill()
+
+    async def run(self) -> None:
+        """Work until `stop`.
+
+        Raises:
+            FleetStopped: The store was not reached for as long as the settings say.
+            AgentForgeError: What the check raised, and no other try may mend.
+        """
+        failures, well_at = 0, self._monotonic()
+        try:
+            while not self._stopping.is_set():
+                began = self._monotonic()
+                try:
+                    await self._connected()
+                except Exception as error:
+                    if isinstance(error, AgentForgeError) and _is_final(error):
+                        raise
+                    self._problem = f"it lost the store: {words_of(error)}"
+                if self._stopping.is_set():
+                    break
+                if self._alive_at > began:
+                    failures, well_at = 0, self._alive_at
+                failures += 1
+                if self._monotonic() - well_at > self._settings.give_up_s:
+                    raise FleetStopped(reason=self._problem or "its worker ended by itself")
+                await self._pause(self._settings.reconnect.wait(failures, self._random))
+        finally:
+            await self._children.close()
+        _log.info("fleet.worker.stopped")
+
+    async def _pause(self, seconds: float) -> None:
+        self._metrics.restarted()
+        _log.warning("fleet.worker.restarting", reason=self._problem, after_s=round(seconds, 3))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
+
+    async def _connected(self) -> None:
+        try:
+            await asyncio.to_thread(self._check)
+            async with connected(self._url, self._settings) as connector:
+                await self._serve(connector)
+        finally:
+            self._queue = None
+
+    async def _serve(self, connector: PsycopgConnector) -> None:
+        """Work by one open connector; return when stopped, raise when the store is lost."""
+        settings = self._settings
+        queue = FleetQueue(connector, settings)
+        jobs = self._jobs(queue)
+        work = self._worker_of_jobs(connector, jobs)
+        care = Worker(
+            app=maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
+            name="maintenance",
+            queues=[MAINTENANCE_QUEUE],
+            concurrency=_MAINTENANCE_AT_ONCE,
+            fetch_job_polling_interval=settings.maintenance_poll_s,
+            listen_notify=False,
+            install_signal_handlers=False,
+            delete_jobs="always",
+            shutdown_graceful_timeout=settings.stop_s,
+            update_heartbeat_interval=settings.heartbeat_s,
+            stalled_worker_timeout=settings.limit_s,
+        )
+        self._queue = queue
+        working = asyncio.create_task(_run(work), name="work")
+        caring = asyncio.create_task(_run(care), name="maintenance")
+        stopped = asyncio.create_task(self._stopping.wait(), name="stopped")
+        beating = asyncio.create_task(self._watch(queue, work, care, jobs), name="heartbeats")
+        try:
+            await asyncio.wait(
+                {working, caring, stopped, beating}, return_when=asyncio.FIRST_COMPLETED
+            )
+            if self._stopping.is_set():
+                work.shutdown_graceful_timeout = settings.grace_s
+                _stop(work)
+                await asyncio.wait({working})
+            for ended in (working, caring, beating):
+                if ended.done() and (error := ended.exception()) is not None:
+                    raise error
+        finally:
+            _stop(work)
+            _stop(care)
+            await asyncio.gather(working, caring, return_exceptions=True)
+            for one in (stopped, beating):
+                one.cancel()
+            await asyncio.gather(stopped, beating, return_exceptions=True)
+
+    def _jobs(self, queue: FleetQueue) -> SessionJobs:
+        return SessionJobs(
+            self._children,
+            queue,
+            self._settings,
+            self._metrics,
+            self._wellness,
+            random=self._random,
+            at_once=lambda: self._at_once,
+            monotonic=self._monotonic,
+        )
+
+    def _worker_of_jobs(self, connector: PsycopgConnector, jobs: SessionJobs) -> Worker:
+        settings = self._settings
+        app = new_app(connector, may_take=self._wellness.may_take)
+
+        @app.task(name=RUN_SESSION, pass_context=True)
+        async def run_session(context: JobContext, session_id: str) -> None:
+            await jobs.run(context, session_id)
+
+        return Worker(
+            app=app,
+            name="work",
+            queues=list(settings.served),
+            concurrency=settings.concurrency,
+            fetch_job_polling_interval=settings.poll_s,
+            abort_job_polling_interval=settings.poll_s,
+            install_signal_handlers=False,
+            shutdown_graceful_timeout=0.0,  # where the store is lost; else `_serve` says it
+            update_heartbeat_interval=settings.heartbeat_s,
+            stalled_worker_timeout=settings.limit_s,
+        )
+
+    async def _watch(
+        self, queue: FleetQueue, work: Worker, care: Worker, jobs: SessionJobs
+    ) -> None:
+        """See that the heartbeats are written, and write them where procrastinate does not.
+
+        It writes none once it takes no more jobs, though its jobs go on.
+        """
+        described: int | None = None
+        said: str | None = None
+        lost = LostJobs(queue, self._settings.limit_s)
+        while True:
+            ids = _registered(work, care)
+            if work.worker_id is not None and described != work.worker_id:
+                described, said = work.worker_id, None
+                await queue.describe(described, self._about())
+                _log.info("fleet.worker.started", worker=described, **self._about())
+            if ids:
+                if await queue.heartbeat(ids, write=self._stopping.is_set()):
+                    self._alive_at, self._problem = self._monotonic(), None
+                elif ids == _registered(work, care) and not self._stopping.is_set():
+                    _log.warning("fleet.worker.silent", worker=described)
+                    raise FleetStopped(reason="others took it for dead")
+            if described is not None and said != self._wellness.problem:
+                said = self._wellness.problem
+                await queue.say(described, said)
+            if work.worker_id is not None:
+                await lost.release(work.worker_id, jobs.running, self._monotonic())
+            await asyncio.sleep(self._settings.heartbeat_s if ids else 0.02)
+
+    def _about(self) -> dict[str, Any]:
+        return {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "concurrency": self._settings.concurrency,
+            "queues": list(self._settings.served),
+            "version": version("agentforge-sessions"),
+        }
+
+
+def _is_final(error: AgentForgeError) -> bool:
+    """Return whether a worker ends with an error instead of beginning again."""
+    return not error.retryable and not isinstance(error, FleetStopped)
+
+
+def _registered(*workers: Worker) -> list[int]:
+    return [one.worker_id for one in workers if one.worker_id is not None]
+
+
+async def _run(worker: Worker) -> None:
+    await worker.run()  # type: ignore[no-untyped-call]
+
+
+def _stop(worker: Worker) -> None:
+    worker.stop()  # type: ignore[no-untyped-call]

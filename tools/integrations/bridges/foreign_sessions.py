@@ -1,0 +1,268 @@
+"""Sessions by the ids of another SDK, which are any texts.
+
+The id of such a session is made of a hash of the SDK's name for it, so that all processes come to
+the same session without an index that they would have to agree on, and two that begin it at once
+begin one. The text itself is kept beside the session, and compared: no text reaches another's
+session. What the SDK keeps is a stream of entries beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from ...base.clock import Clock, utc_now
+from ...base.errors import shown
+from ...base.event_log import get_logger
+from ...base.files import Patience
+from ...fleet.stores import STORE_VARIABLE, open_sessions
+from ...harness import (
+    LocalSessions,
+    SessionConflict,
+    SessionContext,
+    SessionFilter,
+    SessionIdTaken,
+    SessionInUse,
+    SessionNotFound,
+    SessionObserver,
+    SessionSummary,
+)
+from ...harness.errors import StreamMoved
+from ...harness.session_data import title_fault
+from ...harness.session_domain import DEFAULT_TOKEN_BUDGET
+from ...harness.session_events import SessionEvents
+from ...harness.stream_port import NewEntry, StreamMark
+from .errors import ForeignIdTaken
+
+FOREIGN_ID: Final = "foreign-id.json"
+"""The document beside a session that has the other SDK's name for it."""
+SHOWN_AS_CHANGED_AFTER: Final = timedelta(minutes=1)
+"""How much later than it says a session may have been written to last."""
+
+_REMEMBERED: Final = 1024
+_DELETION_WAIT_S: Final = 10.0
+
+
+def opened_sessions(store: LocalSessions | Path | str | None) -> LocalSessions:
+    """Open a store; as the command line does if None: what AGENTFORGE_STORE names, or a folder.
+
+    Raises:
+        StoreExtraMissing: It is a database, and the packages for it are not installed.
+        InvalidStoreAddress: It names no store.
+    """
+    if store is None:
+        return open_sessions(store=os.environ.get(STORE_VARIABLE) or None)
+    if isinstance(store, Path):
+        return open_sessions(store)
+    return open_sessions(store=store) if isinstance(store, str) else store
+
+
+class ForeignSessions:
+    """The sessions of one other SDK. Instances may be shared between threads.
+
+    Args:
+        sessions: Where they are.
+        kind: The SDK, which is their workflow.
+        words: What such a session is called in its goal.
+        clock: The time.
+        observers: Who observes the sessions that are begun here.
+    """
+
+    def __init__(
+        self,
+        sessions: LocalSessions,
+        kind: str,
+        *,
+        words: str,
+        clock: Clock = utc_now,
+        observers: Iterable[SessionObserver] = (),
+    ) -> None:
+        self.sessions = sessions
+        self._kind = kind
+        self._words = words
+        self._clock = clock
+        self._events = SessionEvents(
+            get_logger("agentforge.session"), observers=observers, clock=clock
+        )
+        self._known: OrderedDict[str, datetime | None] = OrderedDict()
+        self._mutex = Lock()
+
+    def session_id(self, foreign_id: str) -> str:
+        """Return the id that a session of this name has, or would have."""
+        # A text need not be one that UTF-8 can say.
+        name = f"{self._kind}\0{foreign_id}".encode("utf-8", "surrogatepass")
+        digest = hashlib.sha256(name).digest()
+        digits = f"{int.from_bytes(digest[:8], 'big') % 10**14:014d}"
+        return f"session_{digits[:8]}_{digits[8:]}_{digest[8:12].hex()}"
+
+    def find(self, foreign_id: str) -> str | None:
+        """Return the id of a session, None if there is none of this name.
+
+        Raises:
+            ForeignIdTaken: Its id is another's.
+        """
+        session_id = self.session_id(foreign_id)
+        if session_id in self._known:
+            return session_id
+        kept = self.sessions.read_attachment(session_id, FOREIGN_ID)
+        if kept is None:
+            if not self.sessions.exists(session_id):
+                return None
+            # It has come since, and its documents with it; or it is another's.
+            kept = self.sessions.read_attachment(session_id, FOREIGN_ID)
+        if kept != self._document(foreign_id):
+            raise ForeignIdTaken(foreign_id, session_id=session_id)
+        self._remember(session_id, None)
+        return session_id
+
+    def append(
+        self,
+        foreign_id: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Add entries to the stream of a session, which the first ones begin.
+
+        Args:
+            foreign_id: Its name.
+            entries: The entries.
+            expected: As of `SessionStreams.append_entries`.
+
+        Raises:
+            ForeignIdTaken: Its id is another's.
+            InvalidStateTransition: The session has ended.
+            StreamMoved: Its stream is not as the caller read it; nothing was written.
+            HarnessError: The store refused.
+        """
+        for last in (False, True):
+            session_id = self._ensured(foreign_id)
+            try:
+                self._touch(session_id)
+                self.sessions.append_entries(session_id, self._kind, entries, expected=expected)
+            except SessionNotFound:  # another process has deleted it meanwhile
+                self._forget(session_id)
+                if last:
+                    raise
+            else:
+                return
+
+    def replace(
+        self, foreign_id: str, entries: Sequence[NewEntry], *, expected: StreamMark | None
+    ) -> None:
+        """Have the stream of a session, which is there, hold these entries and no others.
+
+        Raises:
+            InvalidStateTransition: The session has ended.
+            StreamMoved: Its stream is not as the caller read it; nothing was written.
+            HarnessError: The store refused.
+        """
+        session_id = self.session_id(foreign_id)
+        try:
+            self.sessions.replace_entries(session_id, self._kind, entries, expected=expected)
+        except SessionNotFound as error:  # another process has deleted it meanwhile
+            self._forget(session_id)
+            raise StreamMoved(session_id, stream=self._kind) from error
+
+    def remove(self, foreign_id: str) -> bool:
+        """Delete a session with all that is kept in it; return whether it was there.
+
+        Raises:
+            ForeignIdTaken: Its id is another's.
+            SessionInUse: Something is at work in it.
+            HarnessError: The store refused.
+        """
+        session_id = self.find(foreign_id)
+        if session_id is None:
+            return False
+        patience = Patience(_DELETION_WAIT_S)
+        while True:
+            try:
+                deleted = self.sessions.delete(session_id)
+            except SessionInUse:  # an append takes a moment
+                if not patience.pause():
+                    raise
+            else:
+                self._forget(session_id)
+                return deleted
+
+    def names(self) -> Iterator[str]:
+        """Go through the names of all sessions of this SDK, in no order.
+
+        Raises:
+            ReadError: The store refused.
+        """
+        for one in self.sessions.summaries(SessionFilter(workflow_type=self._kind)):
+            if not isinstance(one, SessionSummary):
+                continue
+            kept = self.sessions.read_attachment(one.session_id, FOREIGN_ID)
+            name = None if kept is None else _name_in(kept)
+            # A fork has its parent's name, and is none of the SDK's sessions.
+            if name is not None and self.session_id(name) == one.session_id:
+                yield name
+
+    def _ensured(self, foreign_id: str) -> str:
+        found = self.find(foreign_id)
+        if found is not None:
+            return found
+        session = SessionContext.create(
+            self._kind,
+            token_budget=DEFAULT_TOKEN_BUDGET,
+            goal=f"{self._words} {shown(foreign_id)}",
+            title=shown(foreign_id) if title_fault(foreign_id) else foreign_id,
+            session_id=self.session_id(foreign_id),
+            now=self._clock(),
+        )
+        with suppress(SessionIdTaken):  # another process begins it, too
+            self.sessions.save(session, attachments={FOREIGN_ID: self._document(foreign_id)})
+            self._events.added(session, 0)
+        found = self.find(foreign_id)
+        if found is None:
+            raise SessionNotFound(session.session_id, path=self.sessions.where)
+        return found
+
+    def _touch(self, session_id: str) -> None:
+        """Have a session say that it was written to, before it is: now and then, not each time."""
+        now = self._clock()
+        last = self._known.get(session_id)
+        if last is not None and now - last < SHOWN_AS_CHANGED_AFTER:
+            return
+        session = self.sessions.load(session_id)
+        if session is None:
+            raise SessionNotFound(session_id, path=self.sessions.where)
+        if now - session.updated_at >= SHOWN_AS_CHANGED_AFTER and not session.state.is_terminal:
+            session.touch(now)
+            with suppress(SessionConflict):  # another worker did so
+                self.sessions.save(session)
+        self._remember(session_id, now)
+
+    def _document(self, foreign_id: str) -> bytes:
+        return json.dumps({"bridge": self._kind, "id": foreign_id}).encode()
+
+    def _remember(self, session_id: str, touched: datetime | None) -> None:
+        with self._mutex:
+            self._known[session_id] = touched
+            self._known.move_to_end(session_id)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+    def _forget(self, session_id: str) -> None:
+        with self._mutex:
+            self._known.pop(session_id, None)
+
+
+def _name_in(document: bytes) -> str | None:
+    try:
+        found = json.loads(document)
+    except ValueError:
+        return None
+    name = found.get("id") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else None

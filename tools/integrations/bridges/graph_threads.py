@@ -1,0 +1,304 @@
+"""The threads of graphs, each followed: an index of it in memory, which knows what was added."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import Final, NamedTuple, TypeVar
+from zlib import crc32
+
+from ...base.files import ReadError
+from ...harness.errors import StreamMoved
+from ...harness.stream_port import NewEntry, StreamEntry, StreamMark
+from .errors import UnreadableEntry
+from .followed_stream import TRIES, FollowedStream
+from .foreign_sessions import ForeignSessions
+from .thread_entries import (
+    CheckpointBody,
+    IndexedCheckpoint,
+    Key,
+    ThreadIndex,
+    ValuePlace,
+    behind_others,
+    checkpoint_body,
+    entries_of,
+)
+
+_FOLLOWED: Final = 64
+"""How many threads are followed at a time."""
+_REMEMBERED: Final = 16
+"""Of how many of its checkpoints a thread remembers where the values are."""
+_READ: Final = 32
+"""Of how many of its checkpoints a thread keeps what their bodies say."""
+
+_T = TypeVar("_T")
+MakeEntries = Callable[
+    [Mapping[str, ValuePlace], "Standing"], tuple[list[NewEntry], dict[str, ValuePlace]]
+]
+"""Given where the values of a parent are, and where a checkpoint stands among the others: the
+entries of the checkpoint, and where its own values are."""
+
+
+class Standing(NamedTuple):
+    """What is known of a checkpoint that is about to be put.
+
+    Attributes:
+        first: Whether nothing before it in its namespace is of its id or a greater one.
+        newest: Whether nothing before it in any namespace is.
+    """
+
+    first: bool = False
+    newest: bool = False
+
+
+class GraphThreads:
+    """The threads of one store.
+
+    Args:
+        sessions: The sessions that they are kept in.
+        stream: The stream of each.
+    """
+
+    def __init__(self, sessions: ForeignSessions, stream: str) -> None:
+        self.sessions = sessions
+        self._stream = stream
+        self._followed: OrderedDict[str, GraphThread] = OrderedDict()
+        self._mutex = Lock()
+
+    def get(self, name: str) -> GraphThread:
+        """Return a thread, which need not be there."""
+        with self._mutex:
+            thread = self._followed.get(name)
+            if thread is None:
+                thread = self._followed[name] = GraphThread(self.sessions, self._stream, name)
+                if len(self._followed) > _FOLLOWED:
+                    self._followed.popitem(last=False)
+            self._followed.move_to_end(name)
+            return thread
+
+    def remove(self, name: str) -> None:
+        """Delete a thread's session; one that is not there is no error."""
+        self.sessions.remove(name)
+        with self._mutex:
+            self._followed.pop(name, None)
+
+
+class GraphThread:
+    """One thread. Instances may be shared between threads of the program.
+
+    Attributes:
+        name: Its id.
+        index: What it has, as it was looked at last.
+    """
+
+    def __init__(self, sessions: ForeignSessions, stream: str, name: str) -> None:
+        self.name = name
+        self.index = ThreadIndex()
+        self._places: OrderedDict[Key, Mapping[str, ValuePlace]] = OrderedDict()
+        self._read: OrderedDict[str, CheckpointBody] = OrderedDict()
+        self._stream = FollowedStream(
+            sessions,
+            name,
+            stream,
+            forget=self._forget,
+            take=self._take,
+        )
+
+    def reading(self, look: Callable[[GraphThread], _T]) -> _T:
+        """Return what a look at the thread as it is now gives; see `FollowedStream.reading`.
+
+        A look may be repeated, with all entries, where something no longer is where it was noted.
+        """
+        return self._stream.reading(partial(self._looked, look))
+
+    def know(self, namespace: str, checkpoint_id: str | None = None) -> None:
+        """Have the index know a checkpoint, or the last one of a namespace; within a look."""
+        while not self.index.knows(namespace, checkpoint_id):
+            self._stream.further()
+
+    def know_all(self) -> None:
+        """Have the index know all checkpoints; within a look."""
+        self._stream.all()
+
+    def last_keys(
+        self,
+        fits: Callable[[Key], bool],
+        *,
+        namespace: str | None,
+        below: tuple[str, str] | None,
+        least: str,
+        count: int,
+    ) -> list[Key]:
+        """Return the last checkpoints of all that fit, the last one first; within a look.
+
+        No more of the stream is read than they take.
+
+        Args:
+            fits: Returns whether one does.
+            namespace: The namespace of all that fit; None where they may be of any.
+            below: The place, an id and a namespace, that they are before; None for the end.
+            least: No id that fits is less.
+            count: How many, if there are so many.
+        """
+        while True:
+            known_from = self.index.known_from(namespace)
+            found: list[Key] = []
+            for key in self.index.before(below) if known_from is not None else ():
+                if key[1] < max(known_from or "", least) or len(found) == count:
+                    break
+                if fits(key):
+                    found.append(key)
+            if len(found) == count or (known_from is not None and known_from <= least):
+                return found
+            self._stream.further()
+
+    def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
+        """Return the bodies of entries of the index; see `FollowedStream.bodies`.
+
+        Raises:
+            UnreadableEntry: One is not what was noted of it.
+        """
+        places = [entry[:2] for entry in entries]
+        once = dict(zip(places, entries, strict=True))  # many checkpoints have one value
+        found = dict(zip(once, self._stream.bodies(list(once.values())), strict=True))
+        if not self.index.whole:
+            for entry in once.values():
+                body = found[entry[:2]]
+                if len(body) != entry.size or (entry.check and entry.check != crc32(body)):
+                    raise UnreadableEntry(entry.position, "it is not what was noted of it")
+        return [found[place] for place in places]
+
+    def checkpoints(self, found: Sequence[IndexedCheckpoint]) -> list[CheckpointBody]:
+        """Return what the bodies of checkpoints of the index say; the last are kept read.
+
+        Raises: as `bodies`, and `ValueError` where one is no checkpoint's.
+        """
+        missing = [one for one in found if one.put_id not in self._read]
+        if missing:
+            for one, data in zip(missing, self.bodies([one.entry for one in missing]), strict=True):
+                self._read[one.put_id] = checkpoint_body(one.put_id, data)
+        bodies = [self._read[one.put_id] for one in found]
+        while len(self._read) > _READ:
+            self._read.popitem(last=False)
+        return bodies
+
+    def everything(self) -> list[NewEntry]:
+        """Return all entries, in order; within a look."""
+        return self._stream.everything()
+
+    def remember(self, key: Key, places: Mapping[str, ValuePlace]) -> None:
+        """Remember where the values of a checkpoint are, for the one that follows it."""
+        self._places[key] = places
+        self._places.move_to_end(key)
+        if len(self._places) > _REMEMBERED:
+            self._places.popitem(last=False)
+
+    def put(self, key: Key, parent_id: str | None, make: MakeEntries) -> None:
+        """Keep a checkpoint.
+
+        Args:
+            key: Which.
+            parent_id: Its parent, or None.
+            make: Makes its entries.
+
+        Raises:
+            InvalidStateTransition: The session has ended.
+            HarnessError: The store refused; nothing was kept.
+        """
+        with self._stream.lock:
+            for left in reversed(range(TRIES)):
+                # What it refers to must not be removed meanwhile, nor what it says become untrue.
+                # Where others write all the time, it refers to nothing, and says nothing.
+                known, standing = self._known(key, parent_id) if left else ({}, Standing())
+                entries, places = make(known, standing)
+                referring = any(place in known.values() for place in places.values())
+                try:
+                    self.append(entries, expecting=standing.first or referring)
+                except StreamMoved:
+                    continue
+                self.remember(key, places)
+                return
+
+    def append(self, entries: Sequence[NewEntry], *, expecting: bool = False) -> None:
+        """Add entries; where that is expected, only if the thread is as it was looked at last."""
+        seen = self._stream.mark or StreamMark()
+        self._stream.append(entries, expected=seen if expecting else None)
+
+    def take_over(self, entries: Sequence[NewEntry]) -> None:
+        """Add the entries of another thread, all or none; a thread that is empty has no limit.
+
+        Raises:
+            ValueError: They are too many at a time for a thread that is not empty.
+            HarnessError: The store refused; nothing was added.
+        """
+        self.append([])  # which begins it
+
+        def add() -> None:
+            self.know_all()
+            if self.index.greatest:
+                self.append(behind_others(entries), expecting=True)
+            else:
+                self._stream.replace(entries)
+
+        self._stream.reading(add)
+
+    def keep(self, choose: Callable[[GraphThread], set[Key]]) -> None:
+        """Remove all checkpoints but those that are chosen.
+
+        Raises:
+            StreamMoved: Others write to it all the time; nothing was removed.
+            HarnessError: The store refused; nothing was removed.
+        """
+
+        def replace() -> None:
+            self.know_all()
+            kept = choose(self)
+            if kept != self.index.keys:
+                self._stream.replace(entries_of(self.index, kept, self.bodies))
+
+        self._stream.reading(replace)
+
+    def _known(self, key: Key, parent_id: str | None) -> tuple[Mapping[str, ValuePlace], Standing]:
+        """Return where the values of a checkpoint's parent are, and how it stands itself."""
+
+        def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], Standing]:
+            places: Mapping[str, ValuePlace] = {}
+            if parent_id is not None:
+                places = self._parent((key[0], parent_id))
+            return places, Standing(self.index.is_first(key), self.index.is_newest(key))
+
+        return self.reading(look)
+
+    def _parent(self, parent: Key) -> Mapping[str, ValuePlace]:
+        """Return where the values of a parent are; nothing if it is not there."""
+        found = self.index.get(parent)
+        if found is None:
+            self.know(*parent)
+            found = self.index.get(parent)
+        if found is None:
+            return {}
+        places = self._places.get(parent)
+        if places is None:
+            places = checkpoint_body(found.put_id, self.bodies([found.entry])[0]).places
+        return self.index.noted(places)
+
+    def _looked(self, look: Callable[[GraphThread], _T]) -> _T:
+        try:
+            return look(self)
+        except (ReadError, StreamMoved, UnreadableEntry):
+            # A copy of a thread may have its entries elsewhere than they were noted.
+            if self.index.whole:
+                raise
+        self.know_all()
+        return look(self)
+
+    def _take(self, entries: Sequence[StreamEntry]) -> None:
+        self.index.whole = self._stream.whole
+        self.index.add(entries)
+
+    def _forget(self) -> None:
+        self.index = ThreadIndex()
+        self._places.clear()
+        self._read.clear()

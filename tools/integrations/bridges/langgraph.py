@@ -1,0 +1,585 @@
+"""A LangGraph checkpointer that keeps each thread in a session.
+
+    from agentforge_sessions.integrations.bridges.langgraph import AgentForgeSaver
+
+    graph = builder.compile(checkpointer=AgentForgeSaver())
+
+A thread is an active session of the workflow `langgraph`, whose id is a hash of the thread's; its
+checkpoints are entries of a stream beside it. So `agentforge list` shows it, a prune removes it
+once it has ended, and `agentforge store copy` takes it along.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, cast
+from zlib import crc32
+
+from ...base.clock import Clock, utc_now
+from ...base.files.atomic_file import random_token
+from ...harness import LocalSessions, SessionObserver
+from .errors import BridgeExtraMissing
+from .foreign_sessions import ForeignSessions, opened_sessions
+from .graph_threads import GraphThread, GraphThreads, Standing
+from .thread_entries import (
+    CheckpointBody,
+    IndexedCheckpoint,
+    Key,
+    Typed,
+    ValuePlace,
+    checkpoint_body,
+    checkpoint_entries,
+    writes_entry,
+    written_values,
+)
+from .worker_thread import in_thread
+
+try:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        WRITES_IDX_MAP,
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        PendingWrite,
+        get_checkpoint_id,
+        get_checkpoint_metadata,
+        writes_sort_key,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+except ModuleNotFoundError as error:
+    raise BridgeExtraMissing("langgraph") from error
+
+_Tuples = list[CheckpointTuple]  # in the class, `list` is its method
+_Pending = list[PendingWrite]
+_KIND: Final = "langgraph"
+_PAGE: Final = 16
+"""How many checkpoints a listing reads at a time."""
+_MOST_KEYS: Final = 4096
+"""How many a listing looks up at a time."""
+_ROOT: Final = ""
+
+
+class AgentForgeSaver(BaseCheckpointSaver[str]):
+    """Keeps the checkpoints of graphs in sessions.
+
+    Guarantees: when a call that writes returns, what it wrote survives the death of the process;
+    when it raises, nothing of it is there. Several processes may write to one thread: all that each
+    wrote is kept, and a checkpoint is read whole or not at all. A thread whose session has ended
+    takes no more checkpoints.
+
+    Instances may be shared between threads and event loops. The asynchronous methods are the
+    others in a worker thread; one that is cancelled has ended when the caller goes on.
+
+    Args:
+        store: Where: a folder's path, `postgresql://…`, or a store that is open. As the command
+            line by default: what AGENTFORGE_STORE names, or `.agentforge/sessions`.
+        serde: How values are written; LangGraph's own by default.
+        clock: The time.
+        observers: Who observes the sessions that are begun for it; see `harness.SessionObserver`.
+        token: Gives fresh random texts.
+
+    Raises:
+        InvalidStoreAddress: `store` names no store.
+        StoreExtraMissing: It is a database, and the packages for it are not installed.
+    """
+
+    def __init__(
+        self,
+        store: LocalSessions | Path | str | None = None,
+        *,
+        serde: SerializerProtocol | None = None,
+        clock: Clock = utc_now,
+        observers: Iterable[SessionObserver] = (),
+        token: Callable[[], str] = random_token,
+    ) -> None:
+        super().__init__(serde=serde)
+        sessions = opened_sessions(store)
+        self._owned = sessions is not store
+        self._token = token
+        self._threads = GraphThreads(
+            ForeignSessions(
+                sessions, _KIND, words="LangGraph thread", clock=clock, observers=observers
+            ),
+            _KIND,
+        )
+
+    def session_id(self, thread_id: str) -> str:
+        """Return the id of the session that a thread is kept in, or would be."""
+        return self._threads.sessions.session_id(thread_id)
+
+    def close(self) -> None:
+        """Let go of what is held open; a store that was handed over stays open."""
+        if self._owned:
+            self._threads.sessions.sessions.close()
+
+    def __enter__(self) -> Self:
+        """Return the checkpointer, which is closed at the end of the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return the checkpointer, which is closed at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    # -------------------------------------------------------------------------------- reading
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that a config names, or the last one of its namespace.
+
+        Raises:
+            HarnessError: The store refused, or what it has is damaged.
+            BridgeError: The thread's session is another's, or its entries can't be read.
+        """
+        thread_id, namespace, checkpoint_id = _named(config)
+        thread = self._threads.get(thread_id)
+
+        def look(thread: GraphThread) -> CheckpointTuple | None:
+            thread.know(namespace, checkpoint_id)
+            wanted = checkpoint_id or thread.index.latest.get(namespace)
+            if wanted is None or thread.index.get((namespace, wanted)) is None:
+                return None
+            return next(iter(self._tuples(thread, [(namespace, wanted)])), None)
+
+        return thread.reading(look)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 (the name is LangGraph's)
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Go through checkpoints, the last ones first.
+
+        Args:
+            config: The thread, and if it says so the namespace or the checkpoint; all threads if
+                None.
+            filter: What their metadata has to say.
+            before: Only checkpoints whose id is less than this one's.
+            limit: The most that are returned.
+
+        Raises:
+            HarnessError: As of `get_tuple`.
+            BridgeError: As of `get_tuple`.
+        """
+        for page in self._pages(config, filter, before, limit):
+            yield from page
+
+    def _pages(
+        self,
+        config: RunnableConfig | None,
+        wanted: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Iterator[Sequence[CheckpointTuple]]:
+        names = [_named(config)[0]] if config else sorted(self._threads.sessions.names())
+        threads = {name: self._threads.get(name) for name in names}
+        left = sys.maxsize if limit is None else limit
+        size = _PAGE if wanted else max(min(_PAGE, left), 1)
+        found = heapq.merge(
+            *(_places(one, config, before, size) for one in threads.values() if left > 0),
+            reverse=True,
+        )
+        while left > 0 and (page := list(islice(found, size if wanted else min(size, left)))):
+            tuples: list[CheckpointTuple] = []
+            for name in dict.fromkeys(name for _, name, _ in page):
+                keys = [(space, one) for one, of, space in page if of == name]
+                tuples += threads[name].reading(partial(self._tuples, keys=keys, wanted=wanted))
+            tuples.sort(key=lambda one: one.checkpoint["id"], reverse=True)
+            yield tuples[:left]
+            left -= len(tuples)
+
+    def _tuples(
+        self, thread: GraphThread, keys: Sequence[Key], wanted: Mapping[str, Any] | None = None
+    ) -> _Tuples:
+        """Read the checkpoints of some keys that are there, and whose metadata fits."""
+        for key in keys:
+            thread.know(*key)
+        index = thread.index
+        found = [one for key in keys if (one := index.get(key)) is not None]
+        chosen: list[tuple[IndexedCheckpoint, CheckpointBody, CheckpointMetadata]] = []
+        for one, body in zip(found, thread.checkpoints(found), strict=True):
+            thread.remember(one.key, body.places)
+            metadata = self.serde.loads_typed(body.metadata)
+            if all(metadata.get(name) == value for name, value in (wanted or {}).items()):
+                chosen.append((one, body, metadata))
+        entries = [
+            entry
+            for one, body, _ in chosen
+            for entry in (
+                *(index.value(one, place) for place in body.places.values()),
+                *(written.entry for written in index.writes.get(one.key, ())),
+            )
+        ]
+        bodies = iter(thread.bodies(entries))
+        return [self._tuple(thread, *one, bodies) for one in chosen]
+
+    def _tuple(
+        self,
+        thread: GraphThread,
+        found: IndexedCheckpoint,
+        body: CheckpointBody,
+        metadata: CheckpointMetadata,
+        bodies: Iterator[bytes],
+    ) -> CheckpointTuple:
+        """Make what LangGraph knows of a checkpoint; its values come next in `bodies`."""
+        load = self.serde.loads_typed
+        values = {channel: load((at.kind, next(bodies))) for channel, at in body.places.items()}
+        namespace, checkpoint_id = found.key
+        return CheckpointTuple(
+            _config(thread.name, namespace, checkpoint_id),
+            cast(Checkpoint, {**load(body.checkpoint), "channel_values": values}),
+            metadata,
+            _config(thread.name, namespace, found.parent_id) if found.parent_id else None,
+            self._pending(thread, found.key, bodies),
+        )
+
+    def _pending(self, thread: GraphThread, key: Key, bodies: Iterator[bytes]) -> _Pending:
+        """Return what was written behind a checkpoint, as live execution applies it."""
+        kept: dict[tuple[str, int], tuple[str, str, Typed]] = {}
+        for written in thread.index.writes.get(key, ()):
+            values = written_values(next(bodies))
+            for (number, channel), typed in zip(written.slots, values, strict=True):
+                slot = (written.task_id, number)
+                if number < 0 or slot not in kept:  # a task that runs again wrote the same
+                    kept[slot] = (written.task_path, channel, typed)
+        ordered = sorted(kept, key=lambda slot: writes_sort_key(kept[slot][0], *slot))
+        return [
+            (task_id, kept[task_id, number][1], self.serde.loads_typed(kept[task_id, number][2]))
+            for task_id, number in ordered
+        ]
+
+    # -------------------------------------------------------------------------------- writing
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint, durably; return the config that names it.
+
+        Raises:
+            InvalidStateTransition: The thread's session has ended.
+            HarnessError: The store refused; nothing was kept.
+            BridgeError: The thread's session is another's, or its entries can't be read.
+        """
+        thread_id, namespace, parent_id = _named(config)
+        key = (namespace, checkpoint["id"])
+        about = get_checkpoint_metadata(config, metadata)
+        run_id = about.get("run_id")
+        bare: dict[str, Any] = {**checkpoint}
+        values: Mapping[str, Any] = bare.pop("channel_values")
+        versions = checkpoint["channel_versions"]
+        written: dict[str, Typed] = {}
+
+        def typed(channel: str) -> Typed:
+            if channel not in written:
+                written[channel] = self.serde.dumps_typed(values[channel])
+            return written[channel]
+
+        def entries(
+            known: Mapping[str, ValuePlace], standing: Standing
+        ) -> tuple[list[Any], dict[str, ValuePlace]]:
+            put_id = self._token()
+            places = {
+                channel: place
+                for channel, place in known.items()
+                if channel in values
+                and channel not in new_versions
+                and place.version == versions.get(channel)
+            }
+            own = {
+                channel: (typed(channel), versions.get(channel))
+                for channel in values
+                if channel not in places
+            }
+            made = checkpoint_entries(
+                key,
+                put_id,
+                parent_id=parent_id,
+                run_id=None if run_id is None else str(run_id),
+                first=standing.first,
+                newest=standing.newest,
+                checkpoint=self.serde.dumps_typed(bare),
+                metadata=self.serde.dumps_typed(about),
+                own=own,
+                places=places,
+            )
+            brought = {
+                channel: ValuePlace(put_id, number, kept[0], version, len(kept[1]), crc32(kept[1]))
+                for number, (channel, (kept, version)) in enumerate(own.items())
+            }
+            return made, {**places, **brought}
+
+        self._threads.get(thread_id).put(key, parent_id, entries)
+        return _config(thread_id, namespace, checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Keep what a task wrote behind a checkpoint, durably.
+
+        Raises:
+            HarnessError: As of `put`.
+            BridgeError: As of `put`.
+        """
+        thread_id, namespace, checkpoint_id = _named(config)
+        if checkpoint_id is None:
+            raise KeyError("checkpoint_id")
+        slots = [
+            (WRITES_IDX_MAP.get(channel, number), channel, self.serde.dumps_typed(value))
+            for number, (channel, value) in enumerate(writes)
+        ]
+        if slots:
+            entry = writes_entry((namespace, checkpoint_id), task_id, task_path, slots)
+            self._threads.get(thread_id).append([entry])
+
+    # --------------------------------------------------------------------------- whole threads
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread's session with all of its checkpoints, if it is there.
+
+        Raises:
+            SessionInUse: Something is at work in it.
+            HarnessError: The store refused.
+        """
+        self._threads.remove(str(thread_id))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of some runs in all threads, with what was written behind them.
+
+        What later checkpoints go on with is kept. Where a graph has delta channels, it must not
+        need the writes of these runs any more.
+
+        Raises:
+            HarnessError: The store refused; the threads before it are done.
+        """
+        runs = {str(run_id) for run_id in run_ids}
+        if not runs:
+            return
+        for name in sorted(self._threads.sessions.names()):
+
+            def kept(thread: GraphThread) -> set[Key]:
+                found = (thread.index.get(key) for key in thread.index.keys)
+                return {one.key for one in found if one is not None and one.run_id not in runs}
+
+            self._threads.get(name).keep(kept)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread, and all writes, to another one.
+
+        Raises:
+            HarnessError: The store refused; nothing was copied.
+        """
+        if str(source_thread_id) != str(target_thread_id):
+            source = self._threads.get(str(source_thread_id))
+            entries = source.reading(lambda thread: thread.everything())
+            if entries:
+                self._threads.get(str(target_thread_id)).take_over(entries)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove checkpoints of threads.
+
+        Args:
+            thread_ids: The threads; one that is not there is no error.
+            strategy: "keep_latest" keeps the last checkpoint of each namespace, and those before it
+                from which its delta channels are rebuilt; "delete" keeps none.
+
+        Raises:
+            ValueError: There is no such strategy; nothing was removed.
+            HarnessError: The store refused; the threads before it are done.
+        """
+        if strategy not in {"keep_latest", "delete"}:
+            raise ValueError(f"{strategy!r} is no strategy: use 'keep_latest' or 'delete'")
+        for thread_id in thread_ids:
+            if strategy == "delete":
+                self.delete_thread(thread_id)
+            else:
+                self._threads.get(str(thread_id)).keep(self._latest)
+
+    def _latest(self, thread: GraphThread) -> set[Key]:
+        """Return the last checkpoint of each namespace, and what its delta channels need."""
+        kept: set[Key] = set()
+        for namespace, last in thread.index.latest.items():
+            wanted: set[str] | None = None
+            current: str | None = last
+            while current is not None:
+                found = thread.index.get((namespace, current))
+                if found is None:
+                    break
+                kept.add(found.key)
+                body = checkpoint_body(found.put_id, thread.bodies([found.entry])[0])
+                if wanted is None:
+                    metadata = self.serde.loads_typed(body.metadata)
+                    wanted = set(metadata.get("counters_since_delta_snapshot") or ())
+                wanted -= body.places.keys()
+                current = found.parent_id if wanted else None
+        return kept
+
+    def get_next_version(
+        self,
+        current: str | int | float | None,
+        channel: None,  # noqa: ARG002 (LangGraph's signature)
+    ) -> str:
+        """Return a channel's version after another one: greater, and not that of any other fork."""
+        last = 0 if current is None else int(str(current).partition(".")[0])
+        return f"{last + 1:032d}.{self._token()}"
+
+    # --------------------------------------------------------------------------- asynchronously
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that a config names; see `get_tuple`."""
+        return await in_thread(self.get_tuple, config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 (the name is LangGraph's)
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Go through checkpoints, the last ones first; see `list`."""
+        pages = self._pages(config, filter, before, limit)
+        while (page := await in_thread(next, pages, None)) is not None:
+            for one in page:
+                yield one
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint, durably; see `put`."""
+        return await in_thread(self.put, config, checkpoint, metadata, new_versions)
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Keep what a task wrote behind a checkpoint, durably; see `put_writes`."""
+        await in_thread(self.put_writes, config, writes, task_id, task_path)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Delete a thread's session; see `delete_thread`."""
+        await in_thread(self.delete_thread, thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Delete the checkpoints of some runs; see `delete_for_runs`."""
+        await in_thread(self.delete_for_runs, run_ids)
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread to another one; see `copy_thread`."""
+        await in_thread(self.copy_thread, source_thread_id, target_thread_id)
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove checkpoints of threads; see `prune`."""
+        await in_thread(self.prune, thread_ids, strategy=strategy)
+
+
+def _named(config: RunnableConfig) -> tuple[str, str, str | None]:
+    """Return the thread, the namespace and the checkpoint that a config names."""
+    configurable = config["configurable"]
+    return (
+        str(configurable["thread_id"]),
+        configurable.get("checkpoint_ns") or _ROOT,
+        get_checkpoint_id(config),
+    )
+
+
+def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": namespace,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+def _places(
+    thread: GraphThread, config: RunnableConfig | None, before: RunnableConfig | None, size: int
+) -> Iterator[tuple[str, str, str]]:
+    """Go through the checkpoints of a thread that fit, the last ones first, some at a time.
+
+    Yields:
+        The id, the thread and the namespace of each.
+    """
+    named = (get_checkpoint_id(config) if config else None) or ""
+    end = get_checkpoint_id(before) if before else None
+    below = (end, "") if end else None
+    if named:
+        below = min(below or (f"{named}\0", ""), (f"{named}\0", ""))  # the next id there may be
+    namespace = config["configurable"].get("checkpoint_ns") if config else None
+    count = size
+    while True:
+        found = thread.reading(
+            partial(
+                GraphThread.last_keys,
+                fits=_fitting(config, before),
+                namespace=namespace,
+                below=below,
+                least=named,
+                count=count,
+            )
+        )
+        for space, one in found:
+            yield one, thread.name, space
+        if len(found) < count:
+            return
+        below = (found[-1][1], found[-1][0])
+        count = min(4 * count, _MOST_KEYS)
+
+
+def _fitting(config: RunnableConfig | None, before: RunnableConfig | None) -> Callable[[Key], bool]:
+    """Return what says whether a listing goes through a checkpoint, its metadata aside."""
+    wanted = config["configurable"].get("checkpoint_ns") if config else None
+    named = get_checkpoint_id(config) if config else None
+    end = get_checkpoint_id(before) if before else None
+
+    def fits(key: Key) -> bool:
+        return (
+            (wanted is None or key[0] == wanted)
+            and (not named or key[1] == named)
+            and (not end or key[1] < end)
+        )
+
+    return fits

@@ -1,0 +1,89 @@
+"""A person's own machine told of events: a desktop notification, and a command of theirs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from ...base.person_notification import OrderedCommands, plain
+from ...harness.history_events import SessionPaused
+from ...harness.receiver_state import is_chosen
+from ...harness.session_observer import SessionEvent
+
+DRAIN_S = 5.0
+"""How long the end of a process has commands begun that wait, in seconds."""
+_BODY_CHARS = 400
+_WORDS = {
+    "session.paused": "Session paused",
+    "session.completed": "Session completed",
+    "session.aborted": "Session aborted",
+    "session.budget.warning": "80 % of the budget is used",
+    "session.budget.exceeded": "The budget is used up",
+    "phase.failed": "A phase failed",
+}
+
+
+class PersonObserver:
+    """Shows events on the desktop, and runs a person's command for each. A `SessionObserver`.
+
+    The command runs in a shell, in the background and for one event after the other, with the event
+    as JSON on its standard input and these variables: AGENTFORGE_EVENT (its name),
+    AGENTFORGE_SESSION_ID, AGENTFORGE_PHASE and AGENTFORGE_TEXT (what happened, made plain). A pause
+    for a question is not shown on the desktop: the question is, by `questions.notify`.
+
+    Args:
+        commands: Runs commands.
+        events: Which events, by patterns of their names.
+        desktop: Whether to show them on the desktop.
+        on_event: The command line, or None.
+    """
+
+    def __init__(
+        self,
+        commands: OrderedCommands,
+        *,
+        events: Iterable[str],
+        desktop: bool,
+        on_event: str | None,
+    ) -> None:
+        self._commands = commands
+        self._is_chosen = is_chosen(events)
+        self._desktop = desktop
+        self._command = on_event
+
+    def on_event(self, event: SessionEvent) -> None:
+        """Tell of an event, if it is one that the person wants to know of."""
+        if not self._is_chosen(event.name):
+            return
+        text = plain(in_words(event), _BODY_CHARS)
+        if self._desktop and not _is_for_question(event):
+            self._commands.show_on_desktop(_WORDS.get(event.name, event.name), text)
+        if self._command is not None:
+            document = (json.dumps(event.to_dict()) + "\n").encode()
+            about = {
+                "AGENTFORGE_EVENT": event.name,
+                "AGENTFORGE_SESSION_ID": event.session_id or "",
+                "AGENTFORGE_PHASE": event.phase or "",
+                "AGENTFORGE_TEXT": text,
+            }
+            self._commands.start_shell("on_event", self._command, document, about)
+
+    def close(self, timeout_s: float = DRAIN_S) -> None:
+        """Wait for the commands, of which those are left out that have not begun in time.
+
+        Args:
+            timeout_s: How long they may still be begun, in seconds; each has its own limit then.
+        """
+        self._commands.finish(timeout_s)
+
+
+def in_words(event: SessionEvent) -> str:
+    """Say what happened on one line: the session, the phase, and why."""
+    what = event.what
+    why = getattr(what, "problem", None) or getattr(what, "reason", None)
+    parts = [event.session_id or "", event.phase and f"phase {event.phase}", why]
+    return ": ".join(str(one) for one in parts if one)
+
+
+def _is_for_question(event: SessionEvent) -> bool:
+    return isinstance(event.what, SessionPaused) and event.what.question_id is not None

@@ -1,0 +1,161 @@
+"""Delivers to a receiver in the background, while the process lives."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any, Final
+
+from ...base.clock import Clock, utc_now
+from .delivery import Delivery
+from .rounds import Round
+from .webhook_sender import WebhookSender
+
+MOST_TOLD: Final = 1_000
+"""How many events that stand in no history may wait for a receiver."""
+BACKLOG_S: Final = 1.0
+"""How long the end of a process waits for what others left to deliver, in seconds."""
+_BUSY_PAUSE_S: Final = 0.25
+"""How soon to look again where another process delivers, in seconds."""
+_LONGEST_WAIT_S: Final = 300.0
+
+
+class SenderThread:
+    """Has a sender deliver while the process lives.
+
+    The thread begins with the first call. It keeps no process from ending: what it has not
+    delivered of a history is delivered by the next one. What stands in no history is tried once.
+
+    Args:
+        sender: The sender.
+        log: A structlog logger.
+        clock: The time.
+    """
+
+    def __init__(self, sender: WebhookSender, *, log: Any, clock: Clock = utc_now) -> None:
+        self._sender = sender
+        self._log = log
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._sessions: set[str] = set()
+        self._looks_at_all = False
+        self._told: deque[Delivery] = deque()
+        self._saved = 0
+        """How often something was saved here that the receiver is to be told of."""
+        self._tried = 0
+        """Up to which of these each had its first try."""
+        self._next_due: float | None = None
+        self._closing_until: float | None = None
+        self._thread: threading.Thread | None = None
+
+    def saved(self, session_id: str) -> None:
+        """Have delivered what was saved of a session just now; the close waits for that."""
+        with self._changed:
+            self._sessions.add(session_id)
+            self._saved += 1
+            self._start()
+
+    def look_at_all(self) -> None:
+        """Have delivered what other processes left to deliver of any session."""
+        with self._changed:
+            self._looks_at_all = True
+            self._start()
+
+    def tell(self, delivery: Delivery) -> bool:
+        """Have something delivered that stands in no history; False where too much waits."""
+        with self._changed:
+            if len(self._told) >= MOST_TOLD:
+                return False
+            self._told.append(delivery)
+            self._start()
+        return True
+
+    def _start(self) -> None:
+        self._changed.notify_all()
+        if self._thread is None and self._closing_until is None:
+            name = f"agentforge-webhook-{self._sender.webhook.name}"
+            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._thread.start()
+
+    def close(self, timeout_s: float) -> bool:
+        """End the thread, once what was saved here had its first try, or the time is over.
+
+        Args:
+            timeout_s: How long to wait, in seconds.
+
+        Returns:
+            Whether something that was saved here waits still.
+        """
+        with self._changed:
+            limit = timeout_s if self._has_own else min(timeout_s, BACKLOG_S)
+            self._closing_until = time.monotonic() + limit
+            self._changed.notify_all()
+            thread = self._thread
+        if thread is None:
+            return False
+        thread.join(limit)
+        with self._changed:
+            return self._saved > 0 and (self._saved > self._tried or self._next_due is not None)
+
+    @property
+    def _has_own(self) -> bool:
+        return self._saved > self._tried or bool(self._told)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                saved, at_all, sessions = self._saved, self._looks_at_all, self._sessions
+                self._looks_at_all, self._sessions = False, set()
+            found = self._deliver(None if at_all or not sessions else sessions)
+            self._deliver_told()
+            with self._changed:
+                self._next_due = found.next_due
+                if found.busy:
+                    self._looks_at_all |= at_all or not sessions
+                    self._sessions |= sessions
+                elif not found.lags and not self._is_over():
+                    self._tried = saved
+                if not self._goes_on(found):
+                    return
+
+    def _deliver(self, only: set[str] | None) -> Round:
+        try:
+            return self._sender.deliver(only=only, stop=self._is_over)
+        except Exception as error:  # noqa: BLE001 (a thread's end would be seen by nobody)
+            self._log.error(
+                "webhook.sender_failed", webhook=self._sender.webhook.name, error=str(error)
+            )
+            return Round(next_due=self._clock().timestamp() + _LONGEST_WAIT_S)
+
+    def _deliver_told(self) -> None:
+        while self._told and not self._is_over():
+            delivery = self._told.popleft()
+            answer = self._sender.send_once(delivery)
+            if not answer.taken:
+                self._sender.say("warning", "webhook.not_told", delivery, error=answer.in_words)
+
+    def _goes_on(self, found: Round) -> bool:
+        """Wait until there is something to do; return False when the thread has to end."""
+        if self._closing_until is not None:
+            if self._is_over() or not self._has_own:
+                return False
+            return self._wait(_BUSY_PAUSE_S) if found.busy or found.lags else True
+        if found.busy:
+            return self._wait(_BUSY_PAUSE_S)
+        if self._told or self._sessions or self._looks_at_all or found.next_due is None:
+            is_asked = self._told or self._sessions or self._looks_at_all
+            return True if is_asked else self._wait(None)
+        left = found.next_due - self._clock().timestamp()
+        return self._wait(min(max(left, 0.0), _LONGEST_WAIT_S))
+
+    def _wait(self, seconds: float | None) -> bool:
+        if self._closing_until is not None:
+            left = max(self._closing_until - time.monotonic(), 0.0)
+            seconds = left if seconds is None else min(seconds, left)
+        self._changed.wait(seconds)
+        return True
+
+    def _is_over(self) -> bool:
+        until = self._closing_until
+        return until is not None and (time.monotonic() >= until)

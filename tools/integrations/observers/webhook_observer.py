@@ -1,0 +1,76 @@
+"""Has a receiver told in the background of what happens in this process, and of what was left."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...base.errors import AgentForgeError
+from ...base.files import DurableError
+from ...harness.entry_events import SAID_BY_ENTRIES
+from ...harness.session_notices import RunStarted, SessionLoaded
+from ...harness.session_observer import SessionEvent
+from .delivery import Delivery
+from .sender_thread import SenderThread
+from .webhook_sender import WebhookSender
+
+DRAIN_S: Final = 5.0
+"""How long the end of a process waits for the first try of what it has to deliver, in seconds."""
+
+
+class WebhookObserver:
+    """Has each event that a receiver is to get delivered. A `SessionObserver`.
+
+    Nothing is kept here: what stands in the history of a session is told from there, at least
+    once, whatever becomes of this process; the work never waits for the receiver. What stands in
+    no history is tried once, by this process. What others left to deliver is delivered when a
+    session is opened and when a run starts.
+
+    Args:
+        sender: Delivers.
+        log: A structlog logger.
+        token: Gives 8 to 64 hexadecimal digits, each time others.
+    """
+
+    def __init__(
+        self,
+        sender: WebhookSender,
+        *,
+        log: Any,
+        token: Callable[[], str] = lambda: secrets.token_hex(12),
+    ) -> None:
+        self._sender = sender
+        self._log = log
+        self._token = token
+        self._thread = SenderThread(sender, log=log)
+        try:
+            sender.begin()
+        except (AgentForgeError, DurableError) as error:
+            log.warning("webhook.not_begun", webhook=sender.webhook.name, error=str(error))
+
+    def on_event(self, event: SessionEvent) -> None:
+        """Have the event delivered, if it is one for the receiver."""
+        if self._sender.is_chosen(event.name):
+            if isinstance(event.what, SAID_BY_ENTRIES) and event.session_id is not None:
+                self._thread.saved(event.session_id)
+            else:
+                self._tell(event)
+        if isinstance(event.what, RunStarted | SessionLoaded):
+            self.look()
+
+    def _tell(self, event: SessionEvent) -> None:
+        delivery = Delivery(
+            id=f"evt_{self._token()}", event=event.to_dict(), created=event.at.timestamp()
+        )
+        if not self._thread.tell(delivery):
+            self._sender.say("warning", "webhook.not_told", delivery, error="too many wait")
+
+    def look(self) -> None:
+        """Have delivered what other processes left to deliver."""
+        self._thread.look_at_all()
+
+    def close(self, timeout_s: float = DRAIN_S) -> None:
+        """Wait for the first try of what was saved here; what was not taken is told later."""
+        if self._thread.close(timeout_s):
+            self._log.warning("webhook.waiting", webhook=self._sender.webhook.name)

@@ -1,0 +1,323 @@
+"""Delivers to one receiver what the histories of a store say: in order, again where not taken."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import define, evolve, field
+
+from ...base.clock import Clock, utc_now
+from ...base.errors import AgentForgeError
+from ...base.files import WriteError
+from ...base.settings.webhooks import Webhook
+from ...harness.entry_events import EntryEvent
+from ...harness.feed_port import Feed, LeftEvent, Receiver, SessionFeeds
+from ...harness.receiver_state import NOTHING_WAITS, ReceiverState, Waiting, is_chosen
+from .delivery import Answer, Delivery, pause_s
+from .http_post import Post, post
+from .rounds import Backlog, Round, delivery_of
+
+BEGIN_S: Final = 10.0
+"""How long to wait for another process that begins to tell the same receiver, in seconds."""
+LAGS_S: Final = 0.25
+"""How soon to look again for what was saved and can't be read yet, in seconds."""
+
+
+class WebhookSender:
+    """Delivers to one receiver what happened to the sessions of a store.
+
+    The receiver's cursor stands in the store, behind what it took: whoever is killed, and when,
+    what was saved is sent by the next one who delivers. A receiver begins with what happens after
+    it was first named. The events of a session are sent in their order: while one waits, those
+    after it do. A receiver that takes nothing now (no answer, 408, 425, 429, 5xx) is left alone
+    until the next try is due, after 5 seconds at first and up to an hour, or what `Retry-After`
+    asks for. What was not taken for `Webhook.kept_s` after its first try, or is answered with 410,
+    is given up, and logged.
+
+    Args:
+        webhook: The receiver.
+        sessions: The sessions.
+        log: A structlog logger.
+        environment: Where its secrets are, and perhaps its address.
+        send: Sends one request.
+        clock: The time.
+        chance: Gives numbers from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        webhook: Webhook,
+        sessions: SessionFeeds,
+        *,
+        log: Any,
+        environment: Mapping[str, str] = os.environ,
+        send: Post = post,
+        clock: Clock = utc_now,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self.webhook: Final = webhook
+        self.is_chosen: Final = is_chosen(webhook.events)
+        self.sessions: Final = sessions
+        self._receiver: Final[Receiver] = sessions.receiver(webhook.name)
+        self.log: Final = log
+        self._environment = environment
+        self._send = send
+        self._clock = clock
+        self._chance = chance
+
+    @property
+    def where(self) -> str:
+        """Where the receiver's cursor is kept."""
+        return self._receiver.where
+
+    def begin(self) -> None:
+        """Have the receiver told of what happens from now on, unless it is already.
+
+        Raises:
+            DurableError: The store refused.
+        """
+        if self._receiver.read() is None:
+            with self._receiver.held(timeout_s=BEGIN_S) as free:
+                if free:
+                    self._state()
+
+    def _state(self) -> ReceiverState:
+        """Return how far the receiver was told; a new one begins here. It is held."""
+        kept = self._receiver.read()
+        if kept is not None:
+            try:
+                state = ReceiverState.decoded(kept)
+            except ValueError as error:
+                self.log.warning("webhook.begun_anew", webhook=self.webhook.name, error=str(error))
+            else:
+                if state.events == self.webhook.events:
+                    return state
+                state.events = self.webhook.events
+                self._receiver.keep(state.encoded())
+                return state
+        state = ReceiverState(cursor=self.sessions.end_of_feed(), events=self.webhook.events)
+        self._receiver.keep(state.encoded())
+        return state
+
+    def deliver(
+        self,
+        *,
+        at_once: bool = False,
+        only: Collection[str] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Round:
+        """Send what is due, one after the other.
+
+        Args:
+            at_once: Whether to send what is not due yet, too.
+            only: The sessions that changed, where that is known.
+            stop: Whether to send no more.
+
+        Raises:
+            DurableError: The store refused; what was taken may be sent once more.
+        """
+        with self._receiver.held() as free:
+            if not free:
+                return Round(busy=True)
+            state = self._state()
+            feed = self.sessions.open_feed(state.cursor)
+            return _Delivering(self, state, feed, self._receiver, at_once, stop).round(only)
+
+    def backlog(self) -> Backlog:
+        """Return what waits for the receiver; nothing is sent, or kept."""
+        kept = self._receiver.read()
+        if kept is None:
+            return Backlog()
+        state = ReceiverState.decoded(kept)
+        found: list[EntryEvent | LeftEvent] = list(self._left_of(state))
+        for session_id, waiting in state.waiting.items():
+            found += self.behind(session_id, waiting.after) or []
+        feed = self.sessions.open_feed(state.cursor)
+        found += [one for one in feed.look() if one.event.session_id not in state.waiting]
+        last = max(state.waiting.values(), key=lambda one: one.not_before, default=None)
+        return Backlog(
+            deliveries=tuple(made for made in map(delivery_of, found) if self.is_chosen(made.kind)),
+            next_try=min((one.not_before for one in state.waiting.values()), default=None),
+            problem=None if last is None else last.problem,
+        )
+
+    def _left_of(self, state: ReceiverState) -> Iterator[LeftEvent]:
+        for session_id, events in self._receiver.left().items():
+            waiting = state.waiting.get(session_id)
+            yield from (one for one in events if waiting is None or one[0] > waiting.after)
+
+    def behind(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        """Return what a session has to tell behind so many entries; None if it is not there.
+
+        What can't be read now is nothing for now.
+        """
+        try:
+            return self.sessions.entry_events(session_id, after)
+        except AgentForgeError as error:
+            self.log.debug("webhook.session_unreadable", session_id=session_id, error=str(error))
+            return []
+
+    def send_once(self, delivery: Delivery) -> Answer:
+        """Send a delivery, once, and return what the receiver said."""
+        try:
+            address = self.webhook.address(self._environment)
+            headers = delivery.headers(self.webhook.secrets(self._environment), now=self.now())
+        except ValueError as error:
+            return Answer(status=0, problem=str(error))
+        return self._send(address, delivery.body, headers, timeout_s=self.webhook.timeout_s)
+
+    def next_try(self, tries: int, answer: Answer) -> float:
+        """Return when what was not taken is sent again, in seconds since the epoch."""
+        return self.now() + pause_s(tries, answer, chance=self._chance())
+
+    def now(self) -> float:
+        """Return the time, in seconds since the epoch."""
+        return self._clock().timestamp()
+
+    def say(self, level: str, what: str, delivery: Delivery, **more: object) -> None:
+        """Log what became of a delivery."""
+        about = {"delivery": delivery.id, "observed": delivery.kind}
+        about |= {"session_id": delivery.session_id or ""}
+        getattr(self.log, level)(what, webhook=self.webhook.name, **about, **more)
+
+
+@define
+class _Delivering:
+    """One round of deliveries, while the receiver is held."""
+
+    _sender: WebhookSender
+    _state: ReceiverState
+    _feed: Feed
+    _receiver: Receiver
+    _at_once: bool
+    _stop: Callable[[], bool]
+    _left: dict[str, list[LeftEvent]] = field(init=False)
+    _found: Round = field(factory=Round)
+    _caught_up: dict[str, int] = field(factory=dict)
+    _is_down: bool = False
+    _unkept: bool = False
+
+    def round(self, only: Collection[str] | None) -> Round:
+        """Deliver what removed sessions left, what waits, and what is new; keep how far it came."""
+        self._left = self._receiver.left()
+        for session_id in list(self._left):
+            if not self._over:
+                self._deliver_left(session_id, self._left[session_id])
+        for session_id in list(self._state.waiting):
+            if not self._over and self._is_due(session_id):
+                self._catch_up(session_id)
+        for one in self._feed.look(only):
+            if self._over:
+                break
+            self._deliver_new(one)
+        if self._unkept:
+            self._keep()
+        due = [one.not_before for one in self._state.waiting.values()]
+        if self._feed.lags:
+            due.append(self._sender.now() + LAGS_S)
+        return evolve(self._found, next_due=min(due, default=None), lags=self._feed.lags)
+
+    @property
+    def _over(self) -> bool:
+        return self._is_down or self._stop()
+
+    def _is_due(self, session_id: str) -> bool:
+        waiting = self._state.waiting.get(session_id)
+        return self._at_once or waiting is None or waiting.not_before <= self._sender.now()
+
+    def _deliver_left(self, session_id: str, events: list[LeftEvent]) -> None:
+        """Deliver what a removed session left, and drop it with the last."""
+        waiting = self._state.waiting.get(session_id)
+        if not self._is_due(session_id):
+            return
+        is_there = self._sender.behind(session_id, 0) is not None  # it was not removed after all
+        for one in () if is_there else events:
+            if waiting is not None and one[0] <= waiting.after:
+                continue
+            if self._over or not self._is_over_with(delivery_of(one), session_id, one[0] - 1):
+                return
+            self._state.waiting[session_id] = NOTHING_WAITS.behind(one[0])
+            self._keep()
+        self._receiver.forget_left(session_id)
+        del self._left[session_id]
+        if not is_there and self._state.waiting.pop(session_id, None) is not None:
+            self._keep()
+
+    def _catch_up(self, session_id: str) -> None:
+        """Deliver what waits of a session, which is all that is behind what it was told."""
+        after = self._state.waiting[session_id].after
+        found = self._sender.behind(session_id, after)
+        for one in found or ():
+            if self._over or not self._tell(one, session_id):
+                return
+            self._caught_up[session_id] = one.number
+            if one.is_last:
+                self._state.waiting[session_id] = NOTHING_WAITS.behind(one.number)
+                self._unkept = True
+                self._keep_told(one)
+        if found != [] and session_id not in self._left:
+            del self._state.waiting[session_id]
+        self._keep()
+
+    def _deliver_new(self, one: EntryEvent) -> None:
+        session_id = one.event.session_id or ""
+        is_told = one.number <= self._caught_up.get(session_id, 0)
+        if not is_told and session_id not in self._state.waiting:
+            self._tell(one, session_id)
+        self._feed.passed(one)
+        self._unkept = True
+        if not is_told:
+            self._keep_told(one)
+
+    def _keep_told(self, one: EntryEvent) -> None:
+        """Keep how far the receiver was told, behind what it was sent."""
+        if one.is_last and self._sender.is_chosen(one.event.name):
+            self._keep()
+
+    def _tell(self, one: EntryEvent, session_id: str) -> bool:
+        sender = self._sender
+        if not (sender.is_chosen(one.event.name) and sender.sessions.is_own(session_id)):
+            return True  # what a clone brought is nobody's news
+        return self._is_over_with(delivery_of(one), session_id, one.number - 1)
+
+    def _is_over_with(self, delivery: Delivery, session_id: str, after: int) -> bool:
+        """Send a delivery; return False if it waits, and with it what comes after."""
+        sender, found = self._sender, self._found
+        answer = sender.send_once(delivery)
+        if answer.taken:
+            self._found = evolve(found, delivered=found.delivered + 1)
+            sender.say("debug", "webhook.delivered", delivery)
+            return True
+        before = self._state.waiting.get(session_id)
+        tries, since = 0, sender.now()
+        if before is not None and before.after == after and before.tries:
+            tries, since = before.tries, before.since
+        if answer.refuses_for_good or sender.now() - since >= sender.webhook.kept_s:
+            self._found = evolve(found, given_up=found.given_up + 1)
+            sender.say("warning", "webhook.given_up", delivery, error=answer.in_words)
+            return True
+        self._state.waiting[session_id] = Waiting(
+            after=after,
+            tries=tries + 1,
+            since=since,
+            not_before=sender.next_try(tries, answer),
+            problem=answer.in_words,
+        )
+        self._found = evolve(found, failed=found.failed + 1, problem=answer.in_words)
+        self._is_down = answer.is_down and not self._at_once
+        sender.say("info", "webhook.failed", delivery, tries=tries + 1, error=answer.in_words)
+        self._keep()
+        return False
+
+    def _keep(self) -> None:
+        self._state.cursor = self._feed.cursor
+        self._unkept = False
+        try:
+            self._receiver.keep(self._state.encoded())
+        except WriteError as error:  # what was taken is sent once more
+            self._sender.log.warning(
+                "webhook.not_noted", webhook=self._sender.webhook.name, error=str(error)
+            )

@@ -1,0 +1,421 @@
+"""The part of the composition root that has the fleet: what submits sessions, and what runs them.
+
+It is over `bootstrap`, whose managers and runners it hands to the workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from attrs import asdict, evolve
+
+from ..fleet.stores import is_database, open_database
+from ..harness import SessionManager, SessionState
+from ..harness.lazy import Lazy
+from .bootstrap import (
+    agents_channel,
+    build_agent_runner,
+    build_manager,
+    configured_jail,
+    isolation_of,
+    open_questions,
+)
+from .observing import configured_observers
+from .pruning import prune_store
+
+if TYPE_CHECKING:
+    from ..base.settings.worker_configuration import WorkerConfiguration
+    from ..fleet.postgres.fleet_view import JobView, WorkerView
+    from ..fleet.postgres.store import PostgresStore
+    from ..fleet.workers.settings import FleetSettings
+    from ..harness import PhaseExecutor
+    from ..harness.session_ports import LocalSessions
+    from ..harness.submission import Submission
+    from ..workflows import RunObserver, WorkflowRunner
+    from ..workflows.gate_port import GateSandbox
+
+
+class SessionRunners:
+    """Runs the sessions of a PostgreSQL store one after another, as `agentforge resume` does.
+
+    What can be kept from one session to the next is: the connections, and a warm sandbox.
+
+    Args:
+        store: The store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+        allowed: What of a submission is done here; the least if None.
+        executor: What runs scripts; the sandbox or a jail, as their workflow says, if None.
+        claimed: Called with the id of a session once it is claimed.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+        InvalidConfiguration: The project's configuration can't be used.
+    """
+
+    def __init__(
+        self,
+        store: str,
+        base_path: Path | str | None = None,
+        *,
+        direct: str | None = None,
+        objects: str | None = None,
+        allowed: WorkerConfiguration | None = None,
+        executor: PhaseExecutor | None = None,
+        claimed: Callable[[str], object] = lambda _session_id: None,
+    ) -> None:
+        from ..base.settings.configuration import load_configuration
+        from ..base.settings.worker_configuration import WorkerConfiguration
+
+        configuration = load_configuration()
+        self._sessions = open_shared_sessions(store, base_path, direct=direct)
+        self._sessions.on_claim = claimed
+        self._allowed = WorkerConfiguration() if allowed is None else allowed
+        self._objects = objects
+        self._executor = executor
+        self._cache_bytes = configuration.store.cache_bytes
+        self._jail = configured_jail(configuration)
+        self._observers = configured_observers(configuration, lambda: self._sessions)
+        self._briefing_shows = configuration.briefing.shows
+        self._managers: dict[str, SessionManager] = {}
+
+    def manager_of(self, session_id: str, job_id: int) -> SessionManager:
+        """Return the manager for a session, which runs it for a job of the queue.
+
+        Raises:
+            StoreError: The session can't be read now.
+        """
+        self._sessions.job_id = job_id
+        return self._manager(isolation_of(self._sessions, session_id))
+
+    def plain_manager(self) -> SessionManager:
+        """Return a manager for what is no run."""
+        return SessionManager(
+            self._sessions,
+            observers=self._observers.observers,
+            briefing_shows=self._briefing_shows,
+        )
+
+    def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
+        """Return what runs the sessions of a manager; it waits for no person."""
+        return build_agent_runner(
+            manager=manager, jail=self._jail, allowed=self._allowed, observer=observer
+        )
+
+    def close(self) -> None:
+        """Wait a moment until what happened is told, then close the store's connections."""
+        self._observers.close()
+        self._sessions.close()
+
+    def _manager(self, isolation: str) -> SessionManager:
+        if isolation not in self._managers:
+            self._managers[isolation] = build_manager(
+                store=self._sessions,
+                objects=self._objects,
+                cache_bytes=self._cache_bytes,
+                isolation=isolation,
+                jail=self._jail,
+                executor=self._executor,
+                channel=Lazy(lambda: agents_channel(store=self._sessions)),
+                observers=self._observers.observers,
+                briefing_shows=self._briefing_shows,
+                repositories=self._allowed.repositories,
+            )
+        return self._managers[isolation]
+
+
+def open_shared_sessions(
+    store: str, base_path: Path | str | None = None, *, direct: str | None = None
+) -> PostgresStore:
+    """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+    if not is_database(store):
+        from ..fleet.postgres.address import without_password
+        from ..fleet.postgres.errors import InvalidStoreAddress
+
+        raise InvalidStoreAddress(
+            store=without_password(store), reason="a fleet shares a PostgreSQL store"
+        )
+    database = open_database(store, direct=direct)
+    from ..fleet.postgres.store import PostgresStore
+
+    return PostgresStore(database, base_path)
+
+
+def open_submitting(
+    store: str,
+    base_path: Path | str | None,
+    submission: Submission,
+    *,
+    direct: str | None = None,
+) -> LocalSessions:
+    """Open the sessions of a store so that each save hands the session to the fleet.
+
+    Args:
+        store: Its address.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        submission: How the fleet is to take them.
+        direct: The server's own address, where `store` is a connection pooler.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+    database = open_shared_sessions(store, direct=direct).database
+    from ..fleet.postgres.submissions import SubmittingStore
+
+    return SubmittingStore(database, base_path, submission)
+
+
+def new_submission(*, queue: str, priority: int, at: datetime | None) -> Submission:
+    """Return how the fleet is to take a session.
+
+    Raises:
+        ValueError: The queue or the priority is none.
+    """
+    from ..harness.submission import Submission
+
+    return Submission(queue=queue, priority=priority, at=at)
+
+
+def submitting_runner(manager: SessionManager, gates: GateSandbox | None = None) -> WorkflowRunner:
+    """Return a runner that only begins sessions; workers have what their gates need.
+
+    Args:
+        manager: Leads the sessions.
+        gates: Where gates are looked at; nowhere if None.
+    """
+    from ..workflows import WorkflowRunner
+    from .gates.gates_elsewhere import CommandsElsewhere, GatesElsewhere
+
+    return WorkflowRunner(manager, gates or GatesElsewhere(), commands=CommandsElsewhere())
+
+
+def submit_session(manager: SessionManager) -> None:
+    """Hand a manager's current session to the fleet; a paused one becomes active.
+
+    Raises:
+        InvalidStateTransition: It has ended.
+        NotAWorkflowSession: No workflow began it.
+    """
+    from ..fleet.postgres.submissions import SubmittingStore
+    from ..workflows.job import Job
+    from ..workflows.run_lock import require_open
+
+    store, session = manager.store, manager.current_session
+    assert isinstance(store, SubmittingStore)  # noqa: S101 (opened for this)
+    assert session is not None  # noqa: S101 (the caller loaded it)
+    require_open(manager, session.session_id, session, "submit")
+    Job.of_session(store, session.session_id)
+    if session.state is SessionState.PAUSED:
+        manager.resume()
+    else:
+        store.submit(session)
+
+
+def fleet_settings(
+    *, concurrency: int, queues: list[str] | None, grace_s: float, heartbeat_s: float
+) -> FleetSettings:
+    """Return the settings of a worker; a silent one is taken for dead after five heartbeats.
+
+    Args:
+        concurrency: How many sessions it runs at once.
+        queues: The queues that it takes jobs of; the default one if None.
+        grace_s: How long sessions may go on once it is stopped, in seconds.
+        heartbeat_s: How often it says that it is alive, in seconds.
+
+    Raises:
+        ValueError: One of them is out of its range.
+    """
+    from ..fleet.workers.settings import LIMIT_HEARTBEATS, FleetSettings
+
+    settings = FleetSettings(
+        concurrency=concurrency,
+        grace_s=grace_s,
+        heartbeat_s=heartbeat_s,
+        limit_s=LIMIT_HEARTBEATS * heartbeat_s,
+    )
+    return settings if queues is None else evolve(settings, queues=tuple(queues))
+
+
+def worker_allowed(**options: Any) -> WorkerConfiguration:
+    """Return what a worker does of what submissions ask for.
+
+    Its person's own configuration says it; options, which are this person's words, too, come
+    before. A project's file has no say.
+
+    Args:
+        **options: Attributes of `WorkerConfiguration`; None: as the configuration says.
+
+    Raises:
+        InvalidConfiguration: The person's configuration can't be used.
+    """
+    from ..base.settings.worker_configuration import load_worker_configuration
+
+    said = {name: value for name, value in options.items() if value is not None}
+    return evolve(load_worker_configuration(), **said)
+
+
+class FleetView:
+    """A fleet as it stands, on its own connection; close it, as by a `with` statement.
+
+    Args:
+        store: The PostgreSQL store.
+        direct: The server's own address, where `store` is a connection pooler.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no PostgreSQL store.
+    """
+
+    def __init__(self, store: str, *, direct: str | None = None) -> None:
+        self._database = open_shared_sessions(store, direct=direct).database
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    @property
+    def where(self) -> str:
+        """The store, for messages."""
+        return self._database.name
+
+    def workers(self) -> list[WorkerView]:
+        """Return the workers that are alive."""
+        from ..fleet.postgres.fleet_view import workers
+
+        return workers(self._database)
+
+    def jobs(
+        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
+    ) -> tuple[list[JobView], int]:
+        """Return the first jobs, and how many there are.
+
+        Args:
+            failed: Whether only those that failed are wanted.
+            session_id: Whose, or None for all.
+            limit: The most that are returned.
+        """
+        from ..fleet.postgres.fleet_view import jobs
+
+        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
+
+    def failed(self) -> list[tuple[str, Submission]]:
+        """Return the sessions that the fleet has given up, and how they were submitted."""
+        from ..fleet.postgres.fleet_view import failed
+
+        return failed(self._database)
+
+    def withdraw(self, session_id: str) -> bool:
+        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+
+        Raises:
+            NotSubmitted: The fleet does not work on it.
+        """
+        from ..fleet.postgres.fleet_view import withdraw
+
+        return withdraw(self._database, session_id)
+
+
+def run_worker(
+    store: str,
+    settings: FleetSettings,
+    allowed: WorkerConfiguration,
+    *,
+    base_path: Path | str | None = None,
+    direct: str | None = None,
+    objects: str | None = None,
+    address: tuple[str, int] | None = None,
+    verbose: bool = False,
+) -> None:
+    """Be a worker of the fleet until SIGTERM or Ctrl-C.
+
+    Args:
+        store: The PostgreSQL store.
+        settings: What it does, and how long it waits.
+        allowed: What of a submission it does, besides beginning sessions from the repository that
+            it is started in.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+        address: Where its health and metrics are served, or None.
+        verbose: Whether all that its sessions log is logged, and not only warnings.
+
+    Raises:
+        StoreError: The store can't be used as it is.
+        FleetStopped: It could not reach the store for as long as the settings say.
+    """
+    sessions = open_shared_sessions(store, base_path, direct=direct)
+    from ..base.data_folder import is_repository
+    from ..fleet.workers.running import run_until_stopped
+    from ..workflows.submitted_work import served_by
+
+    here = Path.cwd()
+    if is_repository(here):
+        allowed = evolve(allowed, repositories=(here, *allowed.repositories))
+    run_until_stopped(
+        sessions.database,
+        evolve(settings, allowed=served_by(allowed)),
+        greeting={
+            "store": store,
+            "direct": direct,
+            "base": None if base_path is None else str(base_path),
+            "objects": objects,
+            "allowed": asdict(allowed),
+            "level": 10 if verbose else 30,
+        },
+        prune=lambda: prune_fleet(store, base_path, direct=direct, objects=objects),
+        address=address,
+    )
+
+
+def prune_fleet(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    direct: str | None = None,
+    objects: str | None = None,
+) -> dict[str, int]:
+    """Remove what a fleet keeps no longer: ended sessions, questions, packs that no session names.
+
+    Safe to run on several machines at once.
+
+    Args:
+        store: The PostgreSQL store.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        direct: The server's own address, where `store` is a connection pooler.
+        objects: The object store of the workspaces; see `open_snapshots`.
+
+    Returns:
+        How many of each kind were removed, by name.
+
+    Raises:
+        AgentForgeError: The store or the object store does not answer; what was removed before
+            stays so, and the next prune goes on.
+    """
+    removed = prune_store(store, base_path, objects=objects)
+    sessions = open_shared_sessions(store, base_path, direct=direct)
+    try:
+        questions = open_questions(store=sessions).cleanup_expired_sessions()
+    finally:
+        sessions.close()
+    return {
+        "sessions": len(removed.deleted_sessions),
+        "questions": len(questions.deleted),
+    }

@@ -1,0 +1,1 @@
+"""Gates: the ports of workflows, filled by the sandbox and the jail."""

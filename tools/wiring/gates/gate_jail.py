@@ -1,0 +1,185 @@
+"""The port of gates by command, served by a jail."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from ...agents.running.scratch_folder import copy_workspace, put_file, scratch_folder
+from ...base.files import OsFileSystem
+from ...base.files.filesystem import READ_FLAGS
+from ...base.files.safe_path import directory_beneath
+from ...base.files.tree_walk import Entry, walk_tree
+from ...base.path_pattern import matches
+from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
+from ..phases.jail_results import changes_between, jail_phase_result
+
+if TYPE_CHECKING:
+    from ...jail import Jail, JailPolicy
+
+_MAX_REPORT_BYTES: Final = 32 << 20
+_MAX_REPORTS: Final = 5_000
+_MAX_DEPTH: Final = 64
+_OWN_REPORT: Final = ".agentforge-report.xml"
+
+
+class JailGates:
+    """Runs the commands of gates, each in a jail and on a copy of the files.
+
+    Implements `workflows.gate_port.GateCommands`. Besides `AGENTFORGE_REPORT`, the variables by
+    which pytest, jest-junit and gotestsum are told where to write a JUnit report are set.
+    """
+
+    def __init__(self, policy: JailPolicy | None = None, *, programs: Iterable[str] = ()) -> None:
+        """Run nothing yet.
+
+        Args:
+            policy: What commands may use and see; the jail's default if None.
+            programs: Programs that commands start besides their own.
+        """
+        self._policy = policy
+        self._programs = tuple(programs)
+        self._made: Jail | None = None
+
+    def prepare(self, requests: Iterable[CommandRequest]) -> None:
+        """See that jails can be made and that the commands' programs are there.
+
+        Raises:
+            GateUnavailable: They can't be, or one is not.
+        """
+        from ...jail import CommandMissing, JailError
+
+        try:
+            self._jail().check()
+            for request in requests:
+                self._jail().require(shlex.split(request.command))
+        except (JailError, CommandMissing) as error:
+            raise GateUnavailable(str(error)) from error
+
+    def run(
+        self,
+        request: CommandRequest,
+        *,
+        files: Mapping[str, bytes],
+        folder: Path | None = None,
+        left_out: Collection[str] = (),
+    ) -> CommandExecution:
+        """Run a command in a fresh workspace; see `GateCommands.run`.
+
+        Raises:
+            GateUnavailable: No jail can be made, or the program is not there.
+        """
+        from ...jail import JailError
+        from ...sandbox.workspace_tree import take_snapshot
+
+        wanted = _pattern(request)
+        with scratch_folder() as (workspace, root):
+            if folder is not None:
+                # A report of another run proves nothing of this one.
+                copy_workspace(
+                    folder,
+                    root,
+                    left_out=lambda path: (
+                        path in left_out
+                        or path in files
+                        or (wanted is not None and matches(wanted, path))
+                    ),
+                )
+            for path, content in files.items():
+                if wanted is None or not matches(wanted, path):
+                    put_file(root, path, content)
+            before = take_snapshot(root)
+            try:
+                result = self._jail().run(
+                    shlex.split(request.command),
+                    workspace=workspace,
+                    environment=self._variables(request),
+                    deadline_s=request.deadline_s,
+                )
+            except JailError as error:
+                raise GateUnavailable(str(error)) from error
+            changes = changes_between(before, take_snapshot(root))
+            reports = {} if wanted is None else _reports(root, wanted)
+        phase = jail_phase_result(result, changes, None)
+        if request.report == "tap":
+            reports = {"standard output": result.stdout}
+        missing = self._jail().missing(result, shlex.split(request.command))
+        return CommandExecution(
+            result=phase,
+            reports=reports,
+            sealed=result.sealed,
+            missing=None if missing is None else missing.hint,
+        )
+
+    def _variables(self, request: CommandRequest) -> dict[str, str]:
+        """Return what a command is told by variables: its report, and where imports begin.
+
+        An environment that has the project installed from the checkout, as `pip install -e` does,
+        names a folder that no jail sees; and one that has a copy of it would have that tested.
+        """
+        variables = _report_variables(request)
+        own = self._policy.environment if self._policy is not None else {}
+        if request.import_root is not None and "PYTHONPATH" not in own:
+            from ...jail import WORKSPACE
+
+            variables["PYTHONPATH"] = f"{WORKSPACE}/{request.import_root}".rstrip("/")
+        return variables
+
+    def _jail(self) -> Jail:
+        from ...jail import Jail, JailPolicy
+
+        if self._made is None:
+            policy = self._policy if self._policy is not None else JailPolicy()
+            self._made = Jail(evolve(policy), programs=self._programs)
+        return self._made
+
+
+def _report_variables(request: CommandRequest) -> dict[str, str]:
+    """Return what the common runners are told by their variables."""
+    if request.report != "junit" or request.report_path is not None:
+        return {}
+    from ...jail import WORKSPACE
+
+    path = f"{WORKSPACE}/{_OWN_REPORT}"
+    return {
+        "AGENTFORGE_REPORT": path,
+        "PYTEST_ADDOPTS": f"--junitxml={path}",
+        "JEST_JUNIT_OUTPUT_FILE": path,
+        "GOTESTSUM_JUNITFILE": path,
+    }
+
+
+def _pattern(request: CommandRequest) -> str | None:
+    """Return the glob that a report's path has to match; None where there is no file."""
+    return (request.report_path or _OWN_REPORT) if request.report == "junit" else None
+
+
+def _reports(root: int, wanted: str) -> dict[str, bytes]:
+    """Read the reports that a run left, following no link."""
+    fs = OsFileSystem()
+    found: dict[str, bytes] = {}
+    left = _MAX_REPORT_BYTES
+
+    def enter(entry: Entry) -> bool:
+        return len(entry.names) < _MAX_DEPTH
+
+    for entry in walk_tree(fs, root, enter=enter, onerror=lambda _: None):
+        path = "/".join(entry.names)
+        if entry.is_directory or not matches(wanted, path):
+            continue
+        try:
+            with directory_beneath(fs, root, entry.names[:-1]) as folder:
+                fd = os.open(entry.name, READ_FLAGS, dir_fd=folder)
+        except OSError:
+            continue
+        with os.fdopen(fd, "rb") as file:
+            found[path] = file.read(left + 1)
+        left -= len(found[path])
+        if left < 0 or len(found) > _MAX_REPORTS:
+            return {path: b""}  # more than is ever read: no report at all
+    return found

@@ -1,0 +1,158 @@
+"""The gates' port, served by the sandbox with the test kit mounted."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from ...workflows.gate_directory import gate_directory, remove_abandoned
+from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from ...workflows.submitted_work import require_repository
+from ..phases.phase_results import phase_result
+from .gate_kit import KIT, SERVE_KIT, prepare_kit
+from .gate_packages import PACKAGES, prepare_packages
+
+if TYPE_CHECKING:
+    from ...sandbox import ExecutionPolicy
+
+_PLACES: Final = GatePlaces(workspace="/app", kit=KIT, scratch="/tmp")  # noqa: S108 (the guest's)
+_MAX_REPORT_BYTES: Final = 32 << 20
+
+
+class SandboxGates:
+    """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`."""
+
+    def __init__(
+        self,
+        policy: ExecutionPolicy | None = None,
+        *,
+        kit_directory: Path | None = None,
+        wheels: Collection[Path] | None = None,
+    ) -> None:
+        """Run nothing yet.
+
+        Args:
+            policy: Limits and environment; the sandbox's default if None.
+            kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
+                `~/.cache/agentforge`) if None.
+            wheels: The folders whose wheels gates may have; any if None.
+        """
+        self._policy = policy
+        self._kit_directory = kit_directory
+        self._wheels = wheels
+        self._kit: Path | None = None
+        self._swept = False
+        self._packages: Path | None = None
+        self._packaged: dict[tuple[str, ...], SandboxGates] = {}
+
+    @property
+    def places(self) -> GatePlaces:
+        """The workspace, the kit, the packages and the scratch directory as the guest has them."""
+        return _PLACES if self._packages is None else evolve(_PLACES, packages=PACKAGES)
+
+    def with_packages(self, packages: Sequence[str]) -> SandboxGates:
+        """Return this with packages; see `PackagedSandbox.with_packages`.
+
+        Raises:
+            PackageUnusable: One is not there, or is not pure Python.
+            RepositoryNotAllowed: One is a wheel in another folder than those of this runner.
+        """
+        wanted = tuple(packages)
+        if self._wheels is not None:
+            for name in wanted:
+                if name.endswith(".whl"):
+                    require_repository(name, self._wheels)
+        found = self._packaged.get(wanted)
+        if found is None or found._packages is None or not found._packages.is_dir():
+            found = SandboxGates(self._policy, kit_directory=self._kit_directory)
+            found._packages = prepare_packages(wanted, self._kit_directory or _cache())
+            self._packaged[wanted] = found
+        return found
+
+    def prepare(self, *, kit: bool) -> None:
+        """Have the test kit, if it is asked for; see `GateSandbox.prepare`.
+
+        Raises:
+            GateUnavailable: pytest is not installed, or the kit can't be kept.
+        """
+        if kit:
+            self.kit()
+
+    def run(
+        self,
+        code: str,
+        *,
+        files: Mapping[str, bytes],
+        report: str,
+        deadline_s: float | None = None,
+        kit: bool = False,
+    ) -> GateExecution:
+        """Run code in a fresh workspace; see `GateSandbox.run`.
+
+        Raises:
+            GateUnavailable: pytest is asked for and not installed, or the kit can't be kept.
+            SandboxUnavailable: This machine or process can't run guests.
+        """
+        from ...sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
+
+        policy = self._policy if self._policy is not None else ExecutionPolicy()
+        if kit:
+            mount = ReadOnlyMount(self.kit(), KIT)
+            code = SERVE_KIT + code
+            policy = evolve(policy, mounts=(*policy.mounts, mount))
+        if self._packages is not None:
+            mount = ReadOnlyMount(self._packages, PACKAGES)
+            policy = evolve(policy, mounts=(*policy.mounts, mount))
+        if not self._swept:
+            remove_abandoned(Path(tempfile.gettempdir()))
+            self._swept = True
+        with gate_directory() as scratch:
+            workspace = scratch / "workspace"
+            workspace.mkdir(mode=0o700)
+            for path, content in files.items():
+                target = workspace / path
+                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                target.write_bytes(content)
+            with create_sandbox(workspace=workspace, policy=policy) as sandbox:
+                result = sandbox.execute(code, timeout=deadline_s)
+            left = _read(workspace / report)
+        # The workspace has been removed by now.
+        return GateExecution(result=evolve(phase_result(result), workspace=None), report=left)
+
+    def kit(self) -> Path:
+        """Return the directory of the test kit; the first call on a machine makes it.
+
+        Raises:
+            GateUnavailable: pytest or one of its packages is not installed, or there is nowhere
+                to keep the kit.
+        """
+        if self._kit is None or not self._kit.is_dir():
+            self._kit = prepare_kit(self._kit_directory or _cache())
+        return self._kit
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise GateUnavailable(
+            "there is no home directory to keep the test kit in; name a place with XDG_CACHE_HOME"
+        ) from error
+    return root / "agentforge"
+
+
+def _read(path: Path) -> bytes | None:
+    """Read the report, following no link."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        data = file.read(_MAX_REPORT_BYTES + 1)
+    return data if len(data) <= _MAX_REPORT_BYTES else None

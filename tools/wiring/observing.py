@@ -1,0 +1,147 @@
+"""The part of the composition root that has the observers which a project's configuration names."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from ..base.event_log import get_logger
+
+if TYPE_CHECKING:
+    from ..base.settings.configuration import Configuration
+    from ..harness import SessionObserver
+    from ..harness.feed_port import SessionFeeds
+    from ..integrations.observers.webhook_sender import WebhookSender
+    from ..questions import Config
+
+_DRAIN_S: Final = 5.0
+_log = get_logger("agentforge.observers")
+
+
+@frozen
+class ConfiguredObservers:
+    """What a project's configuration tells others by.
+
+    Attributes:
+        observers: The observers, for managers; none where it names none.
+    """
+
+    observers: tuple[SessionObserver, ...] = ()
+
+    def close(self) -> None:
+        """Wait, for 5 seconds in all, until what happened is told; the rest is told later.
+
+        A person's own command that is under way has 30 seconds, as it has for questions.
+        """
+        from ..integrations.observers.person_observer import PersonObserver
+        from ..integrations.observers.webhook_observer import WebhookObserver
+
+        until = time.monotonic() + _DRAIN_S
+        for one in self.observers:
+            if isinstance(one, WebhookObserver):
+                one.close(max(0.0, until - time.monotonic()))
+        for one in self.observers:
+            if isinstance(one, PersonObserver):
+                one.close()
+
+
+def configured_observers(
+    configuration: Configuration,
+    sessions: Callable[[], SessionFeeds],
+    *,
+    environment: Mapping[str, str] = os.environ,
+    questions: Callable[[], Config] | None = None,
+) -> ConfiguredObservers:
+    """Open what a project's configuration tells others by.
+
+    Nothing is loaded or started where it names nothing.
+
+    Args:
+        configuration: The configuration.
+        sessions: Opens the sessions of which they are told.
+        environment: Where the variables are that it names.
+        questions: Reads the part of it that is of questions, and of notifying a person.
+
+    Raises:
+        InvalidConfiguration: It names an event that there is not.
+        InvalidConfig: `[notify]` can't be used.
+    """
+    found: list[SessionObserver] = []
+    if configuration.webhooks:
+        from ..integrations.observers.webhook_observer import WebhookObserver
+
+        check_patterns(configuration)
+        found += [
+            WebhookObserver(sender, log=_log)
+            for sender in senders(configuration, sessions(), environment)
+        ]
+    if "notify" in configuration.given:
+        found += _person(configuration, environment, questions)
+    return ConfiguredObservers(tuple(found))
+
+
+def senders(
+    configuration: Configuration,
+    sessions: SessionFeeds,
+    environment: Mapping[str, str] = os.environ,
+) -> Iterator[WebhookSender]:
+    """Return what delivers to each receiver of a configuration what happens to some sessions."""
+    from ..integrations.observers.webhook_sender import WebhookSender
+
+    for webhook in configuration.webhooks:
+        yield WebhookSender(webhook, sessions, log=_log, environment=environment)
+
+
+def check_patterns(configuration: Configuration) -> None:
+    """Refuse a configuration whose webhooks name events that there are not.
+
+    Raises:
+        InvalidConfiguration: With each of them.
+    """
+    from ..integrations.observers.event_patterns import unknown_pattern
+
+    faults = [
+        f"webhooks[{index}].events: {problem}"
+        for index, webhook in enumerate(configuration.webhooks)
+        for problem in map(unknown_pattern, webhook.events)
+        if problem is not None
+    ]
+    _refuse(configuration, faults)
+
+
+def _refuse(configuration: Configuration, faults: list[str]) -> None:
+    if faults:
+        from ..base.settings.errors import InvalidConfiguration
+
+        raise InvalidConfiguration(path=configuration.path or Path("config.toml"), faults=faults)
+
+
+def _person(
+    configuration: Configuration,
+    environment: Mapping[str, str],
+    questions: Callable[[], Config] | None,
+) -> list[Any]:
+    if questions is None:
+        from ..questions import load_config
+
+        questions = load_config
+    notify = questions().notify
+    if not notify.events or not (notify.desktop or notify.on_event):
+        return []
+    from ..base.person_notification import OrderedCommands
+    from ..integrations.observers.event_patterns import unknown_pattern
+    from ..integrations.observers.person_observer import PersonObserver
+
+    problems = map(unknown_pattern, notify.events)
+    _refuse(configuration, [f"notify.events: {one}" for one in problems if one is not None])
+    commands = OrderedCommands(_log, "event.not_told", environment=environment)
+    return [
+        PersonObserver(
+            commands, events=notify.events, desktop=notify.desktop, on_event=notify.on_event
+        )
+    ]

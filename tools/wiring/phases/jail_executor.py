@@ -1,0 +1,159 @@
+"""The harness's phases, executed in a jail: scripts of any language, natively."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve
+
+from ...base.cancellation import check_cancelled, is_cancelled
+from ...base.files import OsFileSystem
+from ...harness import PhaseResult
+from ...harness.session_ports import LocalSessions
+from ..workspaces.session_workspace import session_workspace
+from .jail_results import changes_between, jail_phase_result
+
+if TYPE_CHECKING:
+    from ...jail import Jail, JailPolicy
+
+SCRIPT: Final = "/run/agentforge/script"
+"""Where a phase's script is in the jail."""
+_BUSY_S: Final = 60.0
+
+
+class JailPhaseExecutor:
+    """Runs phase work in a jail, with the session's workspace as the only folder it may write.
+
+    Implements `harness.PhaseExecutor`. A script whose first line begins with `#!` is run by the
+    program that it names; any other is Python, run by `python`. The programs that a shell's script
+    starts are shown, too, as far as its text says them plainly. Phases in one workspace run one
+    after another. May be used from any thread.
+    """
+
+    def __init__(
+        self,
+        store: LocalSessions,
+        policy: JailPolicy | None = None,
+        *,
+        python: str = sys.executable,
+        programs: Sequence[str] = (),
+        cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        """Create an executor; nothing runs yet.
+
+        Args:
+            store: Locates a session's workspace; its directory is never shown to a script.
+            policy: What scripts may use and see; the jail's default if None.
+            python: The Python that runs scripts without a first line of their own.
+            programs: Further programs that scripts start.
+            cancelled: Ends a script when true; asked twenty times a second.
+        """
+        self._store = store
+        self._policy = policy
+        self._python = python
+        self._programs = tuple(programs)
+        self._cancelled = cancelled
+        self._jails: dict[tuple[str, ...], Jail] = {}
+
+    def check(self) -> None:
+        """See that a jail can be made here.
+
+        Raises:
+            JailUnavailable: It can't; the error says what to change.
+        """
+        self._jail(self._python).check()
+
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
+    ) -> PhaseResult:
+        """Run a script in the session's workspace, which is made (mode 0700) if it is missing.
+
+        Raises:
+            InvalidSessionId: It is no id. As with every other error, nothing ran.
+            SessionNotFound: The session does not exist.
+            InvalidJail: A limit is none that a jail takes; fuel is none, as nothing counts it.
+            CommandMissing: The program that the script's first line names is not there.
+            WorkspaceError: The workspace can't be used.
+            WorkspaceBusy: Others ran in the workspace for too long.
+            WriteError: A file could not be put into the workspace.
+            JailUnavailable: This machine can't make a jail.
+        """
+        from ...jail import InvalidJail
+        from ...sandbox.workspace_lock import claim
+        from ...sandbox.workspace_tree import take_snapshot
+        from ...workflows.workspace_files import WorkspaceFiles
+
+        if fuel is not None:
+            raise InvalidJail(["fuel is counted in the sandbox only; give the phase a deadline_s"])
+        workspace = self._workspace(session_id)
+        program, command = self._command(code)
+        jail = self._jail(program, *_started(program, code))
+        with claim(workspace, timeout_s=_BUSY_S, given_up=is_cancelled) as root:
+            check_cancelled()
+            assert root is not None  # noqa: S101 (else the wait was given up)
+            WorkspaceFiles(fs=OsFileSystem(), fd=root, root=workspace).apply(
+                {path: _as_bytes(content) for path, content in (files or {}).items()}, (), there={}
+            )
+            before = take_snapshot(root)
+            result = jail.run(
+                command,
+                workspace=workspace,
+                files={SCRIPT: code.encode("utf-8", "surrogatepass")},
+                deadline_s=deadline_s,
+                cancelled=self._cancelled,
+            )
+            after = take_snapshot(root)
+        done = jail_phase_result(result, changes_between(before, after), workspace)
+        missing = jail.missing(result)
+        if missing is not None:
+            done = evolve(done, stderr=f"{done.stderr}agentforge: {missing.hint}\n")
+        return done
+
+    def _workspace(self, session_id: str) -> Path:
+        workspace = session_workspace(self._store, session_id)
+        return workspace.parent.resolve() / workspace.name
+
+    def _command(self, code: str) -> tuple[str, list[str]]:
+        """Return the program that a script needs, and the command that runs it."""
+        first = code.partition("\n")[0]
+        if not first.startswith("#!"):
+            return self._python, [self._python, SCRIPT]
+        words = first[2:].split()
+        named = words[0] if words else ""
+        if os.path.basename(named) == "env":
+            named = next((word for word in words[1:] if not word.startswith("-")), "")
+        return named or self._python, [SCRIPT]
+
+    def _jail(self, *programs: str) -> Jail:
+        """Return the jail for scripts of some programs; their folders are looked for once."""
+        from ...jail import Jail, JailPolicy
+
+        if programs not in self._jails:
+            policy = self._policy if self._policy is not None else JailPolicy()
+            private = (*policy.private, Path(os.path.abspath(self._store.base_path)))
+            first, *started = programs
+            made = Jail(evolve(policy, private=private), programs=(*self._programs, first))
+            made.show(started)
+            self._jails[programs] = made
+        return self._jails[programs]
+
+
+def _started(program: str, code: str) -> tuple[str, ...]:
+    """Return the programs that a shell's script starts."""
+    from ...jail import is_shell, started_by_text
+
+    return started_by_text(code) if is_shell(program) else ()
+
+
+def _as_bytes(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content

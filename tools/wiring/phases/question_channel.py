@@ -1,0 +1,329 @@
+"""The way from agent sessions to a person: the harness's port, served by question sessions.
+
+Sessions that are led by hand, code in the sandbox (`ask_user`) and agents ask through the same
+channel. What may be asked is the question sessions' configuration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from attrs import evolve
+
+from ...base.files import DurableError
+from ...base.question import Question, QuestionError
+from ...harness import (
+    HarnessError,
+    PersonAnswer,
+    QuestionAbandoned,
+    QuestionAnswered,
+    QuestionEnded,
+    QuestionTimedOut,
+    SessionManager,
+    SessionRepository,
+)
+from ...harness.history_events import QUESTION_ENDINGS
+from ...questions import (
+    AnswersTimeout,
+    Asker,
+    InvalidAnswers,
+    Notify,
+    QuestionRepository,
+    QuestionSessions,
+    SessionCorrupted,
+    SessionEnded,
+    SessionExists,
+    SessionNotFound,
+    UserAnswer,
+    check_questions,
+    current_directory,
+    format_user_response,
+    load_config,
+)
+
+
+class QuestionSessionChannel:
+    """Asks a person by question sessions. Implements `harness.QuestionChannel`.
+
+    The id of a question session follows from the key it is asked under, so that a worker that was
+    killed after it asked does not ask a second time.
+    """
+
+    def __init__(
+        self,
+        sessions: QuestionSessions | Path | None = None,
+        *,
+        notify: Notify | None = None,
+    ) -> None:
+        """Make a channel; nothing is read or made yet.
+
+        Args:
+            sessions: The question sessions; their configuration says what may be asked. Or the
+                directory of those of agents, as `agents_questions()` has them.
+            notify: Notifies the person of each new question, if given.
+
+        Raises:
+            InvalidConfig: The questions' configuration can't be used.
+        """
+        self.sessions = (
+            sessions if isinstance(sessions, QuestionSessions) else agents_questions(sessions)
+        )
+        self._notify = notify
+
+    @property
+    def base_dir(self) -> Path:
+        """Where the question sessions are; see `QuestionSessions`."""
+        return self.sessions.base_dir
+
+    def id_for(self, key: str) -> str:
+        """Return the question session's id for a key: a version 4 UUID made of its digest."""
+        return str(uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4))
+
+    def check(self, questions: Sequence[Question]) -> None:
+        """Raise `InvalidQuestions` with everything that stands against asking."""
+        check_questions(questions, self.sessions.config)
+
+    def put(
+        self,
+        question_id: str,
+        questions: Sequence[Question],
+        *,
+        call_id: str | None,
+        session: str | None = None,
+    ) -> None:
+        """Make the question session, if there is none of this id.
+
+        Raises:
+            QuestionError: They can't be asked, and were not. See `QuestionSessions.ask`.
+        """
+        if self.sessions.exists(question_id):
+            return
+        with suppress(QuestionError):  # the asking says what is wrong with the place
+            self.sessions.pending()  # ends what no one waits for any more
+        try:
+            asked = self.sessions.ask(
+                questions,
+                call_id=call_id,
+                session_id=question_id,
+                working_directory=current_directory(),
+                asker=None if session is None else Asker.current(session=session),
+            )
+        except SessionExists:  # another worker was faster
+            return
+        if self._notify is not None:
+            self._notify(asked)
+
+    def withdraw(self, question_id: str, reason: str) -> None:
+        """End the question session as abandoned; does nothing if it has ended or is not there.
+
+        Raises:
+            QuestionError: It can't be ended, and still waits.
+        """
+        with suppress(SessionEnded, SessionNotFound):
+            self.sessions.abandon_session(question_id, reason)
+
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
+        """Wait for the end of the question session; see `QuestionSessions.wait_for`.
+
+        Raises:
+            SessionNotFound: There is none (any more).
+            QuestionError: The system refused to read it.
+        """
+        try:
+            done = self.sessions.wait_for(question_id, timeout_s)
+        except AnswersTimeout as error:
+            return QuestionTimedOut(question_id=question_id) if error.ended else None
+        except SessionEnded as error:
+            ending = QUESTION_ENDINGS[error.status.value]
+            return ending(question_id=question_id, reason=error.reason)
+        except SessionCorrupted as error:
+            return QuestionAbandoned(question_id=question_id, reason=str(error))
+        given = done.answers
+        return QuestionAnswered(
+            question_id=question_id,
+            text=format_user_response(given or (), done.questions),
+            answers=tuple(
+                PersonAnswer(
+                    question_index=index,
+                    selected=_selected(one),
+                    text=one.custom_text or None,
+                )
+                for index, one in (given.numbered() if given is not None else ())
+            ),
+        )
+
+    # ------------------------------------------ for programs that bring the questions themselves
+
+    def waiting(self, question_id: str) -> tuple[Question, ...]:
+        """Return the questions that still wait for the person.
+
+        For a program that brings them to the person in its own way, and the answers back with
+        `answer`.
+
+        Args:
+            question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
+
+        Returns:
+            The questions in their order; none if they have ended, or can't be read as questions:
+            the session finds out how.
+
+        Raises:
+            QuestionError: The system refused to read them.
+        """
+        try:
+            found = self.sessions.get(question_id)
+        except (SessionNotFound, SessionCorrupted):
+            return ()
+        return () if found.status.is_terminal else found.questions
+
+    def answer(self, question_id: str, answers: Sequence[str | Sequence[str]]) -> bool:
+        """Give the person's answers, as `agentforge questions` would.
+
+        Args:
+            question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
+            answers: One for each question, in their order: the label of an option or the person's
+                own words; several of them for a question that takes several.
+
+        Returns:
+            Whether they were taken; False if the questions were answered, rejected or given up
+            before (what was given first stands).
+
+        Raises:
+            InvalidAnswers: With everything that is wrong with them; the questions still wait.
+            QuestionError: There are no such questions, or the answers can't be kept.
+        """
+        questions = self.sessions.get(question_id).questions
+        faults = _faults(answers, len(questions))
+        if faults:
+            raise InvalidAnswers(faults, session_id=question_id)
+        try:
+            self.sessions.save_session_answers(
+                question_id,
+                [
+                    _as_answer(index, question, answer)
+                    for index, (question, answer) in enumerate(zip(questions, answers, strict=True))
+                ],
+            )
+        except SessionEnded:
+            return False
+        return True
+
+
+def agents_questions(
+    base_dir: Path | None = None,
+    *,
+    store: QuestionRepository | None = None,
+    sessions: SessionRepository | None = None,
+) -> QuestionSessions:
+    """Make the service as it is configured, with the limits of what an agent's answer may ask.
+
+    The configuration's own limits on questions and options hold for all others. An agent's answer
+    is checked before it asks (`workflows.answers`), and may ask for free text alone.
+
+    Args:
+        base_dir: Where the question sessions are; as their configuration says if None.
+        store: What keeps them, if not files.
+        sessions: The agent sessions of that store.
+
+    Raises:
+        InvalidConfig: The configuration can't be used.
+    """
+    from ...workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
+
+    config = load_config()
+    return QuestionSessions(
+        base_dir if base_dir is not None else config.directory,
+        config=evolve(
+            config.questions,
+            max_questions=MAX_QUESTIONS,
+            min_options=0,
+            max_options=MAX_OPTIONS,
+        ),
+        store=store,
+        session_end=SessionEnds(sessions),
+    )
+
+
+class SessionEnds:
+    """Judges by the ports of sessions whether somebody may go on with one that asked.
+
+    One that is paused, or whose worker died, goes on with its next worker. What can't be read is
+    not judged.
+
+    Args:
+        sessions: The store in which the sessions are that their ids alone name: that of the
+            questions. Without it those are not judged.
+    """
+
+    def __init__(self, sessions: SessionRepository | None = None) -> None:
+        self._sessions = sessions
+        self._judged: dict[str, tuple[Hashable, str | None]] = {}
+
+    def __call__(self, reference: str) -> str | None:
+        """Return why no one can go on with the session of a reference; None if somebody may."""
+        place = Path(reference)
+        try:
+            if place.is_absolute():
+                files = SessionManager(place.parent).store
+                is_there = files.base_path.is_dir()
+                return self._end(files, reference, place.name) if is_there else None
+            return (
+                None if self._sessions is None else self._end(self._sessions, reference, reference)
+            )
+        except (HarnessError, DurableError, OSError):
+            return None
+
+    def _end(self, sessions: SessionRepository, reference: str, session_id: str) -> str | None:
+        mark = sessions.change_mark(session_id)
+        known = self._judged.get(reference)
+        if known is not None and mark is not None and known[0] == mark:
+            return known[1]
+        session = sessions.load(session_id)
+        reason = None
+        if session is None:
+            reason = None if sessions.exists(session_id) else f"session {session_id} was deleted"
+        elif session.state.is_terminal:
+            reason = f"session {session.session_id} was {session.state.value}"
+        if mark is not None:
+            self._judged[reference] = (mark, reason)
+        return reason
+
+
+def _selected(answer: UserAnswer) -> tuple[str, ...]:
+    chosen = (answer.selected_option,) if answer.selected_option else ()
+    return chosen + tuple(one for one in answer.selected_options or () if one not in chosen)
+
+
+def _faults(answers: object, expected: int) -> list[str]:
+    """Return what is wrong with answers that came from anywhere, before they are looked at."""
+    if isinstance(answers, str | bytes) or not isinstance(answers, Sequence):
+        return [f"answers: expected a list, got {type(answers).__name__}"]
+    if len(answers) != expected:
+        return [f"answers: expected {expected}, one for each question; got {len(answers)}"]
+    return [
+        f"answers[{index}]: expected a text, or a list of texts, with something in it"
+        for index, one in enumerate(answers)
+        if not _is_given(one)
+    ]
+
+
+def _is_given(answer: object) -> bool:
+    texts = answer if isinstance(answer, list | tuple) else [answer]
+    return bool(texts) and all(isinstance(text, str) and text.strip() for text in texts)
+
+
+def _as_answer(index: int, question: Question, answer: str | Sequence[str]) -> UserAnswer:
+    given = [answer] if isinstance(answer, str) else answer
+    chosen = [one for one in given if one in question.labels]
+    own = [one for one in given if one not in question.labels]
+    several = question.multi_select or len(chosen) > 1
+    return UserAnswer(
+        question_index=index,
+        selected_option=chosen[0] if chosen and not several else None,
+        selected_options=chosen if chosen and several else None,
+        custom_text="; ".join(own) or None,
+    )

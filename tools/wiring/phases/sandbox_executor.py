@@ -1,0 +1,164 @@
+"""The harness's phases, executed in the sandbox."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from attrs import define
+
+from ...harness import PhaseResult
+from ...harness.session_ports import LocalSessions
+from ..workspaces.session_workspace import session_workspace
+from .phase_results import phase_result
+
+if TYPE_CHECKING:
+    from ...sandbox import CancelToken, ExecutionPolicy, Sandbox
+
+DEFAULT_KEPT: Final = 16
+"""How many idle sandboxes an executor keeps."""
+
+
+@define
+class _CachedSandbox:
+    """A sandbox that is used again, and how many executions use it now."""
+
+    sandbox: Sandbox
+    users: int = 0
+
+
+class SandboxPhaseExecutor:
+    """Runs phase work in the sandbox, with the session's workspace as its only directory.
+
+    Implements `harness.PhaseExecutor`. The sandbox is loaded at the first execution. One
+    sandbox is kept for each workspace; phases in one workspace run one after another. May be used
+    from any thread, and as a context manager that closes it.
+    """
+
+    def __init__(
+        self,
+        store: LocalSessions,
+        policy: ExecutionPolicy | None = None,
+        *,
+        kept: int = DEFAULT_KEPT,
+        tools: Sequence[Callable[..., Any]] = (),
+        cancel: CancelToken | None = None,
+    ) -> None:
+        """Create an executor; nothing runs yet.
+
+        Args:
+            store: Locates a session's workspace.
+            policy: Limits and environment of phases that name none; the sandbox's default if
+                None.
+            kept: The most idle sandboxes kept; the least recently used one is closed first.
+            tools: Functions of the host that the code may call; see `create_sandbox()`.
+            cancel: Stops every execution, from any thread; its result then says so.
+
+        Raises:
+            ValueError: `kept` is negative.
+        """
+        if kept < 0:
+            raise ValueError(f"kept: expected 0 or more, got {kept}")
+        self._store = store
+        self._policy = policy
+        self._most_kept = kept
+        self._tools = tools
+        self._cancel = cancel
+        self._lock = threading.Lock()
+        self._cached: OrderedDict[Path, _CachedSandbox] = OrderedDict()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def kept_sandboxes(self) -> int:
+        """How many sandboxes there are now, those in use included."""
+        with self._lock:
+            return len(self._cached)
+
+    def close(self) -> None:
+        """Close the idle sandboxes now, and each other one when its execution has ended.
+
+        Nothing is kept from then on; an execution after this has a sandbox for itself. Calling it
+        again does nothing.
+        """
+        with self._lock:
+            self._closed = True
+            self._trim()
+
+    def check(self) -> None:
+        """See that the interpreter's files are here; nothing is loaded or compiled.
+
+        Raises:
+            SandboxUnavailable: They are not; the error says what to do.
+        """
+        from ...sandbox.interpreter_files import InterpreterFiles
+
+        InterpreterFiles.found()
+
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
+    ) -> PhaseResult:
+        """Run code in the session's workspace, which is made (mode 0700) if it is missing.
+
+        The policy's limits hold where `deadline_s` (seconds) or `fuel` (WebAssembly instructions)
+        is None.
+
+        Raises:
+            InvalidSessionId: It is no id. As with every other error, nothing ran.
+            SessionNotFound: The session does not exist.
+            InvalidExecution: A limit, a file or the code is none that the sandbox takes.
+            WorkspaceError: The workspace can't be used.
+            WorkspaceBusy: Others ran in the workspace for too long.
+            SandboxUnavailable: This machine or process can't run guests.
+        """
+        workspace = session_workspace(self._store, session_id)
+        with self._sandbox(workspace) as sandbox:
+            return phase_result(
+                sandbox.execute(
+                    code, files=files, timeout=deadline_s, fuel=fuel, cancel=self._cancel
+                )
+            )
+
+    @contextmanager
+    def _sandbox(self, workspace: Path) -> Iterator[Sandbox]:
+        """Lend the sandbox of a workspace; it is not closed meanwhile."""
+        from ...sandbox import create_sandbox
+
+        workspace = workspace.parent.resolve() / workspace.name  # wherever the process goes next
+        with self._lock:
+            cached = self._cached.get(workspace)
+            if cached is None:
+                sandbox = create_sandbox(
+                    workspace=workspace, policy=self._policy, tools=tuple(self._tools)
+                )
+                cached = self._cached[workspace] = _CachedSandbox(sandbox)
+            self._cached.move_to_end(workspace)
+            cached.users += 1
+        try:
+            yield cached.sandbox
+        finally:
+            with self._lock:
+                cached.users -= 1
+                self._trim()
+
+    def _trim(self) -> None:
+        """Close the idle sandboxes that are too many, the least recently used one first."""
+        most = 0 if self._closed else self._most_kept
+        idle = [workspace for workspace, cached in self._cached.items() if not cached.users]
+        for workspace in idle[: max(len(idle) - most, 0)]:
+            self._cached.pop(workspace).sandbox.close()

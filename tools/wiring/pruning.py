@@ -1,0 +1,193 @@
+"""The part of the composition root that has what can be pruned: the kinds of sessions, and a store.
+
+It is over `bootstrap`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from attrs import frozen
+
+from ..base.clock import Clock, utc_now
+from ..fleet.stores import open_database
+from ..harness import SessionState
+from .bootstrap import forget_deleted, opened_sessions, pack_index_of
+
+if TYPE_CHECKING:
+    from ..harness.session_ports import LocalSessions
+    from ..prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
+    from .workspaces.workspace_packs import Collected
+
+
+DEFAULT_ENDED_HOURS: Final = 30 * 24.0
+"""How long agent sessions stay after they ended when no rule is named, in hours."""
+
+
+@frozen(kw_only=True)
+class PruneKind:
+    """A kind of sessions that can be pruned.
+
+    Attributes:
+        target: Where they are and how they are dated.
+        max_age_hours: The age at which they go when no rule is named, in hours; None where the
+            configuration keeps them for ever, whatever rule is named.
+        states: The states they may be in; none where the kind has no states.
+
+    Where a store has them as rows, there is no directory, no trash and no list of what was begun.
+    """
+
+    target: PruneSource
+    max_age_hours: float | None
+    states: frozenset[str] = frozenset()
+
+    @property
+    def directories(self) -> PruneTarget | None:
+        """The sessions, where they are directories; None where a store has them as rows."""
+        return cast("PruneTarget", self.target) if hasattr(self.target, "guards") else None
+
+    @property
+    def stored(self) -> StoredSessions | None:
+        """The sessions, where a store has them as rows; None where they are directories."""
+        return cast("StoredSessions", self.target) if self.directories is None else None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is such a directory; a store is always there."""
+        return self.stored is not None or os.path.lexists(self.target.root)
+
+    def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
+        """Prune the sessions; see `prune.prune` and `prune.prune_stored`."""
+        from ..prune import prune, prune_stored
+
+        if self.directories is not None:
+            return prune(self.directories, policy, **more)
+        return prune_stored(cast("StoredSessions", self.target), policy, **more)
+
+
+def prune_kinds(
+    base_path: Path | str | None = None,
+    *,
+    store: LocalSessions | str | None = None,
+    workspace_root: Path | str | None = None,
+    questions_dir: Path | str | None = None,
+) -> dict[str, PruneKind]:
+    """Return the kinds of sessions that can be pruned, by name.
+
+    Args:
+        base_path: The agent sessions' directory; `.agentforge/sessions` if None.
+        store: Where the agent sessions are, if not there: opened, or an address for
+            `fleet.stores.open_sessions`.
+        workspace_root: The sandbox sessions' directory; `workspace` if None.
+        questions_dir: The question sessions' directory; the configured one if None.
+
+    Raises:
+        questions.InvalidConfig: The configuration can't be used.
+    """
+    from ..harness.prune_target import HarnessTarget
+    from ..questions import DEFAULT_BASE_DIR
+    from ..questions.config import load_config
+    from ..questions.prune_target import QuestionTarget
+    from ..questions.session_status import SessionStatus
+    from ..sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
+    from ..sandbox.session_directory import DEFAULT_ROOT
+
+    sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
+    found = opened_sessions(base_path, store)
+    prunable = getattr(found, "prunable", None)  # a store that has them as rows
+    sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
+    config = load_config()
+    directory = questions_dir if questions_dir is not None else config.directory
+    questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
+    kept_s = config.questions.retention_s
+    return {
+        sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
+        sessions.kind: PruneKind(
+            target=sessions,
+            max_age_hours=DEFAULT_ENDED_HOURS,
+            states=frozenset(state.value for state in SessionState),
+        ),
+        questions.kind: PruneKind(
+            target=questions,
+            max_age_hours=kept_s / 3600 if kept_s > 0 else None,
+            states=frozenset(state.value for state in SessionStatus),
+        ),
+    }
+
+
+def prune_store(
+    store: str,
+    base_path: Path | str | None = None,
+    *,
+    objects: str | None = None,
+    policy: RetentionPolicy | None = None,
+    archive: Path | None = None,
+    dry_run: bool = False,
+    clock: Clock = utc_now,
+) -> PruneResult:
+    """Remove old sessions from a database, once for all its machines, and what is here of them.
+
+    Safe to run on several machines at once. Run on each of them, it also deletes the directories
+    there of sessions that were removed elsewhere.
+
+    Args:
+        store: The database.
+        base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
+        objects: The object store of the workspaces, of which what no session names goes, too.
+        policy: Which go; those that ended 30 days ago if None.
+        archive: Where to keep an archive of each before; none is kept if None.
+        dry_run: Only say what would go.
+        clock: The time.
+
+    Raises:
+        ArchiveUnavailable: The extra that compresses is not installed; nothing was removed.
+        StoreError: The store does not answer, or is no database; what was removed is in its log.
+    """
+    from ..fleet.postgres.store import PostgresStore
+    from ..harness.prune_target import CleanUpEvents
+    from ..prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune_stored
+
+    sessions = PostgresStore(open_database(store), base_path)
+    try:
+        result = prune_stored(
+            sessions.prunable(),
+            policy or RetentionPolicy(max_age_hours=DEFAULT_ENDED_HOURS),
+            dry_run=dry_run,
+            disposal=Disposal(
+                archiver=None if archive is None else TarArchiver(directory=archive, clock=clock)
+            ),
+            observer=CleanUpEvents(),
+            outside=Outside(clock=clock),
+        )
+        if not dry_run:
+            sessions.clear_directories()
+            forget_deleted(sessions)
+            collect_packs(sessions, objects)
+    finally:
+        sessions.close()
+    return result
+
+
+def collect_packs(
+    store: LocalSessions, objects: str | None, *, older_than_s: float = 86_400.0
+) -> Collected:
+    """Remove the packs from the object store that no session names; nothing on files.
+
+    Args:
+        store: The sessions.
+        objects: The address of the object store, or None.
+        older_than_s: The age below which one stays in any case, in seconds: its worker may be
+            about to name it.
+
+    Raises:
+        AgentForgeError: The object store or the database does not answer.
+    """
+    from ..fleet.objects import open_objects
+    from .workspaces.workspace_packs import Collected, collect
+
+    index = pack_index_of(store)
+    if index is None or objects is None:
+        return Collected()
+    return collect(index, open_objects(objects), older_than_s=older_than_s)

@@ -1,0 +1,1 @@
+"""Workspaces of sessions: kept at checkpoints, brought home, and carried to other machines."""

@@ -1,0 +1,135 @@
+"""The bound of what a place keeps of sessions: those that went elsewhere, or ended, make room."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.event_log import get_logger
+from ...base.files import DirectoryLock, DurableError, FileSystem, OsFileSystem, discard_tree
+from ...base.files.atomic_file import random_token
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.tree_walk import walk_tree
+from ...base.identifiers import is_session_id
+from ...fleet.objects.pack_index import PackIndex
+from ...harness.errors import SessionInUse
+from ...harness.session_layout import GUARDS, SESSION_FILE, SNAPSHOTS, WORKSPACE
+from ...harness.session_ports import SessionPlaces
+
+DEFAULT_BYTES: Final = 20 << 30
+"""What a place keeps of sessions, in bytes, where nothing else is said."""
+_BLOCK: Final = 512
+_DEPTH: Final = 200
+_log = get_logger("agentforge.snapshots")
+
+
+@frozen
+class _Kept:
+    session_id: str
+    disk_bytes: int
+    used_at_ns: int
+
+
+def trim(
+    places: SessionPlaces,
+    index: PackIndex,
+    place: str,
+    *,
+    max_bytes: int,
+    fs: FileSystem | None = None,
+) -> Sequence[str]:
+    """Remove directories of sessions until no more than so many bytes are left.
+
+    Only a session goes that was taken up elsewhere since, or has ended, all of whose snapshots are
+    in the object store, and that nothing works on or holds; the one that was used least recently
+    goes first.
+
+    Args:
+        places: The sessions on this machine.
+        index: Knows where they are worked in, and their packs.
+        place: The name of this place.
+        max_bytes: The most that the directories take up on the disk, in bytes.
+        fs: The file system.
+
+    Returns:
+        The sessions whose directories went.
+
+    Raises:
+        AgentForgeError: The index does not answer.
+    """
+    fs = fs if fs is not None else OsFileSystem()
+    found = list(_kept(fs, places.base_path))
+    total = sum(one.disk_bytes for one in found)
+    if total <= max_bytes:
+        return []
+    released = index.released([one.session_id for one in found], place)
+    removed = []
+    for one in sorted(found, key=lambda each: each.used_at_ns):
+        if total <= max_bytes:
+            break
+        stored = released.get(one.session_id)
+        if stored is None or not _is_stored(places.base_path / one.session_id, stored):
+            continue
+        try:
+            _remove(places, fs, one.session_id)
+        except (SessionInUse, DurableError, OSError) as error:
+            _log.info("workspace.not_trimmed", session_id=one.session_id, error=str(error))
+            continue
+        total -= one.disk_bytes
+        removed.append(one.session_id)
+        _log.info("workspace.trimmed", session_id=one.session_id, bytes=one.disk_bytes)
+    return removed
+
+
+def _kept(fs: FileSystem, base: Path) -> Iterator[_Kept]:
+    """Look at what each session's directory takes up."""
+    try:
+        names = sorted(os.listdir(base))
+    except FileNotFoundError:
+        return
+    for name in names:
+        if not is_session_id(name):
+            continue
+        with suppress(OSError):
+            fd = fs.open(os.fspath(base / name), DIRECTORY_FLAGS)
+            try:
+                status = fs.fstat(fd)
+                entries = [
+                    one.status
+                    for one in walk_tree(
+                        fs,
+                        fd,
+                        enter=lambda one: len(one.names) < _DEPTH,
+                        onerror=lambda _: None,
+                    )
+                ]
+            finally:
+                close_reader(fs, fd)
+            size = _BLOCK * sum(one.st_blocks for one in [status, *entries])
+            yield _Kept(name, size, max(one.st_mtime_ns for one in [status, *entries]))
+
+
+def _is_stored(directory: Path, stored: Collection[str]) -> bool:
+    """Return whether a directory has nothing that is nowhere else."""
+    if (directory / SESSION_FILE).exists():
+        return False  # another store's session
+    if not stored:
+        return not (directory / WORKSPACE).exists()
+    try:
+        return set(os.listdir(directory / SNAPSHOTS / "refs" / "snapshots")) <= set(stored)
+    except FileNotFoundError:
+        return True
+
+
+def _remove(places: SessionPlaces, fs: FileSystem, session_id: str) -> None:
+    base = places.base_path
+    with (
+        places.idle(session_id, GUARDS),
+        DirectoryLock(fs, base, follow=True) as lock,
+    ):
+        discard_tree(fs, lock.fd, session_id, parent=base, token=random_token)

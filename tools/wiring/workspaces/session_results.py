@@ -1,0 +1,199 @@
+"""A session's result, as the repository package takes it: its base, its snapshot, its objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import evolve, frozen
+
+from ...harness.checkpoints import checkpoints, find_checkpoint, last_kept
+from ...harness.session_checkpoints import CheckpointNotKept
+from ...repository import RepositoryError
+from ...repository.apply_errors import ApplyConflict
+from ...repository.snapshot_repository import NoSnapshots
+from .session_snapshots import SessionSnapshots
+
+if TYPE_CHECKING:
+    from ...harness import SessionContext
+    from ...repository.applied import Applied, ApplyServices
+    from ...repository.apply_plan import ApplyOptions
+    from ...repository.snapshots import Snapshots
+
+
+_MOST_TRIED: Final = 20
+"""How many snapshots are tried as what was brought home before."""
+
+
+@frozen
+class _Job:
+    """A result and where it goes."""
+
+    checkout: Path
+    result: str
+    objects: Sequence[Path]
+    options: ApplyOptions
+    services: ApplyServices | None
+
+    def plan(self, base: str) -> Applied:
+        from ...repository.apply import plan_apply
+
+        return plan_apply(
+            self.checkout,
+            base=base,
+            result=self.result,
+            objects=self.objects,
+            options=self.options,
+            services=self.services,
+        )
+
+    def apply(self, label: str, base: str) -> Applied:
+        from ...repository.apply import apply_result
+
+        return apply_result(
+            self.checkout,
+            base=base,
+            result=self.result,
+            objects=self.objects,
+            label=label,
+            options=self.options,
+            services=self.services,
+        )
+
+
+@frozen
+class SessionResults:
+    """Brings the results of the sessions of one store to where a person works.
+
+    Attributes:
+        snapshots: Keeps the sessions' workspaces.
+        services: Git, files and time; the real ones if None.
+    """
+
+    snapshots: SessionSnapshots
+    services: ApplyServices | None = None
+
+    def apply(
+        self,
+        session: SessionContext,
+        options: ApplyOptions,
+        *,
+        at: str | int | None = None,
+        checkout: Path | None = None,
+        dry_run: bool = False,
+    ) -> Applied:
+        """Apply what a session changed to a checkout: as a whole, or not at all.
+
+        Args:
+            session: The session.
+            options: How.
+            at: The checkpoint whose workspace is the result; the workspace as it is now if None.
+            checkout: A folder of the checkout; the one that the session began from if None, and
+                the current folder for a session that began from none.
+            dry_run: Whether nothing is to be done.
+
+        Where an earlier result of the session is committed in the checkout, what came after it is
+        applied.
+
+        Raises:
+            CheckpointNotFound: There is no such checkpoint.
+            CheckpointNotKept: It has no snapshot.
+            NoSnapshots: The session has no workspace.
+            RepositoryError: As of `repository.apply.apply_result`.
+        """
+        snapshots = self._kept(session.session_id)
+        snapshot = self._snapshot_at(session, at)
+        job = _Job(
+            checkout or self.began_from(session.session_id) or Path.cwd(),
+            snapshots.tree_now() if snapshot is None else snapshots.get(snapshot).tree,
+            [(snapshots.repository.directory / "objects").absolute()],
+            options,
+            self.services,
+        )
+        call = job.plan if dry_run else partial(job.apply, f"session {session.session_id}")
+        try:
+            return call(_base(snapshots))
+        except ApplyConflict:
+            earlier = _brought_home(session, snapshots, job)
+            if earlier is None:
+                raise
+            return call(earlier)
+
+    def export(self, session: SessionContext, folder: Path, *, at: str | int | None = None) -> str:
+        """Write a session's files to a new folder, which appears whole; return the snapshot.
+
+        Args:
+            session: The session.
+            folder: The folder; nothing may be there.
+            at: The checkpoint whose workspace it is; the workspace as it is now if None.
+
+        Raises:
+            CheckpointNotFound: There is no such checkpoint.
+            CheckpointNotKept: It has no snapshot.
+            NoSnapshots: The session has no workspace.
+            RestoreFailed: There is something at the path.
+            WriteError: The disk or its permissions.
+        """
+        snapshot = self._snapshot_at(session, at)
+        snapshots = self.snapshots.fetched(session.session_id)
+        if snapshot is None:
+            snapshots.repository.make()
+            taken = snapshots.take("export")
+            if taken is None:
+                raise NoSnapshots(snapshots.repository.directory)
+            snapshot = taken.id
+        snapshots.export(snapshot, folder.absolute())
+        return snapshot
+
+    def _kept(self, session_id: str) -> Snapshots:
+        snapshots = self.snapshots.fetched(session_id)
+        if not snapshots.repository.exists:
+            if not snapshots.repository.workspace.is_dir():
+                raise NoSnapshots(snapshots.repository.directory)
+            snapshots.repository.make()
+        return snapshots
+
+    def _snapshot_at(self, session: SessionContext, at: str | int | None) -> str | None:
+        """Return the snapshot that is meant; None for the workspace as it is now, if it is here."""
+        if at is None:
+            here = self.snapshots.is_here(session.session_id)
+            return None if here else last_kept(session).snapshot
+        found = find_checkpoint(session, at)
+        if found.snapshot is None:
+            raise CheckpointNotKept(
+                session.session_id, checkpoint=found.number, reason=found.unkept
+            )
+        return found.snapshot
+
+    def began_from(self, session_id: str) -> Path | None:
+        """Return the checkout that a session began from; None for one that began from none."""
+        base = self.snapshots.base_of(session_id)
+        return None if base is None else Path(base.work_tree)
+
+
+def _brought_home(session: SessionContext, snapshots: Snapshots, job: _Job) -> str | None:
+    """Return the last snapshot that the checkout's commit has all of, from an earlier apply.
+
+    What the session did since is a change of that, and not of what it began from.
+    """
+    from ...repository.apply_plan import ApplyOptions
+
+    kept = [one.snapshot for one in checkpoints(session) if one.snapshot is not None]
+    for snapshot in list(dict.fromkeys(reversed(kept)))[:_MOST_TRIED]:
+        tried = evolve(job, result=snapshot, options=ApplyOptions(files=job.options.files))
+        try:
+            found = tried.plan(_base(snapshots))
+        except RepositoryError:
+            continue
+        if found.nothing_to_do and not found.already:
+            return snapshot
+    return None
+
+
+def _base(snapshots: Snapshots) -> str:
+    """Return what the work began from; nothing at all for a session without a repository."""
+    if not snapshots.repository.has_base:
+        return snapshots.empty_tree()
+    return snapshots.repository.base_commit()

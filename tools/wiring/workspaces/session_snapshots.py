@@ -1,0 +1,595 @@
+"""The harness's port to snapshots, on git: whose workspace is kept where, and what if it can't be.
+
+A session of a person's repository needs git, and what goes wrong with it is raised. Any other
+session works without: where git is missing or fails, its checkpoints say why they have no snapshot.
+What a workspace holds (a pipe, too much) never stops a session; its checkpoint says so, too.
+
+The module is long because the two ends of each rule, what is noted and what is let go of, stand
+together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...base.clock import Clock, utc_now
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
+from ...base.files import (
+    AtomicFileWriter,
+    DirectoryLock,
+    DurableError,
+    FileSystem,
+    OsFileSystem,
+    discard_tree,
+    make_durable_directory,
+)
+from ...base.files.atomic_file import random_token
+from ...base.identifiers import is_session_id
+from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
+from ...harness.session_ports import LocalSessions
+from ...harness.snapshot_port import ChangedFile, PreparedWorkspace, SnapshotTaken, WorkspaceChanges
+from ...repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
+from ...repository.base import Base, base_files, check_out, drop_ref, keep_ref
+from ...repository.snapshot_repository import SnapshotRepository
+from ...repository.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
+from ...repository.workspace_scan import ScanLimits, SnapshotRefused
+from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
+from .place_cache import DEFAULT_BYTES, trim
+from .workspace_packs import WorkspaceElsewhere, WorkspacePacks
+
+if TYPE_CHECKING:
+    from ...repository.tree_changes import TreeChanges
+
+REPOSITORY_NAME: Final = "repository.json"
+"""The attachment of a session that works on a person's repository: its base."""
+KEPT_FOLDER: Final = ".repositories"
+"""Where a base of sessions notes which repositories keep a ref for which session."""
+_MARK: Final = "restored"
+_AGENT_SNAPSHOTS: Final = "agent.git"
+_MOVED_BEFORE_TRIM: Final = 20
+"""After so many sessions that came from elsewhere the bound of the files is looked at."""
+_REFERRED_S: Final = 3600.0
+"""After this long, in seconds, no worker is about to refer to a snapshot that it took."""
+_MAX_NOTE: Final = 1 << 16
+
+_log = get_logger("agentforge.snapshots")
+
+
+class SessionSnapshots:
+    """Keeps the workspaces of a store's sessions. Implements `harness.snapshot_port`."""
+
+    def __init__(
+        self,
+        store: LocalSessions,
+        *,
+        git: Git | None = None,
+        fs: FileSystem | None = None,
+        clock: Clock = utc_now,
+        limits: ScanLimits | None = None,
+        lock_timeout_s: float = 60.0,
+        packs: WorkspacePacks | None = None,
+        cache_bytes: int = DEFAULT_BYTES,
+        repositories: Collection[Path] | None = None,
+    ) -> None:
+        """Name what is kept; nothing happens yet.
+
+        Args:
+            store: Where the sessions are.
+            git: The program; that of PATH by default.
+            fs: The file system.
+            clock: The time.
+            limits: How much a workspace may hold.
+            lock_timeout_s: How long to wait for another process at the same snapshots, in seconds.
+            packs: Brings workspaces to other machines and from there; None where this is the only
+                one.
+            cache_bytes: How much this machine keeps of sessions, their results among them, before
+                those go that are in the object store and worked on elsewhere, or ended; in bytes.
+            repositories: The folders whose repositories sessions may begin from; any if None.
+        """
+        self._store = store
+        self._git = git if git is not None else Git()
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._clock = clock
+        self._limits = limits if limits is not None else ScanLimits()
+        self._lock_timeout_s = lock_timeout_s
+        self._packs = packs
+        self._cache_bytes = cache_bytes
+        self._repositories = repositories
+        self._moved = 0
+        self._bases: dict[str, Base | None] = {}
+
+    def of(self, session_id: str) -> Snapshots:
+        """Return the snapshots of a session, which need not have any."""
+        directory = self._store.session_directory(session_id)
+        return self._in(directory / SNAPSHOTS, self._store.workspace_path(session_id))
+
+    def _in(self, directory: Path, folder: Path) -> Snapshots:
+        repository = SnapshotRepository(
+            directory, folder, git=self._git, fs=self._fs, lock_timeout_s=self._lock_timeout_s
+        )
+        return Snapshots(repository, clock=self._clock, limits=self._limits)
+
+    def fetched(self, session_id: str) -> Snapshots:
+        """Return the snapshots of a session, with those of other machines.
+
+        Raises:
+            WorkspaceElsewhere: They can't be had here.
+            ObjectStoreError: The object store does not answer, or a pack is damaged.
+        """
+        snapshots = self.of(session_id)
+        if self._packs is not None:
+            base = self.base_of(session_id)
+            self._packs.fetch(
+                session_id,
+                "workspace",
+                snapshots,
+                boundary=None if base is None else base.commit,
+                object_format="sha1" if base is None else base.object_format,
+            )
+        return snapshots
+
+    def base_of(self, session_id: str) -> Base | None:
+        """Return what a session works on; None where that is no repository.
+
+        Raises:
+            SnapshotMissing: What the session notes of it can't be read.
+        """
+        if session_id in self._bases:
+            return self._bases[session_id]
+        data = self._store.read_attachment(session_id, REPOSITORY_NAME)
+        try:
+            base = None if data is None else Base.decode(data)
+        except ValueError as error:
+            directory = self._store.session_directory(session_id)
+            raise SnapshotMissing(REPOSITORY_NAME, directory=directory) from error
+        if self._packs is not None:  # asked for at each checkpoint, and never another one
+            self._bases = {session_id: base}
+        return base
+
+    # ----------------------------------------------------------------------------------- the port
+
+    def attachments(
+        self, repository: Path, revision: str, *, with_uncommitted: bool
+    ) -> dict[str, bytes]:
+        """Look up a base; see the port.
+
+        Raises:
+            NotARepository: There is no checkout of one.
+            UnknownRevision: It has no such commit.
+            GitUnavailable: There is no git that can be used.
+        """
+        user = UserRepository.at(repository, self._git)
+        base = Base.of(user, revision, with_uncommitted=with_uncommitted)
+        return {REPOSITORY_NAME: base.encode()}
+
+    @contextmanager
+    def begun_files(self, attachments: Mapping[str, bytes]) -> Iterator[tuple[Path, str]]:
+        """Have the files that a session will begin with, in a temporary folder; and whose they are.
+
+        Args:
+            attachments: What `attachments` returned.
+
+        Raises:
+            BaseUnavailable: They can't be checked out.
+        """
+        base = Base.decode(attachments[REPOSITORY_NAME])
+        also = ", with what is not committed" if base.with_uncommitted else ""
+        with base_files(base, base.user_repository(self._git)) as folder:
+            yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
+
+    @property
+    def travels(self) -> bool:
+        """Whether several machines work in the workspaces; see the port."""
+        return self._packs is not None
+
+    def take_up(
+        self,
+        session_id: str,
+        last: SnapshotTaken,
+        *,
+        mark: int | None = None,
+        parent_id: str | None = None,
+        more: Collection[str] = (),
+    ) -> None:
+        """Have the workspace here as the session left it; see the port.
+
+        It is noted last that the session is worked in here, so that a kill leaves it where it was.
+
+        Raises:
+            WorkspaceElsewhere: It is on another machine, and can't be had here.
+            WorkspaceMoved: Another worker took it up meanwhile.
+            ObjectStoreError: The object store does not answer, or a pack is damaged.
+            RestoreFailed: Something in the folder can't be replaced.
+        """
+        packs = self._packs
+        if packs is None:
+            return
+        make_durable_directory(self._fs, self._store.session_directory(session_id))
+        place = packs.index.place(session_id)
+        here = packs.is_last(place)
+        if here and (last.snapshot is None or self._store.workspace_path(session_id).is_dir()):
+            packs.take_up(session_id, place)
+            return
+        if not here and last.unkept is not None:
+            reason = f"its last checkpoint has no snapshot ({last.unkept})"
+            host = None if place is None else place.host
+            raise WorkspaceElsewhere(session_id, host=host, reason=reason)
+        snapshots = self.fetched(session_id)
+        if last.snapshot is None:
+            self._discard(session_id, WORKSPACE)
+        else:
+            try:
+                if parent_id is not None:
+                    self._take_over(session_id, snapshots, last.snapshot, parent_id, more)
+                snapshots.restore(last.snapshot)
+            except (NoSnapshots, SnapshotMissing) as error:
+                if here:
+                    raise
+                raise packs.refusal(session_id, place) from error
+            if mark is not None:
+                self._write_mark(snapshots, mark)
+        if not here:
+            self._take_up_agent(session_id)
+        packs.take_up(session_id, place)
+        self._moved += 1
+        if self._moved % _MOVED_BEFORE_TRIM == 0:
+            trim(self._store, packs.index, packs.here, max_bytes=self._cache_bytes, fs=self._fs)
+
+    def is_here(self, session_id: str) -> bool:
+        """Return whether the workspace, as it is now, is on this machine; see the port."""
+        packs = self._packs
+        if packs is None:
+            return True
+        there = self._store.workspace_path(session_id).is_dir()
+        return there and packs.is_last(packs.index.place(session_id))
+
+    def prepare(self, session_id: str) -> PreparedWorkspace | None:
+        """Check out the base of a session that has one; see `repository.base.check_out`.
+
+        On a machine that has its first snapshot from another one, that is what is checked out.
+
+        Raises:
+            RepositoryNotAllowed: It is none of those that sessions may begin from here.
+            WorkspaceElsewhere: It is not on this machine.
+        """
+        base = self.base_of(session_id)
+        if base is None:
+            return None
+        snapshots = self.of(session_id)
+        first = self._first_from_elsewhere(snapshots)
+        if first is None:
+            try:
+                user = self._user_repository(base)
+            except NotARepository as error:
+                if self._packs is None:
+                    raise
+                place = self._packs.index.place(session_id)
+                reason = f"it works on the repository {base.work_tree}, which is not here"
+                host = None if place is None else place.host
+                raise WorkspaceElsewhere(session_id, host=host, reason=reason) from error
+            self._note_ref(session_id, base)
+            first = check_out(snapshots, base, user, session_id)
+            self._push(session_id, snapshots)
+        return PreparedWorkspace(base.commit, base.revision, first.id, base.with_uncommitted)
+
+    def _user_repository(self, base: Base) -> UserRepository:
+        """Return the person's repository of a session's base.
+
+        Raises:
+            RepositoryNotAllowed: It is none of those that sessions may begin from here.
+            NotARepository: It is not there, or another one is.
+        """
+        if self._repositories is not None:
+            require_repository(base.work_tree, self._repositories)
+        return base.user_repository(self._git)
+
+    def _first_from_elsewhere(self, snapshots: Snapshots) -> Snapshot | None:
+        if self._packs is None or not snapshots.packs_here() or snapshots.repository.has_alternates:
+            return None
+        first = snapshots.list()[0]
+        snapshots.restore(first.id)
+        return first
+
+    def settle(
+        self,
+        session_id: str,
+        snapshot: str,
+        *,
+        mark: int,
+        parent_id: str | None = None,
+        more: Collection[str] = (),
+    ) -> None:
+        """Make a workspace what a snapshot says, once for each mark; see the port.
+
+        Raises:
+            SnapshotMissing: Neither the session nor its parent has the snapshot.
+            RestoreFailed: Something in the workspace can't be replaced.
+        """
+        snapshots = self.of(session_id)
+        with suppress(FileNotFoundError, ValueError):
+            if int((snapshots.repository.directory / _MARK).read_text()) >= mark:
+                return
+        if parent_id is not None:
+            self._take_over(session_id, snapshots, snapshot, parent_id, more)
+        snapshots.restore(snapshot)
+        self._write_mark(snapshots, mark)
+
+    def _write_mark(self, snapshots: Snapshots, mark: int) -> None:
+        with AtomicFileWriter(snapshots.repository.directory / _MARK, fs=self._fs) as file:
+            file.write(f"{mark}\n")
+
+    def _take_over(
+        self,
+        session_id: str,
+        snapshots: Snapshots,
+        snapshot: str,
+        parent_id: str,
+        more: Collection[str],
+    ) -> None:
+        """Make a fork's repository with its parent's snapshot."""
+        base = self.base_of(session_id)
+        if base is None:
+            snapshots.repository.make()
+        elif self._is_kept_by_user(session_id, base):
+            snapshots.repository.make(objects=Path(base.objects), object_format=base.object_format)
+        else:
+            snapshots.repository.make(object_format=base.object_format)
+        try:
+            snapshots.get(snapshot)
+        except SnapshotMissing:
+            self.fetched(parent_id).copy_to(snapshots, snapshot, more)
+        self._push(session_id, snapshots)
+
+    def _is_kept_by_user(self, session_id: str, base: Base) -> bool:
+        """Have a person's repository keep the base; return whether it is there.
+
+        Raises:
+            RepositoryError: It is not there, and this is the only machine.
+        """
+        try:
+            user = self._user_repository(base)
+            self._note_ref(session_id, base)
+            keep_ref(user, session_id, base.commit)
+        except RepositoryNotAllowed:
+            return False
+        except RepositoryError:
+            if self._packs is None:
+                raise
+            return False
+        return True
+
+    def take(self, session_id: str, label: str) -> SnapshotTaken:
+        """Keep the workspace as it is; see the port and the module.
+
+        Raises:
+            RepositoryError: The session works on a repository, and git failed.
+            DurableError: It works on one, and the disk failed.
+            ObjectStoreError: Other machines need it, and the object store does not answer.
+        """
+        if not self._store.workspace_path(session_id).is_dir():
+            return SnapshotTaken()
+        snapshots = self.of(session_id)
+        try:
+            snapshots.repository.make()
+            taken = snapshots.take(label)
+        except SnapshotRefused as error:
+            return self._unkept(session_id, error)
+        except (AgentForgeError, OSError) as error:
+            if self.base_of(session_id) is not None:
+                raise
+            return self._unkept(session_id, error)
+        if taken is None:
+            return SnapshotTaken()
+        self._push(session_id, snapshots)
+        self._push_agent(session_id)
+        return SnapshotTaken(snapshot=taken.id)
+
+    def empty(self, session_id: str) -> SnapshotTaken:
+        """Keep a workspace that holds nothing; see the port."""
+        snapshots = self.of(session_id)
+        try:
+            snapshots.repository.make()
+            taken = snapshots.take_empty("empty")
+        except (AgentForgeError, OSError) as error:
+            return self._unkept(session_id, error)
+        self._push(session_id, snapshots)
+        return SnapshotTaken(snapshot=taken.id)
+
+    def _unkept(self, session_id: str, error: Exception) -> SnapshotTaken:
+        log = _log.info if isinstance(error, GitUnavailable) else _log.warning
+        log("snapshot.not_taken", session_id=session_id, error=str(error))
+        return SnapshotTaken(unkept=_first_sentence(str(error)))
+
+    def require(self, session_id: str, snapshot: str) -> None:
+        """Raise unless there is such a snapshot.
+
+        Raises:
+            SnapshotMissing: There is none.
+            NoSnapshots: The session has none at all.
+        """
+        self.fetched(session_id).get(snapshot)
+
+    def changes(
+        self,
+        session_id: str,
+        before: str | None,
+        after: str | None,
+        *,
+        patch: bool,
+        paths: Sequence[str],
+    ) -> WorkspaceChanges:
+        """Compare two snapshots; see the port.
+
+        Raises:
+            NoSnapshots: The session has none.
+            SnapshotMissing: One of them is not there.
+            SnapshotRefused: The workspace as it is now can't be kept, and so not be compared.
+        """
+        snapshots = self.fetched(session_id)
+        if before is None and after is None and not snapshots.repository.exists:
+            if not self._store.workspace_path(session_id).is_dir():
+                return WorkspaceChanges(())
+            snapshots.repository.make()
+        first = snapshots.empty_tree() if before is None else before
+        second = snapshots.tree_now() if after is None else after
+        return _as_workspace(snapshots.changes(first, second, patch=patch, paths=paths))
+
+    def sweep(self, session_id: str, wanted: Collection[str]) -> None:
+        """Remove the snapshots that nothing refers to; see the port.
+
+        Where there are many files of objects, they are packed into one.
+        """
+        snapshots = self.of(session_id)
+        if not snapshots.repository.exists:
+            return
+        try:
+            snapshots.keep_only(wanted, older_than_s=_REFERRED_S)
+            snapshots.pack()
+            if self._packs is not None:
+                boundary = self._boundary(session_id)
+                self._packs.tidy(session_id, "workspace", snapshots, wanted, boundary=boundary)
+                agent = self._agent(session_id)
+                if agent.repository.exists:
+                    self._packs.tidy(session_id, "agent", agent, ())
+        except (AgentForgeError, OSError) as error:
+            _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
+
+    def disk_bytes(self, session_id: str) -> int:
+        """Return what the snapshots of a session take up on the disk, in bytes."""
+        return self.of(session_id).repository.disk_bytes()
+
+    # ------------------------------------------------------------------------- to other machines
+
+    def _push(self, session_id: str, snapshots: Snapshots) -> None:
+        if self._packs is not None:
+            boundary = self._boundary(session_id)
+            self._packs.push(session_id, "workspace", snapshots, boundary=boundary)
+
+    def _boundary(self, session_id: str) -> str | None:
+        base = self.base_of(session_id)
+        return None if base is None else base.commit
+
+    def _agent(self, session_id: str) -> Snapshots:
+        """Return the snapshots of what the agent's program keeps of its own."""
+        directory = self._store.session_directory(session_id)
+        return self._in(directory / _AGENT_SNAPSHOTS, directory / AGENT_STATE)
+
+    def _push_agent(self, session_id: str) -> None:
+        """Store the agent's state; without it the program begins its conversation anew."""
+        snapshots = self._agent(session_id)
+        if self._packs is None or not snapshots.repository.workspace.is_dir():
+            return
+        try:
+            snapshots.repository.make()
+            snapshots.take("agent")
+            self._packs.push(session_id, "agent", snapshots)
+            snapshots.keep_only(())
+        except (SnapshotRefused, RepositoryError) as error:
+            _log.warning("agent.state_not_stored", session_id=session_id, error=str(error))
+
+    def _take_up_agent(self, session_id: str) -> None:
+        """Make the agent's state that of the last checkpoint."""
+        packs = self._packs
+        if packs is None:
+            return
+        snapshots = self._agent(session_id)
+        newest = packs.fetch(session_id, "agent", snapshots)
+        if newest is None:
+            self._discard(session_id, AGENT_STATE)
+        else:
+            snapshots.restore(newest)
+
+    def _discard(self, session_id: str, name: str) -> None:
+        """Remove a folder of a session's directory, if it is there."""
+        directory = self._store.session_directory(session_id)
+        with (
+            suppress(FileNotFoundError),
+            DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s) as lock,
+        ):
+            self._fs.stat(name, dir_fd=lock.fd)
+            discard_tree(self._fs, lock.fd, name, parent=directory, token=random_token)
+
+    # ------------------------------------------------------------------- refs of deleted sessions
+
+    def _note_ref(self, session_id: str, base: Base) -> None:
+        """Note, before it is made, that a person's repository has a ref for a session."""
+        folder = self._store.base_path / KEPT_FOLDER
+        make_durable_directory(self._fs, folder)
+        with AtomicFileWriter(folder / f"{session_id}.json", fs=self._fs) as file:
+            file.write(json.dumps({"schema_version": 1, "work_tree": base.work_tree}))
+
+    def forget_deleted(self) -> None:
+        """Remove the refs of sessions that are neither in the store nor in its trash.
+
+        What can't be removed, since its repository is not there or git fails, stays noted, and is
+        tried again.
+        """
+        folder = self._store.base_path / KEPT_FOLDER
+        kept: set[str] | None = None
+        for note, session_id in list(_notes(folder)):
+            if self._store.exists(session_id):
+                continue
+            if kept is None:
+                kept = _in_trash(self._store.base_path)
+            if session_id in kept:
+                continue
+            try:
+                self._drop(note, session_id)
+            except (AgentForgeError, OSError, ValueError) as error:
+                _log.warning("snapshot.ref_not_removed", session_id=session_id, error=str(error))
+
+    def _drop(self, note: Path, session_id: str) -> None:
+        with note.open("rb") as file:
+            work_tree = Path(json.loads(file.read(_MAX_NOTE))["work_tree"])
+        if work_tree.is_dir():  # else the repository went, and the ref with it
+            drop_ref(UserRepository.at(work_tree, self._git), session_id)
+            _log.info("snapshot.ref_removed", session_id=session_id, repository=str(work_tree))
+        note.unlink(missing_ok=True)
+
+
+def _notes(folder: Path) -> Iterator[tuple[Path, str]]:
+    try:
+        entries = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in entries:
+        session_id = name.removesuffix(".json")
+        if name.endswith(".json") and is_session_id(session_id):
+            yield folder / name, session_id
+
+
+def _in_trash(base: Path) -> set[str]:
+    """Return the sessions that a prune put into the trash, from where they may come back."""
+    from ...prune.trash import list_trash
+
+    try:
+        return {one.session_id for one in list_trash(base)}
+    except (AgentForgeError, DurableError, OSError) as error:
+        _log.warning("snapshot.trash_unreadable", base=str(base), error=str(error))
+        return {session_id for _, session_id in _notes(base / KEPT_FOLDER)}
+
+
+def _as_workspace(found: TreeChanges) -> WorkspaceChanges:
+    files = tuple(
+        ChangedFile(
+            os.fsdecode(one.path),
+            one.kind,
+            one.old_mode,
+            one.new_mode,
+            one.insertions,
+            one.deletions,
+        )
+        for one in found.files
+    )
+    return WorkspaceChanges(files, found.patch)
+
+
+def _first_sentence(text: str) -> str:
+    """Return an error's first sentence for the history, where its advice comes too late."""
+    return text.split(". ", 1)[0][:500].encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,354 @@
+"""Workspaces for many machines: snapshots go to the object store, and come from there.
+
+The order is what keeps them whole: the pack is durable, then the index names it, then the caller
+saves the session that refers to its snapshots. A kill in between leaves a pack that nothing names,
+which `collect` removes, or snapshots that nothing refers to.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator
+from datetime import timedelta
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.clock import Clock, utc_now
+from ...base.errors import AgentForgeError, ErrorKind
+from ...base.event_log import get_logger
+from ...base.files import FileSystem, OsFileSystem, make_durable_directory
+from ...fleet.objects import ObjectStore, StoredObject, fetch_checked
+from ...fleet.objects.objects import sha256_of
+from ...fleet.objects.pack_index import Pack, PackIndex, PackKind, Place
+from ...repository.snapshots import NewPack, Snapshots
+from .place import place_of
+
+COLLECTED_AFTER_S: Final = 86_400.0
+"""After this long, in seconds, nobody is about to name a pack that was stored."""
+MANY_PACKS: Final = 40
+"""How many packs of a session are put into one."""
+_BATCH: Final = 500
+_PACK: Final = r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-]+\.tmp)?"
+_log = get_logger("agentforge.snapshots")
+
+
+class WorkspaceElsewhere(AgentForgeError):
+    """A session's files are on another machine and can't be had here; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        host: The machine that worked on it last, as far as it is known.
+        reason: Why they can't be had.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, session_id: str, *, host: str | None, reason: str) -> None:
+        where = "another machine" if host is None else f"the machine {host}"
+        super().__init__(
+            f"the workspace of session {session_id} is on {where}: {reason}. Nothing was changed. "
+            "Go on there, or begin a new session from an earlier checkpoint: "
+            f"agentforge fork {session_id} --at N."
+        )
+        self.session_id = session_id
+        self.host = host
+        self.reason = reason
+
+
+class WorkspaceMoved(AgentForgeError):
+    """Another worker took the session up meanwhile; this one has let go of it.
+
+    Attributes:
+        session_id: The session.
+    """
+
+    kind = ErrorKind.CONFLICT
+    retryable = True
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"session {session_id} was taken up by another worker meanwhile; nothing of it was "
+            "changed here. Try again once that one has ended."
+        )
+        self.session_id = session_id
+
+
+@frozen
+class Collected:
+    """What a collection removed.
+
+    Attributes:
+        objects: How many objects.
+        size: How many bytes they had.
+    """
+
+    objects: int = 0
+    size: int = 0
+
+
+class WorkspacePacks:
+    """The packs of the sessions of one store, as one machine has them.
+
+    Args:
+        index: Knows all packs.
+        objects: Has them; None: workspaces stay where they are.
+        base: The directory of the sessions on this machine.
+        fs: The file system.
+        host: What to call this machine in messages.
+        many: How many packs of a session are put into one.
+    """
+
+    def __init__(
+        self,
+        index: PackIndex,
+        objects: ObjectStore | None,
+        base: Path,
+        *,
+        fs: FileSystem | None = None,
+        host: Callable[[], str] = socket.gethostname,
+        many: int = MANY_PACKS,
+    ) -> None:
+        self.index = index
+        self._objects = objects
+        self._base = base
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._host = host
+        self._many = many
+
+    @cached_property
+    def here(self) -> str:
+        """The name of this machine's directory of sessions."""
+        return place_of(self._base, self._fs)
+
+    # ----------------------------------------------------------------------------- whose it is
+
+    def is_last(self, place: Place | None) -> bool:
+        """Return whether a session was worked in here last, or nowhere yet."""
+        return place is None or place.place == self.here
+
+    def take_up(self, session_id: str, former: Place | None) -> None:
+        """Note that the session is worked in here from now on.
+
+        Raises:
+            WorkspaceMoved: Another took it up meanwhile.
+            AgentForgeError: The index does not answer.
+        """
+        if former is not None and former.place == self.here:
+            return
+        if not self.index.take_up(session_id, self.here, self._host(), former=former):
+            raise WorkspaceMoved(session_id)
+        if former is not None:
+            _log.info("workspace.moved", session_id=session_id, host=former.host)
+
+    # ------------------------------------------------------------------------ to the object store
+
+    def push(
+        self, session_id: str, kind: PackKind, snapshots: Snapshots, *, boundary: str | None = None
+    ) -> None:
+        """Store what the object store lacks of a session's snapshots, and name it in the index.
+
+        Args:
+            session_id: The session.
+            kind: What the snapshots are of.
+            snapshots: They.
+            boundary: The person's commit that the work began from, whose history stays here.
+
+        Raises:
+            ObjectStoreError: The store refused, or does not answer.
+            AgentForgeError: The index does not answer, or a pack can't be made.
+            OSError: The disk.
+        """
+        if self._objects is not None:
+            known = {one for row in self.index.packs(session_id, kind) for one in row.snapshots}
+            self._store(session_id, kind, snapshots, known, self._add, boundary)
+
+    def _add(self, session_id: str, pack: Pack) -> None:
+        self.index.add(session_id, pack)
+
+    def _store(
+        self,
+        session_id: str,
+        kind: PackKind,
+        snapshots: Snapshots,
+        known: Collection[str],
+        name: Callable[[str, Pack], object],
+        boundary: str | None,
+    ) -> None:
+        """Store a pack, then have the index name it."""
+        objects = self._objects
+        assert objects is not None  # noqa: S101 (the callers have looked)
+        with tempfile.TemporaryFile(dir=snapshots.repository.directory.parent) as file:
+            written = snapshots.write_pack(known, file, boundary=boundary)
+            if written is None:
+                return
+            digest = sha256_of(file)
+            pack = Pack(
+                self._key(session_id, digest),
+                digest,
+                file.tell(),
+                kind,
+                written.snapshots,
+                written.base,
+            )
+            if objects.put(pack.key, file):
+                name(session_id, pack)
+            else:  # a killed call's: it may be about to be collected
+                with self.index.exclusive(session_id):
+                    objects.put(pack.key, file)
+                    name(session_id, pack)
+            snapshots.note_pack(digest)
+        _log.info("workspace.stored", session_id=session_id, kind=kind, bytes=pack.size)
+
+    def tidy(
+        self,
+        session_id: str,
+        kind: PackKind,
+        snapshots: Snapshots,
+        wanted: Collection[str],
+        *,
+        boundary: str | None = None,
+    ) -> None:
+        """Put the packs of a session into one where there are many, so that few are fetched.
+
+        Args:
+            session_id: The session.
+            kind: What the snapshots are of.
+            snapshots: They; all that are here stay.
+            wanted: Those that the session refers to.
+            boundary: The person's commit that the work began from, whose history stays here.
+
+        Raises: as `push`.
+        """
+        rows = self.index.packs(session_id, kind)
+        if self._objects is None or len(rows) < self._many:
+            return
+        named = {one for row in rows for one in row.snapshots}
+        if named.intersection(wanted).difference(snapshots.ids()):
+            return  # some were never fetched here
+        numbers = [row.number for row in rows]
+
+        def name(_: str, pack: Pack) -> None:
+            self.index.replace(session_id, numbers, pack, place=self.here)
+
+        self._store(session_id, kind, snapshots, (), name, boundary)
+
+    # ---------------------------------------------------------------------- from the object store
+
+    def fetch(
+        self,
+        session_id: str,
+        kind: PackKind,
+        snapshots: Snapshots,
+        *,
+        boundary: str | None = None,
+        object_format: str = "sha1",
+    ) -> str | None:
+        """Have all snapshots of a session here that the index knows; return the newest.
+
+        Args:
+            session_id: The session.
+            kind: What the snapshots are of.
+            snapshots: Where they are kept here; made if need be.
+            boundary: The person's commit that the work began from.
+            object_format: That of their repository.
+
+        Raises:
+            WorkspaceElsewhere: No object store is configured here.
+            ObjectDamaged: A pack is damaged, and ObjectMissing: one is not there any more.
+            ObjectStoreError: The store does not answer.
+            AgentForgeError: The index does not answer, or the disk refused.
+        """
+        rows = self.index.packs(session_id, kind)
+        if not rows:
+            return None
+        here = snapshots.packs_here() if snapshots.repository.exists else ()
+        missing = [row for row in rows if row.sha256 not in here]
+        if missing:
+            if self._objects is None:
+                raise self.refusal(session_id, self.index.place(session_id))
+            make_durable_directory(self._fs, snapshots.repository.directory.parent)
+            snapshots.repository.make(object_format=object_format)
+            packs = [
+                NewPack(row.sha256, row.snapshots, self._fetched(session_id, row))
+                for row in missing
+            ]
+            snapshots.take_in(packs, base=rows[-1].base, boundary=boundary)
+            size = sum(row.size for row in missing)
+            _log.info("workspace.fetched", session_id=session_id, kind=kind, bytes=size)
+        return rows[-1].snapshots[-1]
+
+    def _fetched(self, session_id: str, row: Pack) -> Callable[..., object]:
+        """Return what fetches a pack; whatever its row says, an object of the session itself."""
+        assert self._objects is not None  # noqa: S101 (the caller has looked)
+        key = self._key(session_id, row.sha256)
+        return partial(fetch_checked, self._objects, key, row.sha256)
+
+    def _key(self, session_id: str, digest: str) -> str:
+        return f"{self.index.space}/{session_id}/{digest}.pack"
+
+    def refusal(self, session_id: str, place: Place | None) -> WorkspaceElsewhere:
+        """Return why a session's files can't be had here."""
+        reason = "its files were not stored in the object store"
+        if self._objects is None:
+            reason = (
+                "no object store is configured here that has its files (--objects, "
+                "AGENTFORGE_OBJECTS, or objects in [store])"
+            )
+        return WorkspaceElsewhere(
+            session_id, host=None if place is None else place.host, reason=reason
+        )
+
+
+def collect(
+    index: PackIndex,
+    objects: ObjectStore,
+    *,
+    older_than_s: float = COLLECTED_AFTER_S,
+    clock: Clock = utc_now,
+) -> Collected:
+    """Remove the packs that no session names: of deleted sessions, and of killed workers.
+
+    What was stored only just now stays: its worker may be about to name it. Objects that are none
+    of ours, and those of another index, are not touched.
+
+    Args:
+        index: Knows all packs.
+        objects: Has them.
+        older_than_s: The age below which an object stays in any case, in seconds.
+        clock: The time.
+
+    Raises:
+        AgentForgeError: One of them does not answer; what is removed is removed.
+    """
+    until = clock() - timedelta(seconds=older_than_s)
+    ours = re.compile(f"{re.escape(index.space)}/{_PACK}")
+    removed = size = 0
+    old = (one for one in objects.list() if one.stored_at <= until and ours.fullmatch(one.key))
+    for batch in _batches(old):
+        named = index.named([one.key for one in batch])
+        for one in batch:
+            if one.key not in named and _remove(index, objects, one):
+                removed += 1
+                size += one.size
+    _log.info("workspace.collected", objects=removed, bytes=size)
+    return Collected(removed, size)
+
+
+def _remove(index: PackIndex, objects: ObjectStore, one: StoredObject) -> bool:
+    with index.exclusive(one.key.split("/")[1]):
+        if index.named([one.key]):
+            return False
+        objects.delete(one.key)
+        return True
+
+
+def _batches(found: Iterable[StoredObject]) -> Iterator[list[StoredObject]]:
+    rest = iter(found)
+    while batch := list(islice(rest, _BATCH)):
+        yield batch
