@@ -130,7 +130,9 @@ class Ours(Driver):
 
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
         from agentforge_sessions import sandbox
-        from agentforge_sessions.sandbox.session_metadata_file import touch_session_metadata
+        from agentforge_sessions.sandbox.session_workspaces.session_metadata_file import (
+            touch_session_metadata,
+        )
 
         if Path(sandbox.__file__).resolve().parents[2] != self.root.resolve():
             raise RuntimeError("agentforge_sessions.sandbox is another tree's")
@@ -166,7 +168,7 @@ class Ours(Driver):
 
     def open(self) -> dict[str, Any]:
         """Time the opening of an interpreter, which is closed again."""
-        from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
+        from agentforge_sessions.sandbox.interpreters.interpreter import class_of, open_interpreter
 
         kind = class_of(self.api.ExecutionPolicy(), self.api.prepare().cache_dir)
         time.sleep(PAUSE_S)

@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore, TokenBudget
-from agentforge_sessions.harness.session_codec import encode_session
+from agentforge_sessions.harness.format.session_codec import encode_session
 from benchmarks.measure import Candidate, Row, compare, row, table
 from benchmarks.sessions import facts, make_session, place_in
 

@@ -23,9 +23,9 @@ from agentforge_sessions.jail.command_line import (
     JailPlan,
     bubblewrap_arguments,
 )
-from agentforge_sessions.jail.kept_etc import kept_etc
-from agentforge_sessions.jail.seccomp import filter_program, in_memory
-from agentforge_sessions.jail.system_folders import system_view
+from agentforge_sessions.jail.walls.kept_etc import kept_etc
+from agentforge_sessions.jail.walls.seccomp import filter_program, in_memory
+from agentforge_sessions.jail.walls.system_folders import system_view
 from benchmarks.measure import Candidate, compare
 
 TARGET = 1.7

@@ -26,10 +26,13 @@ from pathlib import Path
 import structlog
 
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.harness.session_codec import encode_session
+from agentforge_sessions.harness.format.session_codec import encode_session
 from agentforge_sessions.prune import AUDIT_NAME, PRIVATE, read_audit
 from agentforge_sessions.sandbox import prune_sessions
-from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode_metadata
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
+    SessionMetadata,
+    encode_metadata,
+)
 from benchmarks._sandbox_peers import PEERS, Unavailable, install
 from benchmarks.measure import Candidate, Row, Timed, compare, row, table
 from benchmarks.references import LibyamlStore, load_with_libyaml

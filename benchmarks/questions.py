@@ -40,7 +40,7 @@ from agentforge_sessions.questions import (
     QuestionSessions,
     UserAnswer,
 )
-from agentforge_sessions.questions.directory_watcher import NoWatcher
+from agentforge_sessions.questions.waiting.directory_watcher import NoWatcher
 from benchmarks.measure import Timed
 
 TARGET_P50_MS = 10.0

@@ -49,8 +49,8 @@ import structlog
 
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.schema import migrate
-from agentforge_sessions.fleet.postgres.session_pages import page_statement
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_pages import page_statement
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import (
@@ -61,7 +61,7 @@ from agentforge_sessions.harness import (
     SessionOrder,
     SessionState,
 )
-from agentforge_sessions.harness.session_codec import encode_entry
+from agentforge_sessions.harness.format.session_codec import encode_entry
 from agentforge_sessions.harness.submission import Submission
 from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.workflows import Workflow, WorkflowRunner

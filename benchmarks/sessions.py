@@ -27,20 +27,15 @@ from typing import Any
 import structlog
 import yaml
 
-from agentforge_sessions.harness import (
-    SessionContext,
-    SessionHistory,
-    SessionManager,
-    SessionStore,
-)
-from agentforge_sessions.harness.briefing import brief
-from agentforge_sessions.harness.session_codec import (
+from agentforge_sessions.harness import SessionContext, SessionHistory, SessionManager, SessionStore
+from agentforge_sessions.harness.format.session_codec import (
     HEAD_BYTES,
     SessionEncoder,
     decode_head,
     decode_session,
     encode_session,
 )
+from agentforge_sessions.harness.views.briefing import brief
 from benchmarks.measure import Candidate, Row, compare, row, table
 from benchmarks.references import LibyamlStore, PlainStore, RawWriter, load_with_libyaml
 

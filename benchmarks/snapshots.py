@@ -19,7 +19,7 @@ from pathlib import Path
 import structlog
 
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
-from agentforge_sessions.repository.snapshots import Snapshots
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from benchmarks.measure import Candidate, Row, compare, row, table
 

@@ -24,11 +24,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from agentforge_sessions.entrypoints.ui.forms import fields_in
-from agentforge_sessions.entrypoints.ui.list_page import list_view
 from agentforge_sessions.entrypoints.ui.live import SESSIONS, Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
 from agentforge_sessions.entrypoints.ui.services import Services
+from agentforge_sessions.entrypoints.ui.views.forms import fields_in
+from agentforge_sessions.entrypoints.ui.views.list_page import list_view
 from agentforge_sessions.harness import SessionManager, SessionStore
 
 RUNS = 5

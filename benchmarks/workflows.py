@@ -26,7 +26,7 @@ from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStor
 from agentforge_sessions.workflows import AgentWork, SilentObserver, WorkflowRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.gate_port import GateExecution
-from agentforge_sessions.workflows.verdict import Verdict
+from agentforge_sessions.workflows.gates.verdict import Verdict
 from agentforge_sessions.workflows.workflow import FileGroup, Gate, Phase, Workflow
 from benchmarks.measure import Row, Timed, row, table
 from benchmarks.references import RawWriter

@@ -14,7 +14,12 @@ from pathlib import Path
 
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.prune import PruneError
-from agentforge_sessions.sandbox import PruneResult, RetentionPolicy, archive_sessions, prune_sessions
+from agentforge_sessions.sandbox import (
+    PruneResult,
+    RetentionPolicy,
+    archive_sessions,
+    prune_sessions,
+)
 
 Step = Callable[[], PruneResult | list[str]]
 

@@ -95,7 +95,7 @@ def _is_below(path: Path, places: tuple[Path, ...]) -> bool:
 def pytest_sessionfinish() -> None:
     """Close the interpreters opened ahead before pytest takes its fault handlers away."""
     shutil.rmtree(_PERSON, ignore_errors=True)
-    pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.interpreters.process_pool")
     if pool is not None:
         pool.close_pool()
 

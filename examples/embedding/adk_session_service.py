@@ -28,8 +28,11 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.genai import types
 
-from agentforge_sessions.integrations.bridges.foreign_sessions import ForeignSessions, opened_sessions
 from agentforge_sessions.harness.stream_port import NewEntry
+from agentforge_sessions.integrations.bridges.foreign_sessions import (
+    ForeignSessions,
+    opened_sessions,
+)
 
 KIND = "google-adk"
 

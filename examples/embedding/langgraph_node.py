@@ -10,14 +10,15 @@ from attrs import asdict
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
-from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.questions import InvalidAnswers
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.workflows import (
     AgentWork,
     AttemptsExhausted,
     BudgetTooSmall,
     PhaseAgent,
+    WorkflowRunner,
 )
 
 

@@ -10,18 +10,19 @@ from typing import Any
 from agents import RunContextWrapper, function_tool
 from attrs import asdict, frozen
 
-from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
-from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.base.files import DurableError
 from agentforge_sessions.harness import HarnessError
 from agentforge_sessions.questions import QuestionError
+from agentforge_sessions.wiring.bootstrap import build_agent_runner
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.workflows import (
+    TDFLOW,
     AgentWork,
     AttemptsExhausted,
     BudgetTooSmall,
     PhaseAgent,
+    WorkflowRunner,
 )
-from agentforge_sessions.workflows import TDFLOW
 
 
 @frozen(kw_only=True)

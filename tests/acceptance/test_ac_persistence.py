@@ -246,7 +246,7 @@ def test_ac_012_the_error_says_every_fault_with_its_line(
 
 RESUME = """
 import json, sys
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import (SessionManager, SessionStore)
 from tests.support.sessions import as_plain
 
 manager = SessionManager(SessionStore(sys.argv[1]))

@@ -476,7 +476,7 @@ def test_ac_027(manager: SessionManager, clock: FakeClock) -> None:
 KILLED_WHILE_IT_SAVES = """
 import os, signal, sys
 from tests.support.filesystem import FaultyFileSystem
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import (SessionManager, SessionStore)
 
 fs = FaultyFileSystem()
 manager = SessionManager(SessionStore(sys.argv[1], fs=fs))

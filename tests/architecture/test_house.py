@@ -1,6 +1,6 @@
 """The budgets of the house: what a package may weigh, what stands at the top, what a folder holds.
 
-Raising a number is a line in a commit, with its reason. What is above its aim only shrinks.
+Raising a number is a line in a commit, with its reason. Names that stand twice only become fewer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 3_350,
     "base": 5_910,
-    "entrypoints": 21_660,
+    "entrypoints": 21_620,
     "fleet": 5_220,
     "harness": 9_250,
     "integrations": 2_290,
@@ -36,26 +36,6 @@ BUDGETS: Final = {
 
 MODULES: Final = 15
 """The most modules of a folder."""
-
-LARGER: Final = {
-    "base/settings": 16,
-    "entrypoints/cli": 36,
-    "entrypoints/cli/commands": 25,
-    "entrypoints/mcp_server": 23,
-    "entrypoints/pages": 20,
-    "entrypoints/terminal": 23,
-    "entrypoints/ui": 21,
-    "fleet/postgres": 21,
-    "harness": 59,
-    "jail": 21,
-    "prune": 26,
-    "questions": 28,
-    "repository": 32,
-    "sandbox": 65,
-    "sandbox/host": 28,
-    "workflows": 60,
-}
-"""Folders that hold more than they should, with how many modules."""
 
 DOUBLES: Final = 44
 """Names that several classes of the package have."""
@@ -79,9 +59,7 @@ def test_budgets_leave_no_room_that_nobody_asked_for() -> None:
 
 
 def test_folders_hold_no_more_modules_than_a_person_can_look_over() -> None:
-    found = {name: number for name, number in modules_of_folders().items() if number > MODULES}
-    assert {name for name in found if found[name] > LARGER.get(name, MODULES)} == set()
-    assert {name for name in LARGER if found.get(name, 0) < LARGER[name]} == set(), "it shrank"
+    assert {name: number for name, number in modules_of_folders().items() if number > MODULES} == {}
 
 
 def test_names_that_stand_twice_only_become_fewer() -> None:

@@ -26,7 +26,7 @@ from agentforge_sessions.harness import (
     SessionState,
     TokenBudget,
 )
-from agentforge_sessions.harness.session_codec import encode_session
+from agentforge_sessions.harness.format.session_codec import encode_session
 from tests.support.clock import START
 
 SESSION_ID: Final = "session_20260301_093000_0badf11e"

@@ -23,7 +23,7 @@ from agentforge_sessions.harness import (
     UnreadableSession,
     UnsupportedSchema,
 )
-from agentforge_sessions.harness.session_codec import decode_session
+from agentforge_sessions.harness.format.session_codec import decode_session
 from tests.corpus.build import CASES, HEAD, SESSION_ID, VALID, Case
 from tests.support.promptness import soonest
 from tests.support.soak import SOAKING

@@ -33,7 +33,7 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
-from agentforge_sessions.sandbox.workspace_lock import claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.crash import _guest_tasks, _question_tasks, _story, _told_tasks
 
 Tell = Callable[..., None]

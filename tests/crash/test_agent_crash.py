@@ -18,8 +18,8 @@ from agentforge_sessions.harness import QuestionEnded, SessionManager, SessionSt
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.run.step_journal import STEPS
 from agentforge_sessions.workflows.runner import WorkflowRunner
-from agentforge_sessions.workflows.step_journal import STEPS
 from tests.crash._forked_workers import KILLED, Workers, serve
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
 from tests.support.soak import SOAKING

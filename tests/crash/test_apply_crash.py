@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.repository.apply import abort_apply, continue_apply
-from agentforge_sessions.repository.apply_errors import NoUnfinishedApply
+from agentforge_sessions.repository.apply.apply import abort_apply, continue_apply
+from agentforge_sessions.repository.apply.apply_errors import NoUnfinishedApply
 from tests.support.applying import Site, lay, new_site, seen
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.repositories import commit_all

@@ -33,7 +33,7 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.harness.history_events import PhaseSucceeded, QuestionAsked
+from agentforge_sessions.harness.domain.history_events import PhaseSucceeded, QuestionAsked
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor

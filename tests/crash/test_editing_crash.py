@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from agentforge_sessions.harness import SessionState, SessionStore
-from agentforge_sessions.workflows.step_journal import StepJournal
+from agentforge_sessions.workflows.run.step_journal import StepJournal
 from tests.contract.jail.test_editing_agent import AGENT, CODE, GOOD, RUNNER, TEST, Ground, ground
 from tests.support.agents import SPEC
 from tests.support.jail_starters import PYTHON
@@ -28,10 +28,10 @@ WORKER: Final = """
 import sys
 from pathlib import Path
 from attrs import evolve
-from agentforge_sessions.wiring.bootstrap import build_agent_runner, open_snapshots
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.wiring.bootstrap import (build_agent_runner, open_snapshots)
+from agentforge_sessions.harness import (SessionManager, SessionStore)
 from agentforge_sessions.jail import JailPolicy
-from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork
+from agentforge_sessions.workflows import (TDFLOW, AgentChoice, AgentWork)
 
 base, repository, flags, specification, command = sys.argv[1:]
 store = SessionStore(base)

@@ -19,7 +19,7 @@ from agentforge_sessions.sandbox import (
     get_session_sandbox,
     prune_sessions,
 )
-from agentforge_sessions.sandbox.workspace_lock import claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.crash._nursery import Nursery
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.soak import SOAKING

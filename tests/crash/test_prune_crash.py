@@ -18,7 +18,10 @@ from agentforge_sessions.prune import TarArchiver, list_trash, read_audit, resto
 from agentforge_sessions.prune.domain import PruneResult
 from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.prune_target import SandboxTarget, restore_session
-from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode_metadata
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
+    SessionMetadata,
+    encode_metadata,
+)
 from tests.crash._nursery import Nursery
 from tests.support.soak import SOAKING
 

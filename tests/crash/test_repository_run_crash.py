@@ -27,10 +27,10 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState, SessionStore
-from agentforge_sessions.harness.checkpoints import snapshots_of
+from agentforge_sessions.harness.views.checkpoints import snapshots_of
 from agentforge_sessions.repository import GitFailed
-from agentforge_sessions.repository.apply import abort_apply, continue_apply
-from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.repository.apply.apply import abort_apply, continue_apply
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots

@@ -23,7 +23,7 @@ LONGEST_LIFE_S = 1.5 if SOAKING else 0.8
 WORKER = """
 import pathlib, sys
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import (SessionManager, SessionStore)
 store = SessionStore(sys.argv[1])
 manager = SessionManager(store, snapshots=SessionSnapshots(store))
 session = manager.open(sys.argv[2])
@@ -66,8 +66,8 @@ AT_EACH_CALL = """
 import os, pathlib, subprocess, sys
 from attrs import evolve
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
-from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
-from agentforge_sessions.repository.snapshots import Snapshots
+from agentforge_sessions.repository.snapshots.snapshot_repository import SnapshotRepository
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.repositories import plain_git
 

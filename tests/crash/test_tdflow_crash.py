@@ -20,7 +20,7 @@ import pytest
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
-from agentforge_sessions.workflows.step_journal import STEPS
+from agentforge_sessions.workflows.run.step_journal import STEPS
 from tests.support.agents import GOOD, SPEC
 from tests.support.soak import SOAKING
 

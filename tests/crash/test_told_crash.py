@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionStore
-from agentforge_sessions.harness.receiver_files import FOLDER
+from agentforge_sessions.harness.events.receiver_files import FOLDER
 from agentforge_sessions.harness.session_domain import SessionContext
 from tests.crash import _told_tasks
 from tests.crash._nursery import Nursery

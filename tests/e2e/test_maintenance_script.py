@@ -9,7 +9,10 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode_metadata
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
+    SessionMetadata,
+    encode_metadata,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.repository.apply import abort_apply
-from agentforge_sessions.repository.apply_errors import ApplyFailed
+from agentforge_sessions.repository.apply.apply import abort_apply
+from agentforge_sessions.repository.apply.apply_errors import ApplyFailed
 from tests.support.applying import Site, new_site, seen
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.soak import SOAKING

@@ -19,10 +19,10 @@ from typing import Final
 import pytest
 from attrs import define, field
 
-from agentforge_sessions.sandbox.host.guest import ERRNOS
-from agentforge_sessions.sandbox.host.host_files import HostTree
-from agentforge_sessions.sandbox.host.system_calls import LinuxCalls
-from agentforge_sessions.sandbox.workspace_tree import measure_tree
+from agentforge_sessions.sandbox.host.files.host_files import HostTree
+from agentforge_sessions.sandbox.host.files.system_calls import LinuxCalls
+from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
+from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.support.descriptors import held_below
 from tests.support.filesystem import Call, nth_call
 from tests.support.host_calls import FaultyCalls, WithoutOpenat2

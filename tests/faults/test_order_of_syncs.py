@@ -250,7 +250,7 @@ def test_steps_that_a_killed_process_began_are_synced(tmp_path: Path) -> None:
 WORK = """
 import os, sys
 from pathlib import Path
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import (SessionManager, SessionStore)
 
 manager = SessionManager(SessionStore(Path(sys.argv[1]) / "new" / "base"))
 def mark(name):

@@ -145,11 +145,11 @@ sys.dont_write_bytecode = True
 from pathlib import Path
 import yaml, structlog, attrs
 from agentforge_sessions.base.files import DurableError
-from agentforge_sessions.harness import SessionManager, SessionStore, UnreadableSession
+from agentforge_sessions.harness import (SessionManager, SessionStore, UnreadableSession)
 
 # What is loaded late can't be read any more without rights.
-from agentforge_sessions.harness import session_deletion
-from agentforge_sessions.prune import environment
+from agentforge_sessions.harness.store import session_deletion
+from agentforge_sessions.prune.removal import environment
 
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 base, session_id, what = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

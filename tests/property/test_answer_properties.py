@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.workflows.answers import parse_answer
 from agentforge_sessions.workflows.names import path_problem
-from agentforge_sessions.workflows.prompts import fenced
+from agentforge_sessions.workflows.prompts.answers import parse_answer
+from agentforge_sessions.workflows.prompts.prompts import fenced
 
 LINES = st.lists(
     st.one_of(

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.repository.apply_errors import ApplyConflict, ApplyRefused
+from agentforge_sessions.repository.apply.apply_errors import ApplyConflict, ApplyRefused
 from tests.support.applying import Site, files_of, seen, services_in
 from tests.support.repositories import commit_all, new_checkout, plain_git
 from tests.support.soak import examples

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge_sessions.entrypoints.pages.html import anchor, element, rendered, spelled
-from agentforge_sessions.entrypoints.pages.patches import (
+from agentforge_sessions.entrypoints.pages.session_page import render_report
+from agentforge_sessions.entrypoints.pages.timeline import time_scale
+from agentforge_sessions.entrypoints.pages.values.patches import (
     LineKind,
     file_difference,
     side_by_side,
     word_changes,
 )
-from agentforge_sessions.entrypoints.pages.session_page import render_report
-from agentforge_sessions.entrypoints.pages.spans import seconds_by_kind, time_spans
-from agentforge_sessions.entrypoints.pages.timeline import time_scale
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.entrypoints.pages.values.spans import seconds_by_kind, time_spans
+from agentforge_sessions.harness.domain.history_events import (
     AgentAnswered,
     AgentPrompted,
     AgentTurnEnded,
@@ -27,7 +27,7 @@ from agentforge_sessions.harness.history_events import (
     QuestionAnswered,
     QuestionAsked,
 )
-from agentforge_sessions.harness.session_entries import SessionHistory
+from agentforge_sessions.harness.domain.session_entries import SessionHistory
 from tests.support.pages import BEGAN, PageReader, eventful_view
 from tests.support.soak import examples
 

@@ -14,7 +14,7 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from agentforge_sessions.sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
-from agentforge_sessions.sandbox.host import native
+from agentforge_sessions.sandbox.host.engine import native
 from tests.support.seccomp_filters import (
     ALLOW,
     EQUALS,

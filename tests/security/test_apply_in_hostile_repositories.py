@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.repository.apply_errors import ApplyRefused, Obstacle
+from agentforge_sessions.repository.apply.apply_errors import ApplyRefused, Obstacle
 from tests.support.applying import Site, files_of, lay, new_site, seen, services_in
 from tests.support.repositories import canary, commit_all, new_checkout, plain_git
 

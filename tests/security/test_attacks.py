@@ -46,8 +46,8 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
     warm_pool,
 )
-from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_tree import Snapshot, take_snapshot
+from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
+from agentforge_sessions.sandbox.workspaces.workspace_tree import Snapshot, take_snapshot
 from tests.support.promptness import given_time, soonest
 from tests.support.sandbox_results import result_with
 from tests.support.soak import SOAKING

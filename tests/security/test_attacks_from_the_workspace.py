@@ -20,7 +20,7 @@ from attrs import evolve
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
-from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.security.workspace_attacks import ATTACKS, SECRET, Attack, Ground

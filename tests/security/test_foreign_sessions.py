@@ -15,7 +15,7 @@ from agentforge_sessions.agents.hooks.binding import BindingFile
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.harness.own_sessions import OwnSessions
+from agentforge_sessions.harness.store.own_sessions import OwnSessions
 from tests.support.agent_conversations import (
     CodexConversation,
     Conversation,

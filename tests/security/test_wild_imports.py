@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import prepare
-from agentforge_sessions.sandbox.host.guest import GuestExit
-from agentforge_sessions.sandbox.prepared_runtime import prepared_runtime
-from agentforge_sessions.sandbox.runtime import ensure_ready
+from agentforge_sessions.sandbox.host.preview1.guest import GuestExit
+from agentforge_sessions.sandbox.interpreters.prepared_runtime import prepared_runtime
+from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from tests.contract.sandbox.test_host_engine import TIGHT, wild_call, wild_number
 from tests.support.descriptors import held_below
 from tests.support.host_trees import in_memory, served

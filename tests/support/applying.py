@@ -13,9 +13,9 @@ from typing import Any
 
 from attrs import define, evolve
 
-from agentforge_sessions.repository.applied import Applied, ApplyServices, default_services
-from agentforge_sessions.repository.apply import apply_result, plan_apply
-from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.repository.apply.applied import Applied, ApplyServices, default_services
+from agentforge_sessions.repository.apply.apply import apply_result, plan_apply
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from tests.support.repositories import (
     commit_all,
     git_dir_of,

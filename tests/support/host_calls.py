@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
-from agentforge_sessions.sandbox.host.system_calls import LinuxCalls
+from agentforge_sessions.sandbox.host.files.system_calls import LinuxCalls
 from tests.support.filesystem import Call, Plan
 
 

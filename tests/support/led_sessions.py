@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 from attrs import asdict, define
 
-from agentforge_sessions.entrypoints.cli.render import phase_rows
-from agentforge_sessions.entrypoints.pages.attempts import Outcome, attempts_of
+from agentforge_sessions.entrypoints.cli.output.render import phase_rows
+from agentforge_sessions.entrypoints.pages.values.attempts import Outcome, attempts_of
 from agentforge_sessions.harness import (
     PersonAnswer,
     Question,
@@ -26,7 +26,7 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
-from agentforge_sessions.workflows.progress import (
+from agentforge_sessions.workflows.run.progress import (
     charges,
     cost_of_attempt,
     extension_in,

@@ -12,7 +12,7 @@ from agentforge_sessions.base import files as durable
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.jail import Refusal
 from agentforge_sessions.questions import SessionStatus
-from agentforge_sessions.repository.apply_errors import BlockedPath, Obstacle
+from agentforge_sessions.repository.apply.apply_errors import BlockedPath, Obstacle
 from agentforge_sessions.workflows.agents.port import TokenUsage
 
 HERE: Final = Path("somewhere")

@@ -18,7 +18,7 @@ from agentforge_sessions.harness import (
     SessionUnreadable,
     UnsupportedSchema,
 )
-from agentforge_sessions.harness.session_codec import decode_session
+from agentforge_sessions.harness.format.session_codec import decode_session
 from tests.corpus.build import VALID
 
 

@@ -24,11 +24,11 @@ from agentforge_sessions.questions import (
     TooManySessions,
     ValidationReport,
 )
-from agentforge_sessions.questions.documents import Documents, LockedDocuments
 from agentforge_sessions.questions.domain import SessionRequest, check_session_id
+from agentforge_sessions.questions.files.documents import Documents, LockedDocuments
+from agentforge_sessions.questions.files.validation import find_issues, missing_session
 from agentforge_sessions.questions.repository import OnChange, Room
-from agentforge_sessions.questions.session_following import SessionFollower
-from agentforge_sessions.questions.validation import find_issues, missing_session
+from agentforge_sessions.questions.waiting.session_following import SessionFollower
 
 WHERE: Final = "memory://questions"
 

@@ -41,30 +41,15 @@ from agentforge_sessions.harness import (
     SessionSummary,
     SessionTooLarge,
     UnreadableSession,
-    session_feed,
 )
-from agentforge_sessions.harness.entry_events import EntryEvent
 from agentforge_sessions.harness.errors import StreamMoved
+from agentforge_sessions.harness.events import session_feed
+from agentforge_sessions.harness.events.receiver_files import untold_events
+from agentforge_sessions.harness.events.session_feed import PositionFeed
 from agentforge_sessions.harness.feed_port import LeftEvent
-from agentforge_sessions.harness.receiver_files import untold_events
-from agentforge_sessions.harness.session_codec import SessionEncoder, decode_session
+from agentforge_sessions.harness.format.session_codec import SessionEncoder, decode_session
 from agentforge_sessions.harness.session_domain import validate_session_id
-from agentforge_sessions.harness.session_feed import PositionFeed
-from agentforge_sessions.harness.session_head import SessionHead
-from agentforge_sessions.harness.session_layout import (
-    RUN_LOCKS,
-    SESSION_FILE,
-    STREAMS,
-    WORKSPACE,
-)
-from agentforge_sessions.harness.session_names import (
-    ATTACHMENT,
-    kept_documents,
-    require_room,
-    require_saved,
-    stream_file,
-)
-from agentforge_sessions.harness.session_page import in_order, page_of
+from agentforge_sessions.harness.session_layout import RUN_LOCKS, SESSION_FILE, STREAMS, WORKSPACE
 from agentforge_sessions.harness.stream_port import (
     NewEntry,
     StreamEntry,
@@ -73,6 +58,16 @@ from agentforge_sessions.harness.stream_port import (
     StreamTail,
     require_count,
 )
+from agentforge_sessions.harness.views.entry_events import EntryEvent
+from agentforge_sessions.harness.views.session_head import SessionHead
+from agentforge_sessions.harness.views.session_names import (
+    ATTACHMENT,
+    kept_documents,
+    require_room,
+    require_saved,
+    stream_file,
+)
+from agentforge_sessions.harness.views.session_page import in_order, page_of
 
 WHERE: Final = "memory://sessions"
 STEPS: Final = "steps"

@@ -7,7 +7,7 @@ from typing import Any
 
 from agentforge_sessions.sandbox import ExecutionPolicy, RuntimeType, Sandbox
 from agentforge_sessions.sandbox.sandbox_options import checked_settings
-from agentforge_sessions.sandbox.workspace import ensure_workspace
+from agentforge_sessions.sandbox.workspaces.workspace import ensure_workspace
 
 
 def sandbox_with(

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from agentforge_sessions.entrypoints.pages.asked_questions import offered_in
-from agentforge_sessions.entrypoints.pages.attempts import attempts_of, with_steps
-from agentforge_sessions.entrypoints.pages.contents import content_of
 from agentforge_sessions.entrypoints.pages.html import ELEMENTS
-from agentforge_sessions.entrypoints.pages.material import SessionMaterial
-from agentforge_sessions.entrypoints.pages.session_view import SessionView, view_of
+from agentforge_sessions.entrypoints.pages.values.asked_questions import offered_in
+from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of, with_steps
+from agentforge_sessions.entrypoints.pages.values.contents import content_of
+from agentforge_sessions.entrypoints.pages.values.material import SessionMaterial
+from agentforge_sessions.entrypoints.pages.values.session_view import SessionView, view_of
 from agentforge_sessions.harness import SessionContext
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     AgentAnswered,
     AgentCompacted,
     AgentEdited,

@@ -15,7 +15,7 @@ from agentforge_sessions.questions import (
     QuestionSessions,
     UserAnswer,
 )
-from agentforge_sessions.questions.directory_watcher import NoWatcher
+from agentforge_sessions.questions.waiting.directory_watcher import NoWatcher
 from tests.support.clock import FakeClock, FakeTokens
 
 DATABASE: Final = Question(

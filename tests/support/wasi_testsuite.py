@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from agentforge_sessions.sandbox.host.clock import TurnClock
-from agentforge_sessions.sandbox.host.engine import MOST_FUEL, Program, Trapped, the_engine
-from agentforge_sessions.sandbox.host.files import Descriptor, Descriptors, Directory
-from agentforge_sessions.sandbox.host.guest import Guest, GuestExit, errno_of
-from agentforge_sessions.sandbox.host.preview1 import FUNCTIONS
-from agentforge_sessions.sandbox.host.streams import InputFile, OutputStream
+from agentforge_sessions.sandbox.host.engine.clock import TurnClock
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program, Trapped, the_engine
+from agentforge_sessions.sandbox.host.files.files import Descriptor, Descriptors, Directory
+from agentforge_sessions.sandbox.host.preview1.guest import Guest, GuestExit, errno_of
+from agentforge_sessions.sandbox.host.preview1.preview1 import FUNCTIONS
+from agentforge_sessions.sandbox.host.preview1.streams import InputFile, OutputStream
 
 SUITE: Final = Path(__file__).parents[1] / "data" / "wasi_testsuite"
 MODULES: Final = tuple(sorted(SUITE.glob("*/*.wasm")))

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from agentforge_sessions.sandbox.host.clock import TurnClock
-from agentforge_sessions.sandbox.host.engine import MOST_FUEL, Program, the_engine
-from agentforge_sessions.sandbox.host.files import Descriptor, Descriptors, Directory
-from agentforge_sessions.sandbox.host.guest import Guest, errno_of
-from agentforge_sessions.sandbox.host.host_files import HostTree
-from agentforge_sessions.sandbox.host.memory_files import MemoryTree
-from agentforge_sessions.sandbox.host.preview1 import FUNCTIONS
-from agentforge_sessions.sandbox.host.streams import InputFile, OutputStream
+from agentforge_sessions.sandbox.host.engine.clock import TurnClock
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program, the_engine
+from agentforge_sessions.sandbox.host.files.files import Descriptor, Descriptors, Directory
+from agentforge_sessions.sandbox.host.files.host_files import HostTree
+from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
+from agentforge_sessions.sandbox.host.preview1.guest import Guest, errno_of
+from agentforge_sessions.sandbox.host.preview1.preview1 import FUNCTIONS
+from agentforge_sessions.sandbox.host.preview1.streams import InputFile, OutputStream
 
 SIGNATURES: Final[Mapping[str, str]] = {
     "args_get": "ii",

@@ -19,12 +19,12 @@ from tests.support.made_errors import made_error
 PROMISED_S = 120
 NEVER_LEAVE_THEIR_PACKAGE = {
     "entrypoints.cli.options.InvalidDuration",
-    "questions.documents.Unsettled",
-    "questions.json_fields.WireError",
-    "sandbox.host.loaded_engine.EngineUnavailable",
-    "sandbox.host.path_resolution.LeadsOutError",
-    "sandbox.interpreter_class.InterpreterEnded",
-    "sandbox.worker_process.WorkerEnded",
+    "questions.files.documents.Unsettled",
+    "questions.files.json_fields.WireError",
+    "sandbox.host.engine.loaded_engine.EngineUnavailable",
+    "sandbox.host.files.path_resolution.LeadsOutError",
+    "sandbox.interpreters.interpreter_class.InterpreterEnded",
+    "sandbox.isolation.worker_process.WorkerEnded",
 }
 """What is no error of the family, and is caught or translated where it is raised."""
 

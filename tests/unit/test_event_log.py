@@ -83,7 +83,7 @@ def test_structlog_is_loaded_with_the_first_event_that_is_heard(tmp_path: object
     program = """
 import logging, sys
 {configuration}
-from agentforge_sessions.base.event_log import bound_fields, configure_when_heard, get_logger
+from agentforge_sessions.base.event_log import (bound_fields, configure_when_heard, get_logger)
 
 log = get_logger("agentforge.test")
 log.info("unheard")

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.checks import check_telemetry
-from agentforge_sessions.entrypoints.cli.findings import Status
+from agentforge_sessions.entrypoints.cli.checks.checks import check_telemetry
+from agentforge_sessions.entrypoints.cli.checks.findings import Status
 from agentforge_sessions.integrations.telemetry import TelemetryRequest, sdk_problem
 from tests.support.tracing import Receiver, values_of
 
 TRACED = """
 import json, logging, sys
-from agentforge_sessions.integrations.telemetry import begin_telemetry, end_telemetry
-from agentforge_sessions.base.tracing import Counter, Traced, count, traced
+from agentforge_sessions.integrations.telemetry import (begin_telemetry, end_telemetry)
+from agentforge_sessions.base.tracing import (Counter, Traced, count, traced)
 
 events = []
 

@@ -29,8 +29,16 @@ def require_no_texts(classes: Iterable[type]) -> None:
     [
         *("agents.hooks.recording", "agents.hooks.session_lookup", "agents.hooks.settings"),
         *("agents.programs.hook_event", "agents.programs.spent"),
-        *("harness.history_events", "harness.session_domain", "harness.session_entries"),
-        *("harness.session_codec", "harness.session_head", "harness.token_budget"),
+        *(
+            "harness.domain.history_events",
+            "harness.session_domain",
+            "harness.domain.session_entries",
+        ),
+        *(
+            "harness.format.session_codec",
+            "harness.views.session_head",
+            "harness.domain.token_budget",
+        ),
     ],
 )
 def test_annotations_of_what_a_hook_loads_are_no_texts(name: str) -> None:
@@ -40,9 +48,10 @@ def test_annotations_of_what_a_hook_loads_are_no_texts(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("guest_code", "interpreter_files", "library", "prepared_runtime", "quota", "request"),
-        *("host.machine", "host.path_resolution", "host.quota", "host.template"),
-        *("template_file", "workspace_usage"),
+        *("guest.guest_code", "installed.interpreter_files", "interpreters.library"),
+        *("interpreters.prepared_runtime", "interpreters.template_file", "request"),
+        *("host.machine", "host.files.path_resolution", "host.files.quota", "host.template"),
+        *("workspaces.quota", "workspaces.workspace_usage"),
     ],
 )
 def test_annotations_of_the_values_that_a_first_execution_loads_are_no_texts(name: str) -> None:

@@ -18,7 +18,6 @@ from ..base.exports import on_first_use
 if TYPE_CHECKING:
     from ..base.clock import Clock
     from ..base.question import Option, Question
-    from .briefing import estimate_tokens
     from .disk_errors import (
         LockTimeout,
         ReadError,
@@ -26,7 +25,17 @@ if TYPE_CHECKING:
         SessionUnreadable,
         WriteError,
     )
-    from .entry_events import EntryEvent
+    from .domain.history_events import (
+        PersonAnswer,
+        QuestionAbandoned,
+        QuestionAnswered,
+        QuestionEnded,
+        QuestionRejected,
+        QuestionTimedOut,
+    )
+    from .domain.session_data import SessionLabels
+    from .domain.session_description import UNCHANGED
+    from .domain.session_observer import SessionEvent, SessionObserver
     from .errors import (
         AmbiguousSessionId,
         BudgetExceeded,
@@ -47,24 +56,15 @@ if TYPE_CHECKING:
         SessionTooLarge,
         UnsupportedSchema,
     )
-    from .event_feed import EventFeed
-    from .history_events import (
-        PersonAnswer,
-        QuestionAbandoned,
-        QuestionAnswered,
-        QuestionEnded,
-        QuestionRejected,
-        QuestionTimedOut,
-    )
+    from .events.event_feed import EventFeed
+    from .format.session_json import session_from_dict
+    from .format.session_schema import session_schema
     from .ports import (
         PhaseExecutor,
         PhaseResult,
         QuestionChannel,
         TokenCounter,
     )
-    from .question_entries import answers_in_words
-    from .session_data import SessionLabels
-    from .session_description import UNCHANGED
     from .session_domain import (
         BudgetState,
         ImmutableSessionId,
@@ -78,46 +78,46 @@ if TYPE_CHECKING:
         SessionState,
         TokenBudget,
     )
-    from .session_filter import BudgetLeft, SessionFilter
-    from .session_head import SessionSummary, UnreadableSession
-    from .session_json import session_from_dict
     from .session_manager import SessionManager
-    from .session_observer import SessionEvent, SessionObserver
-    from .session_page import InvalidCursor, SessionCursor, SessionOrder, SessionPage
     from .session_ports import LocalSessions, SessionPlaces, SessionRepository
-    from .session_schema import session_schema
     from .session_store import SessionStore
+    from .views.briefing import estimate_tokens
+    from .views.entry_events import EntryEvent
+    from .views.question_entries import answers_in_words
+    from .views.session_filter import BudgetLeft, SessionFilter
+    from .views.session_head import SessionSummary, UnreadableSession
+    from .views.session_page import InvalidCursor, SessionCursor, SessionOrder, SessionPage
 else:
     __getattr__ = on_first_use(
         __name__,
         {
             ".base.clock": "Clock",
             ".base.question": "Option Question",
-            "briefing": "estimate_tokens",
+            "views.briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
             "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
             "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
-            "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
-            "QuestionRejected QuestionTimedOut",
+            "domain.history_events": "PersonAnswer QuestionAbandoned QuestionAnswered "
+            "QuestionEnded QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
-            "question_entries": "answers_in_words",
-            "session_data": "SessionLabels",
-            "session_description": "UNCHANGED",
+            "views.question_entries": "answers_in_words",
+            "domain.session_data": "SessionLabels",
+            "domain.session_description": "UNCHANGED",
             "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
             "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
             "SessionContext SessionHistory SessionState TokenBudget",
-            "session_filter": "BudgetLeft SessionFilter",
-            "session_head": "SessionSummary UnreadableSession",
-            "session_json": "session_from_dict",
+            "views.session_filter": "BudgetLeft SessionFilter",
+            "views.session_head": "SessionSummary UnreadableSession",
+            "format.session_json": "session_from_dict",
             "session_manager": "SessionManager",
-            "session_observer": "SessionEvent SessionObserver",
-            "entry_events": "EntryEvent",
-            "event_feed": "EventFeed",
-            "session_page": "InvalidCursor SessionCursor SessionOrder SessionPage",
+            "domain.session_observer": "SessionEvent SessionObserver",
+            "views.entry_events": "EntryEvent",
+            "events.event_feed": "EventFeed",
+            "views.session_page": "InvalidCursor SessionCursor SessionOrder SessionPage",
             "session_ports": "LocalSessions SessionPlaces SessionRepository",
-            "session_schema": "session_schema",
+            "format.session_schema": "session_schema",
             "session_store": "SessionStore",
         },
     )

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from .entry_events import EntryEvent
+from .views.entry_events import EntryEvent
 
 LeftEvent = tuple[int, str, dict[str, object]]
 """An event of a removed session: the number of its entry, its id, and its `to_dict`."""

@@ -12,7 +12,7 @@ from typing import Final, Protocol, runtime_checkable
 from attrs import field, frozen
 
 from ..base.question import Question
-from .history_events import QuestionEnded
+from .domain.history_events import QuestionEnded
 
 TokenCounter = Callable[[str], int]
 """Returns how many tokens a model counts in a text."""

@@ -30,11 +30,11 @@ from ..prune import (
 )
 from ..prune.ports import Record, undatable
 from .errors import SessionCorrupted
-from .receiver_files import keep_untold
-from .session_codec import SessionHead, decode_session
+from .events.receiver_files import keep_untold
+from .format.session_codec import SessionHead, decode_session
 from .session_domain import SessionContext
 from .session_layout import DEFAULT_BASE_PATH, GUARDS, KIND, MAX_FILE_BYTES, SESSION_FILE
-from .session_reader import read_head
+from .store.session_reader import read_head
 
 _HOURS_A_DAY: Final = 24
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Self, cast
 
 from ..base.clock import as_utc, utc_now
 from ..base.identifiers import next_session_id, session_id_at
-from .entry_data import thawed
-from .history_events import (
+from .domain.entry_data import thawed
+from .domain.history_events import (
     BackAtCheckpoint,
     HistoryEvent,
     PhaseAdvanced,
@@ -24,7 +24,7 @@ from .history_events import (
     SessionCreated,
     SessionDescribed,
 )
-from .session_checks import (
+from .domain.session_checks import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -45,7 +45,7 @@ from .session_checks import (
     validate_session_id,
     with_type,
 )
-from .session_data import (
+from .domain.session_data import (
     NO_METADATA,
     NO_WORKFLOW_STATE,
     Metadata,
@@ -57,10 +57,9 @@ from .session_data import (
     title_fault,
     workflow_state_fault,
 )
-from .session_description import Description, DescriptionChange, described_event
-from .session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
-from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
-from .session_states import (
+from .domain.session_description import Description, DescriptionChange, described_event
+from .domain.session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
+from .domain.session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
     STEPS,
@@ -69,12 +68,8 @@ from .session_states import (
     InvalidStateTransition,
     SessionState,
 )
-from .token_budget import (
-    DEFAULT_TOKEN_BUDGET,
-    WARNING_PERCENT,
-    BudgetState,
-    TokenBudget,
-)
+from .domain.token_budget import DEFAULT_TOKEN_BUDGET, WARNING_PERCENT, BudgetState, TokenBudget
+from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
 
 __all__ = [
     "ARTIFACT_TYPES",

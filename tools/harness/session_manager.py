@@ -25,8 +25,19 @@ from ..base.identifiers import next_session_id
 from ..base.question import Question
 from ..base.settings.choices import DEFAULT_PARTS
 from ..base.tracing import Attribute, Traced, is_traced, traced
-from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
-from .checkpoints import CheckpointEntry, checkpoints
+from .domain.history_events import (
+    BudgetExtended,
+    CheckpointTaken,
+    HistoryEvent,
+    InputsPlaced,
+    PhaseEnded,
+    QuestionEnded,
+)
+from .domain.session_checks import check, clean_up_faults, count_fault, input_faults
+from .domain.session_data import NO_METADATA, NO_WORKFLOW_STATE
+from .domain.session_description import UNCHANGED, DescriptionChange, Unchanged, merged
+from .domain.session_notices import Notice
+from .domain.session_observer import SessionObserver
 from .errors import (
     BudgetExceeded,
     ChangesUnsaved,
@@ -38,26 +49,24 @@ from .errors import (
     SessionIdTaken,
     SessionNotFound,
 )
-from .history_events import (
-    BudgetExtended,
-    CheckpointTaken,
-    HistoryEvent,
-    InputsPlaced,
-    PhaseEnded,
-    QuestionEnded,
+from .events.session_events import SessionEvents
+from .events.session_spans import (
+    UNKNOWN_TRACE,
+    KeptTrace,
+    attempt_span,
+    kept_trace,
+    trace_attachment,
 )
 from .lazy import Lazy, lazy
-from .person_questions import PersonQuestions
 from .ports import (
     PhaseExecutor,
     PhaseResult,
     QuestionChannel,
     TokenCounter,
 )
-from .session_checkpoints import SessionCheckpoints
-from .session_checks import check, clean_up_faults, count_fault, input_faults
-from .session_data import NO_METADATA, NO_WORKFLOW_STATE
-from .session_description import UNCHANGED, DescriptionChange, Unchanged, merged
+from .services.person_questions import PersonQuestions
+from .services.session_checkpoints import SessionCheckpoints
+from .services.session_recording import SessionChanges, record_result, take_over
 from .session_domain import (
     DEFAULT_TOKEN_BUDGET,
     BudgetState,
@@ -68,24 +77,28 @@ from .session_domain import (
     SessionState,
     validate_session_id,
 )
-from .session_events import SessionEvents
-from .session_filter import AskedFilters, BudgetLeft, SessionFilter
-from .session_head import SessionSummary, UnreadableSession
 from .session_layout import SESSION_FILE, TRACE_FILE
-from .session_notices import Notice
-from .session_observer import SessionObserver
-from .session_page import MAX_PAGE, SessionCursor, SessionOrder, SessionPage, as_order, in_order
 from .session_ports import LocalSessions
-from .session_recording import SessionChanges, record_result, take_over
-from .session_spans import UNKNOWN_TRACE, KeptTrace, attempt_span, kept_trace, trace_attachment
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+from .views.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
+from .views.checkpoints import CheckpointEntry, checkpoints
+from .views.session_filter import AskedFilters, BudgetLeft, SessionFilter
+from .views.session_head import SessionSummary, UnreadableSession
+from .views.session_page import (
+    MAX_PAGE,
+    SessionCursor,
+    SessionOrder,
+    SessionPage,
+    as_order,
+    in_order,
+)
 
 if TYPE_CHECKING:
     from ..base.search_words import SearchWords
     from ..base.tracing.port import Carrier
-    from .event_feed import EventFeed
-    from .session_search import SessionMatches
+    from .events.event_feed import EventFeed
+    from .views.session_search import SessionMatches
 
 __all__ = [
     "InvalidSession",
@@ -1379,7 +1392,7 @@ class SessionManager:
             ReadError: The store refused.
         """
         from ..base.search_words import SearchWords  # which few programs need
-        from .session_search import match_sessions
+        from .views.session_search import match_sessions
 
         asked = SearchWords.of(words)
         wanted = SessionFilter.asked(self._clock(), **filters)
@@ -1417,7 +1430,7 @@ class SessionManager:
             InvalidCursor: `after` is no cursor of this store.
             InvalidSessionId: `session_id` is no id.
         """
-        from .event_feed import EventFeed  # which few programs need
+        from .events.event_feed import EventFeed  # which few programs need
 
         return EventFeed(self.store.open_feed(after, session_id=session_id), timeout_s=timeout_s)
 

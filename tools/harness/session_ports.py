@@ -18,10 +18,10 @@ from ..base.clock import Clock
 from .errors import SessionNotAdopted
 from .feed_port import SessionFeeds
 from .session_domain import SessionContext, SessionState
-from .session_filter import SessionFilter
-from .session_head import SessionSummary, UnreadableSession
-from .session_page import SessionCursor, SessionOrder, SessionPage
 from .stream_port import SessionStreams
+from .views.session_filter import SessionFilter
+from .views.session_head import SessionSummary, UnreadableSession
+from .views.session_page import SessionCursor, SessionOrder, SessionPage
 
 if TYPE_CHECKING:
     from ..base.search_words import SearchWords

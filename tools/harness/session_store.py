@@ -52,30 +52,23 @@ from .errors import (
     SessionNotFound,
     SessionTooLarge,
 )
-from .own_sessions import OwnSessions
-from .session_codec import (
-    HEAD_BYTES,
-    SessionEncoder,
-    SessionStamp,
-    decode_stamp,
-)
+from .format.session_codec import HEAD_BYTES, SessionEncoder, SessionStamp, decode_stamp
 from .session_domain import SessionContext, SessionState
-from .session_head import SessionSummary, UnreadableSession
 from .session_layout import (
     DEFAULT_BASE_PATH,
     MAX_FILE_BYTES,
     SESSION_FILE,
     WORKSPACE,
 )
-from .session_names import kept_documents, require_saved
-from .session_reader import (
-    SessionReader,
-)
+from .store.own_sessions import OwnSessions
+from .store.session_reader import SessionReader
+from .views.session_head import SessionSummary, UnreadableSession
+from .views.session_names import kept_documents, require_saved
 
 if TYPE_CHECKING:
     from ..prune import Outside
-    from .session_feed import CountedSource
-    from .session_streams import FileStreams
+    from .events.session_feed import CountedSource
+    from .store.session_streams import FileStreams
     from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
 
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
@@ -542,8 +535,8 @@ class SessionStore(SessionReader):
                 lambda: self._feed_source().load(session_id),
             )
 
-        from .receiver_files import keep_untold
-        from .session_deletion import SessionDeletion
+        from .events.receiver_files import keep_untold
+        from .store.session_deletion import SessionDeletion
 
         deletion = SessionDeletion(
             base=self.base_path,
@@ -593,7 +586,7 @@ class SessionStore(SessionReader):
             SessionInUse: A run or an execution is at work in it.
             WriteError: The system refused.
         """
-        from .session_idleness import held_idle
+        from .store.session_idleness import held_idle
 
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 
@@ -605,7 +598,7 @@ class SessionStore(SessionReader):
             ValueError: `name` can't be a step's.
             WriteError: The disk or its permissions, or there is no such session.
         """
-        from .session_folders import keep_step
+        from .store.session_folders import keep_step
 
         keep_step(self._fs, self._step_path(session_id, name), data)
 
@@ -668,7 +661,7 @@ class SessionStore(SessionReader):
 
     def _streamed(self) -> FileStreams:
         if self._streams is None:
-            from .session_streams import FileStreams  # which most processes don't need
+            from .store.session_streams import FileStreams  # which most processes don't need
 
             self._streams = FileStreams(self._fs, self._lock_timeout_s, self._state_in, self._token)
         return self._streams

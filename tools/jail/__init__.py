@@ -1,6 +1,6 @@
 """Any command in a jail: namespaces of its own, one folder to write, limits, no network.
 
-    from agentforge_sessions.jail import Jail, JailPolicy
+    from agentforge_sessions.jail import (Jail, JailPolicy)
 
     jail = Jail(JailPolicy(), programs=["node"])
     jail.check()
@@ -29,7 +29,7 @@ from .missing_program import MissingProgram
 from .policy import FolderMount, JailLimits, JailPolicy
 from .result import JailResult, JailUsage, Means, Stop
 from .shell_words import is_shell, started_by_text
-from .system_folders import WORKSPACE
+from .walls.system_folders import WORKSPACE
 
 __all__ = [
     "WORKSPACE",

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from .system_folders import ETC, WORKSPACE, SystemView, is_in_etc
+from .walls.system_folders import ETC, WORKSPACE, SystemView, is_in_etc
 
 HOME: Final = "/home/jail"
 OWN_FOLDER: Final = "/run/agentforge"

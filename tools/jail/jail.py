@@ -27,20 +27,20 @@ from .command_line import (
     JailPlan,
     bubblewrap_arguments,
 )
-from .control_group import ControlGroup, make_group
 from .errors import FolderForbidden, InvalidJail
-from .forbidden_folders import PrivatePlaces, private_places
 from .jailed_process import Channels, JailedProcess
-from .kept_etc import kept_etc
 from .missing_program import SHIMS, MissingProgram, missing_name
-from .mount_points import make_mount_points
 from .policy import JailPolicy
 from .result import JailResult, Stop
 from .runner_caches import with_caches
-from .seccomp import filter_program, in_memory
 from .shell_words import started_by
-from .system_folders import WORKSPACE, SystemView, is_in_etc, system_view
 from .toolchain import Toolchain, find_program, toolchain_of
+from .walls.control_group import ControlGroup, make_group
+from .walls.forbidden_folders import PrivatePlaces, private_places
+from .walls.kept_etc import kept_etc
+from .walls.mount_points import make_mount_points
+from .walls.seccomp import filter_program, in_memory
+from .walls.system_folders import WORKSPACE, SystemView, is_in_etc, system_view
 from .watch import Watch
 
 _MAX_WORDS: Final = 100_000

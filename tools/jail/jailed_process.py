@@ -14,11 +14,11 @@ from contextlib import suppress
 from typing import Final, Self
 
 from .bubblewrap import refusal_of
-from .control_group import ControlGroup
 from .errors import JailNotEnded, JailUnavailable, Refusal
 from .policy import JailLimits
 from .result import JailResult, Stop
 from .status_report import StatusReport
+from .walls.control_group import ControlGroup
 from .watch import Watch
 
 _START_S: Final = 60.0

@@ -20,7 +20,7 @@ from typing import Final
 from attrs import frozen
 
 from .errors import CommandMissing
-from .system_folders import SystemView, is_of_the_system
+from .walls.system_folders import SystemView, is_of_the_system
 
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
 _LDD_S: Final = 20.0

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from .command_line import HOME
-from .control_group import ControlGroup
-from .disk_usage import DiskUsage, disk_usage
 from .policy import JailLimits
-from .process_tree import TreeLook, divided, look_at
 from .result import JailUsage, Means, Stop
+from .walls.control_group import ControlGroup
+from .walls.disk_usage import DiskUsage, disk_usage
+from .walls.process_tree import TreeLook, divided, look_at
 
 _FIRST_S: Final = 0.01
 """What ends at once is not looked at."""

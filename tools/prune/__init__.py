@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .archive_reader import restore_archive
-    from .archive_writer import TarArchiver
-    from .audit_log import AUDIT_NAME, read_audit
+    from .archive.archive_reader import restore_archive
+    from .archive.archive_writer import TarArchiver
     from .domain import (
         Candidate,
         Decision,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
         human_bytes,
     )
     from .engine import prune
-    from .environment import Outside
     from .errors import (
         ArchiveUnavailable,
         InvalidArchive,
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
         PruneRootUnusable,
         SessionInTheWay,
     )
-    from .leftovers import left_half_done
-    from .pins import pin, pinned, unpin
     from .policy import RetentionPolicy, decide
     from .ports import (
         Archiver,
@@ -56,30 +52,34 @@ if TYPE_CHECKING:
         StoredSessions,
         Undatable,
     )
-    from .private_directory import PRIVATE, prepare_root
+    from .records.audit_log import AUDIT_NAME, read_audit
+    from .removal.environment import Outside
+    from .removal.leftovers import left_half_done
+    from .removal.pins import pin, pinned, unpin
+    from .removal.private_directory import PRIVATE, prepare_root
+    from .removal.trash import TrashRecord, list_trash, list_unrecorded, restore_from_trash
     from .stored_engine import prune_stored
-    from .trash import TrashRecord, list_trash, list_unrecorded, restore_from_trash
 else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "archive_writer": "TarArchiver",
-            "audit_log": "AUDIT_NAME read_audit",
+            "archive.archive_writer": "TarArchiver",
+            "records.audit_log": "AUDIT_NAME read_audit",
             "engine": "prune",
             "errors": "ArchiveUnavailable InvalidArchive InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
-            "leftovers": "left_half_done",
-            "environment": "Outside",
-            "pins": "pin pinned unpin",
+            "removal.leftovers": "left_half_done",
+            "removal.environment": "Outside",
+            "removal.pins": "pin pinned unpin",
             "policy": "RetentionPolicy decide",
-            "private_directory": "PRIVATE prepare_root",
+            "removal.private_directory": "PRIVATE prepare_root",
             "domain": "Candidate Decision Plan PruneResult Reason SkipReason Skipped Unmet "
             "human_bytes",
             "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Record Removed "
             "Silent Stored StoredSessions Undatable",
             "stored_engine": "prune_stored",
-            "trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
-            "archive_reader": "restore_archive",
+            "removal.trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
+            "archive.archive_reader": "restore_archive",
         },
     )
 

@@ -25,22 +25,22 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ..base.files.tree_removal import DISCARDED_PREFIX
-from .audit_log import AuditLog
-from .audit_reserve import FULL
-from .deletion import Deletion, DeletionPool
 from .domain import Decision, Plan, PruneResult, Reason, SkipReason
-from .environment import Outside, owners_of
 from .errors import PruneBusy, PruneRootUnusable
-from .inspection import Inspection, InspectionCache, Inspector
-from .leftovers import Leftovers, list_leftovers, list_strays, see_leftovers
-from .pins import read_pins
 from .policy import RetentionPolicy, decide, only_as_shown
 from .ports import Dated, Disposal, PruneObserver, PruneTarget, Silent
-from .private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, root_opened
-from .recovery import Recovery
-from .removal import Place, Remover
-from .run_record import ObserverFailed, RunRecord
-from .session_lock import batch_size
+from .records.audit_log import AuditLog
+from .records.audit_reserve import FULL
+from .removal.deletion import Deletion, DeletionPool
+from .removal.environment import Outside, owners_of
+from .removal.inspection import Inspection, InspectionCache, Inspector
+from .removal.leftovers import Leftovers, list_leftovers, list_strays, see_leftovers
+from .removal.pins import read_pins
+from .removal.private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, root_opened
+from .removal.recovery import Recovery
+from .removal.removal import Place, Remover
+from .removal.run_record import ObserverFailed, RunRecord
+from .removal.session_lock import batch_size
 
 _ARCHIVED_AT_ONCE: Final = 16
 

@@ -17,12 +17,12 @@ from attrs import frozen
 
 from ..base.errors import AgentForgeError
 from .domain import Decision, Plan, PruneResult, Reason
-from .environment import Outside
 from .errors import InvalidPolicy, reason_of
-from .inspection import Inspection
 from .policy import RetentionPolicy, decide, only_as_shown
 from .ports import Archiver, Disposal, PruneObserver, Silent, StoredSessions
-from .run_record import RunRecord
+from .removal.environment import Outside
+from .removal.inspection import Inspection
+from .removal.run_record import RunRecord
 
 
 def prune_stored(

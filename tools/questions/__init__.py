@@ -33,6 +33,8 @@ from .errors import (
     SessionRejected,
     TooManySessions,
 )
+from .files.session_files import DEFAULT_BASE_DIR
+from .files.wire import parse_answers, parse_questions
 from .formatting import (
     format_elaborate_request,
     format_inactive,
@@ -49,9 +51,7 @@ from .notify import Notifier, Notify
 from .repository import QuestionRepository
 from .rules import QuestionsConfig, check_questions, is_request_to_asker, validate_answers
 from .service import QuestionSessions
-from .session_files import DEFAULT_BASE_DIR
 from .session_status import SessionStatus
-from .wire import parse_answers, parse_questions
 
 __all__ = [
     "DEFAULT_BASE_DIR",

@@ -36,9 +36,9 @@ from ..base.settings.configuration_file import (
 from ..base.settings.errors import InvalidConfiguration
 from ..base.settings.toml_table import meant
 from .errors import InvalidConfig
+from .files.session_files import DEFAULT_BASE_DIR
 from .rules import QuestionsConfig
 from .service import QuestionSessions
-from .session_files import DEFAULT_BASE_DIR
 
 DEFAULT_CONFIG_PATH: Final = DEFAULT_PATH
 DIRECTORY_VARIABLE: Final = "AGENTFORGE_QUESTIONS"

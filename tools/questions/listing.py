@@ -13,8 +13,8 @@ from ..base.question import QuestionError
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
 from .errors import QuestionStoreError
+from .files.session_files import READ_PAUSES_S
 from .repository import QuestionRepository
-from .session_files import READ_PAUSES_S
 
 _SETTLES_S: Final = 0.1
 """How long ago a session must have changed so that what was read of it holds, in seconds."""

@@ -17,7 +17,7 @@ from ..base.event_log import get_logger
 from ..base.person_notification import BackgroundCommands, Runner, plain
 from .config import NotifyConfig
 from .domain import QuestionSession
-from .wire import request_document
+from .files.wire import request_document
 
 _SHOWN_CHARS: Final = 80
 _BODY_CHARS: Final = 400

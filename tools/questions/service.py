@@ -25,8 +25,6 @@ from ..base.identifiers import completions, new_uuid4
 from ..base.question import InvalidQuestions, Question, QuestionError, text_faults
 from ..prune import Outside
 from .askers import Asker, SessionEnd, end_of
-from .change_feed import follow_changes, follow_changes_async
-from .directory_watcher import Watcher
 from .disk_errors import SessionCorrupted
 from .domain import (
     CleanupResult,
@@ -48,15 +46,17 @@ from .errors import (
     SessionNotFound,
     TooManySessions,
 )
+from .files.json_fields import to_millis
+from .files.session_files import DEFAULT_BASE_DIR
+from .files.store import QuestionStore
 from .formatting import SHORT_ID_CHARS
-from .json_fields import to_millis
 from .listing import SessionListing, UnreadableQuestion
 from .repository import QuestionRepository, Room
 from .rules import QuestionsConfig, question_faults
-from .session_files import DEFAULT_BASE_DIR
 from .session_status import SessionStatus
-from .store import QuestionStore
-from .waiting import Bell, Deadline, OnTimeout, ThreadBell, Wait
+from .waiting.change_feed import follow_changes, follow_changes_async
+from .waiting.directory_watcher import Watcher
+from .waiting.waiting import Bell, Deadline, OnTimeout, ThreadBell, Wait
 
 _CALL_ID_CHARS: Final = 1_000
 

@@ -12,8 +12,8 @@ from .errors import (
     RepositoryError,
     UnknownRevision,
 )
-from .git_command import Git, GitOutput
-from .git_repositories import OwnRepository, UserRepository
+from .git.git_command import Git, GitOutput
+from .git.git_repositories import OwnRepository, UserRepository
 
 __all__ = [
     "Git",

@@ -22,16 +22,16 @@ from ..base.files import FileSystem
 from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ..base.files.regular_file import write_all
 from ..base.files.safe_path import Missing, directory_beneath
-from .checkout_files import passing_over_absent
+from .apply.checkout_files import passing_over_absent
 from .errors import GitFailed, NotARepository, RepositoryError
-from .git_command import Git
-from .git_repositories import UserRepository
-from .git_settings import read_settings
-from .manifest import Manifest
-from .snapshot_repository import SnapshotRepository
-from .snapshot_restore import restore_to
-from .snapshots import Snapshot, Snapshots
-from .workspace_index import WorkspaceState
+from .git.git_command import Git
+from .git.git_repositories import UserRepository
+from .git.git_settings import read_settings
+from .snapshots.manifest import Manifest
+from .snapshots.snapshot_repository import SnapshotRepository
+from .snapshots.snapshot_restore import restore_to
+from .snapshots.snapshots import Snapshot, Snapshots
+from .snapshots.workspace_index import WorkspaceState
 
 KEPT_REFS: Final = "refs/agentforge/sessions/"
 _VERSION: Final = 1

@@ -19,6 +19,7 @@ from ..base.exports import on_first_use
 if TYPE_CHECKING:
     from ..base.cancellation import CancelToken
     from ..prune import PruneResult, RetentionPolicy
+    from .compiled.status import PoolStats, RuntimeInfo
     from .errors import (
         CorruptedMetadata,
         InputFileError,
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
         WorkspaceBusy,
         WorkspaceError,
     )
+    from .interpreters.process_pool import close_pool, configure_pool, pool_stats, warm_pool
+    from .interpreters.runtime import prepare, runtime_info
     from .policy import ExecutionPolicy
     from .process_exit import end_process
-    from .process_pool import close_pool, configure_pool, pool_stats, warm_pool
     from .prune_target import (
         SandboxTarget,
         archive_sessions,
@@ -46,25 +48,23 @@ if TYPE_CHECKING:
     from .read_only_mount import ReadOnlyMount
     from .result import SandboxResult, Trap
     from .result_parts import LostWrite, ToolCallRecord
-    from .runtime import prepare, runtime_info
     from .sandbox import BaseSandbox, Sandbox, create_sandbox
     from .sandbox_logging import SandboxLogger
     from .sandbox_options import RuntimeType, UnsupportedRuntime
-    from .session_deletion import delete_session_workspace
-    from .session_files import (
+    from .session_workspaces.session_deletion import delete_session_workspace
+    from .session_workspaces.session_files import (
         delete_session_path,
         list_session_files,
         read_session_file,
         read_session_text,
         write_session_file,
     )
-    from .session_metadata import SessionMetadata
-    from .session_metadata_file import read_session_metadata
-    from .session_repair import RepairResult, repair_session_metadata
+    from .session_workspaces.session_metadata import SessionMetadata
+    from .session_workspaces.session_metadata_file import read_session_metadata
+    from .session_workspaces.session_repair import RepairResult, repair_session_metadata
     from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
-    from .status import PoolStats, RuntimeInfo
-    from .workspace import open_workspace_file
-    from .workspace_usage import forget_usage
+    from .workspaces.workspace import open_workspace_file
+    from .workspaces.workspace_usage import forget_usage
 else:
     __getattr__ = on_first_use(
         __name__,
@@ -76,26 +76,26 @@ else:
             "WorkspaceBusy WorkspaceError",
             "policy": "ExecutionPolicy",
             "process_exit": "end_process",
-            "process_pool": "close_pool configure_pool pool_stats warm_pool",
+            "interpreters.process_pool": "close_pool configure_pool pool_stats warm_pool",
             "prune_target": "PruneResult RetentionPolicy SandboxTarget archive_sessions "
             "prune_sessions restore_session",
             "read_only_mount": "ReadOnlyMount",
             "result": "SandboxResult Trap",
             "result_parts": "LostWrite ToolCallRecord",
-            "runtime": "prepare runtime_info",
+            "interpreters.runtime": "prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "sandbox_logging": "SandboxLogger",
             "sandbox_options": "RuntimeType UnsupportedRuntime",
-            "session_deletion": "delete_session_workspace",
-            "session_files": "delete_session_path list_session_files read_session_file "
-            "read_session_text write_session_file",
-            "session_metadata": "SessionMetadata",
-            "session_metadata_file": "read_session_metadata",
-            "session_repair": "RepairResult repair_session_metadata",
+            "session_workspaces.session_deletion": "delete_session_workspace",
+            "session_workspaces.session_files": "delete_session_path list_session_files "
+            "read_session_file read_session_text write_session_file",
+            "session_workspaces.session_metadata": "SessionMetadata",
+            "session_workspaces.session_metadata_file": "read_session_metadata",
+            "session_workspaces.session_repair": "RepairResult repair_session_metadata",
             "sessions": "SessionSandbox create_session_sandbox get_session_sandbox",
-            "status": "PoolStats RuntimeInfo",
-            "workspace": "open_workspace_file",
-            "workspace_usage": "forget_usage",
+            "compiled.status": "PoolStats RuntimeInfo",
+            "workspaces.workspace": "open_workspace_file",
+            "workspaces.workspace_usage": "forget_usage",
         },
     )
 

@@ -12,15 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from .interpreter_files import artifact_directory, guest_python
+from .installed.interpreter_files import artifact_directory, guest_python
+from .installed.releases import installed_version
 from .policy import ExecutionPolicy
-from .releases import installed_version
 from .request import Request
 from .result import SandboxResult, Trap
 from .sandbox_logging import EventLogger
 
 if TYPE_CHECKING:
-    from .host.system_calls import SystemCalls
+    from .host.files.system_calls import SystemCalls
 
 DEFAULT_IDLE_S: Final = 900.0
 

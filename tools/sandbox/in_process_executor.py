@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from .completed_turn import Completed
 from .executor import Execution, ExecutorSettings, execution_metadata
-from .forbidden_workspaces import refuse_forbidden
-from .guest_streams import GuestStreams
-from .interpreter import GuestServices, Interpreter, class_of
-from .interpreter_lease import InterpreterLease
-from .quota import Quota
+from .guest.completed_turn import Completed
+from .guest.guest_streams import GuestStreams
+from .installed.forbidden_workspaces import refuse_forbidden
+from .interpreters.interpreter import GuestServices, Interpreter, class_of
+from .interpreters.interpreter_lease import InterpreterLease
 from .result import SandboxResult, Trap
-from .served_directory import ServedDirectory
-from .workspace import open_workspace
-from .workspace_usage import usage_counter
+from .workspaces.quota import Quota
+from .workspaces.served_directory import ServedDirectory
+from .workspaces.workspace import open_workspace
+from .workspaces.workspace_usage import usage_counter
 
 if TYPE_CHECKING:
-    from .host_functions import CallRecorder
+    from .guest.host_functions import CallRecorder
 
 _MEMORY_ERROR: Final = (
     rb"(?:MemoryError(?:: Unable to allocate .*)?"
@@ -75,7 +75,7 @@ class InProcessExecutor:
             held.callback(usage.end, root)
             files = ServedDirectory(root, self._quota, usage)
             if request.files:
-                from .input_files import place_files  # few executions have any
+                from .interpreters.input_files import place_files  # few executions have any
 
                 place_files(files, request.files, self._settings.system_calls)
             streams = GuestStreams(request.callbacks, policy.output_bytes)

@@ -42,8 +42,8 @@ from ..prune import (
 from ..prune.ports import Record
 from .errors import CorruptedMetadata, UnreadableMetadata
 from .sandbox_logging import EventLogger, SandboxLogger
-from .session_directory import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
-from .session_metadata_file import METADATA_NAME, read_times
+from .session_workspaces.session_directory import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
+from .session_workspaces.session_metadata_file import METADATA_NAME, read_times
 
 KIND: Final = "sandbox"
 

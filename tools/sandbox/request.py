@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 from ..base.cancellation import CancelToken
 from ..base.errors import shown
 from .errors import InvalidExecution
-from .guest_code import Script
+from .guest.guest_code import Script
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .policy import (
     MAX_FUEL,

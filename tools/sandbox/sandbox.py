@@ -18,12 +18,12 @@ from ..base.event_log import bound_fields
 from ..base.tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
-from .forbidden_workspaces import refuse_forbidden
 from .in_process_executor import InProcessExecutor
+from .installed.forbidden_workspaces import refuse_forbidden
+from .interpreters.runtime import ensure_ready
 from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, checked_request
 from .result import SandboxResult
-from .runtime import ensure_ready
 from .sandbox_logging import EventLogger, SandboxLogger
 from .sandbox_options import (
     Isolation,
@@ -32,8 +32,8 @@ from .sandbox_options import (
     SandboxSettings,
     checked_settings,
 )
-from .workspace import ensure_workspace
-from .workspace_lock import claim
+from .workspaces.workspace import ensure_workspace
+from .workspaces.workspace_lock import claim
 
 _T = TypeVar("_T")
 
@@ -311,12 +311,12 @@ def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSetting
         system_calls=settings.system_calls,
     )
     if settings.isolation == "process":
-        from .worker_executor import WorkerExecutor
+        from .isolation.worker_executor import WorkerExecutor
 
         return WorkerExecutor(made_for)
     if not settings.tools:
         return InProcessExecutor(made_for)
-    from .host_functions import CallRecorder
+    from .guest.host_functions import CallRecorder
 
     return InProcessExecutor(made_for, CallRecorder(settings.tools, settings.gate))
 

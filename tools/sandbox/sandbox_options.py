@@ -12,7 +12,7 @@ from .executor import DEFAULT_IDLE_S
 from .policy import seconds_fault
 
 if TYPE_CHECKING:
-    from .host.system_calls import SystemCalls
+    from .host.files.system_calls import SystemCalls
 
 Isolation = Literal["process"]
 """What stands between a guest and the host beside the WebAssembly engine."""
@@ -86,6 +86,6 @@ def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> Sand
         raise InvalidPolicy(faults)
     if not given.tools and given.gate is None:
         return given._replace(tools=())
-    from .host_functions import check_tools  # not loaded for a sandbox without any
+    from .guest.host_functions import check_tools  # not loaded for a sandbox without any
 
     return given._replace(tools=check_tools(given.tools, given.gate))

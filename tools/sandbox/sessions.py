@@ -31,8 +31,8 @@ from .result import SandboxResult
 from .sandbox import Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
 from .sandbox_options import RuntimeType, SandboxOptions, SandboxSettings, checked_settings
-from .session_deletion import sweep_now_and_then
-from .session_directory import (
+from .session_workspaces.session_deletion import sweep_now_and_then
+from .session_workspaces.session_directory import (
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     OS_FILES,
@@ -40,10 +40,14 @@ from .session_directory import (
     close_quietly,
     random_token,
 )
-from .session_metadata import ExecutionRecord, format_time
-from .session_metadata_file import METADATA_NAME, create_metadata, touch_session_metadata
-from .session_paths import validate_session_id
-from .workspace import ensure_workspace
+from .session_workspaces.session_metadata import ExecutionRecord, format_time
+from .session_workspaces.session_metadata_file import (
+    METADATA_NAME,
+    create_metadata,
+    touch_session_metadata,
+)
+from .session_workspaces.session_paths import validate_session_id
+from .workspaces.workspace import ensure_workspace
 
 _ATTEMPTS: Final = 8
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})

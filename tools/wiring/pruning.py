@@ -89,10 +89,10 @@ def prune_kinds(
     from ..harness.prune_target import HarnessTarget
     from ..questions import DEFAULT_BASE_DIR
     from ..questions.config import load_config
-    from ..questions.prune_target import QuestionTarget
+    from ..questions.files.prune_target import QuestionTarget
     from ..questions.session_status import SessionStatus
     from ..sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
-    from ..sandbox.session_directory import DEFAULT_ROOT
+    from ..sandbox.session_workspaces.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     found = opened_sessions(base_path, store)

@@ -16,7 +16,7 @@ from ..base.search_words import SearchWords
 
 if TYPE_CHECKING:
     from ..harness import SessionManager, UnreadableSession
-    from ..harness.session_search import SessionMatch
+    from ..harness.views.session_search import SessionMatch
     from ..questions import QuestionSessions, UnreadableQuestion
     from ..questions.search import QuestionMatch
 

@@ -11,7 +11,7 @@ if outcome.reason is not None:  # paused: a phase failed, or the budget is too s
 The same for work that an agent does, judged by gates in the sandbox:
 
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
-from agentforge_sessions.workflows import TDFLOW, AgentWork, CommandAgent
+from agentforge_sessions.workflows import (TDFLOW, AgentWork, CommandAgent)
 
 work = AgentWork(workflow=TDFLOW, name="ledger", specification=Path("spec.yaml").read_bytes())
 outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
@@ -20,6 +20,9 @@ outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
 from .agents import CommandAgent, PhaseAgent, RecordedAgent, Recorder
 from .agents.port import AgentChoice
 from .builtin import SPEC, TDFLOW
+from .documents.specification import InvalidSpecification, Specification, UnknownComponent
+from .documents.specification_document import load_specification, parse_specification
+from .documents.workflow_document import load_agent_workflow, load_workflow
 from .errors import (
     AlreadyRunning,
     AttemptsExhausted,
@@ -31,14 +34,11 @@ from .errors import (
     PhaseNotInWorkflow,
 )
 from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
+from .gates.verdict import Verdict
 from .job import AgentWork, Job
 from .ports import RunObserver, RunOutcome, SilentObserver, Stop, StopCause
 from .runner import WorkflowRunner
-from .specification import InvalidSpecification, Specification, UnknownComponent
-from .specification_document import load_specification, parse_specification
-from .verdict import Verdict
 from .workflow import FileGroup, Gate, Input, Phase, Script, Workflow
-from .workflow_document import load_agent_workflow, load_workflow
 
 __all__ = [
     "SPEC",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..harness import PhaseResult, SessionManager, TokenBudget
-from ..harness.session_notices import (
+from ..harness.domain.session_notices import (
     AgentCalled,
     AttemptStarted,
     GateStarted,
@@ -14,9 +14,9 @@ from ..harness.session_notices import (
     RunStarted,
 )
 from .agents.port import AgentQuestion, TokenUsage
+from .gates.verdict import Verdict
 from .job import Job
 from .ports import RunObserver
-from .verdict import Verdict
 from .workflow import Gate, Phase
 
 

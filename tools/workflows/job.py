@@ -19,16 +19,16 @@ from attrs import evolve, field, frozen
 from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from ..harness.session_ports import SessionRepository
 from .agents.port import AgentChoice
-from .component_files import is_in_any, is_test_path
 from .converters import as_tuple
+from .documents.component_files import is_in_any, is_test_path
+from .documents.specification import Component, Specification
+from .documents.specification_document import parse_specification
+from .documents.workflow_document import read_agent_workflow, read_snapshot
+from .documents.workflow_snapshot import snapshot_of
 from .errors import InvalidWorkflow, NotAWorkflowSession
 from .names import path_problem
-from .prompts import shown_paths
-from .specification import Component, Specification
-from .specification_document import parse_specification
+from .prompts.prompts import shown_paths
 from .workflow import CODE, TEST_GATES, TESTS, Gate, Input, Phase, Workflow
-from .workflow_document import read_agent_workflow, read_snapshot
-from .workflow_snapshot import snapshot_of
 
 SNAPSHOT_NAME: Final = WORKFLOW_FILE
 """The name under which a session keeps a workflow of scripts; the run's lock is on it."""

@@ -11,8 +11,8 @@ from attrs import field, frozen
 
 from ..harness import PhaseResult, SessionState, TokenBudget
 from .agents.port import AgentQuestion, TokenUsage
+from .gates.verdict import Verdict
 from .job import Job
-from .verdict import Verdict
 from .workflow import Phase
 
 

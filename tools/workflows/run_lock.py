@@ -16,9 +16,9 @@ from ..harness import (
     SessionManager,
     SessionNotFound,
 )
-from ..harness.session_folders import make_folder
+from ..harness.store.session_folders import make_folder
 from .errors import AlreadyRunning, PhaseNotInWorkflow
-from .workspace_files import WorkspaceFiles
+from .prompts.workspace_files import WorkspaceFiles
 
 
 @frozen(kw_only=True)

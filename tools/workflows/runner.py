@@ -26,24 +26,24 @@ from ..base.event_log import get_logger
 from ..base.files import FileSystem, OsFileSystem
 from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionLabels, SessionManager, SessionNotFound
-from ..harness.session_spans import trace_attachment
-from .agent_conversation import AgentConversation
-from .agent_questions import AgentQuestions
+from ..harness.events.session_spans import trace_attachment
 from .agents.port import AgentChoice, PhaseAgent
 from .announced_run import AnnouncedRun
-from .command_gates import request_of
 from .errors import NoAgent
 from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
+from .gates.command_gates import request_of
 from .job import AgentWork, Job
-from .phase_attempt import AgentAttempts
-from .phase_gates import PhaseGates
 from .ports import RunObserver, RunOutcome, SilentObserver
-from .progress import why_stopped
+from .run.agent_conversation import AgentConversation
+from .run.agent_questions import AgentQuestions
+from .run.phase_attempt import AgentAttempts
+from .run.phase_gates import PhaseGates
+from .run.progress import why_stopped
+from .run.run_loop import Run, outcome_of
+from .run.script_attempt import ScriptAttempts
+from .run.step_journal import StepJournal
 from .run_lock import LockedSession, require_open, run_lock
-from .run_loop import Run, outcome_of
-from .script_attempt import ScriptAttempts
 from .session_trace import traced_run
-from .step_journal import StepJournal
 from .workflow import Workflow
 
 _log: Final = get_logger("agentforge.workflow")

@@ -20,9 +20,9 @@ from ..base.errors import AgentForgeError
 from ..base.event_log import get_logger
 from ..base.tracing import Attribute, Traced, is_traced, traced
 from ..harness import SessionContext
+from ..harness.events.session_spans import UNKNOWN_TRACE, encoded_trace, kept_trace
 from ..harness.session_layout import TRACE_FILE
 from ..harness.session_ports import SessionRepository
-from ..harness.session_spans import UNKNOWN_TRACE, encoded_trace, kept_trace
 
 if TYPE_CHECKING:
     from ..base.tracing.port import Carrier, Span

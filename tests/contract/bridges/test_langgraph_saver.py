@@ -19,7 +19,7 @@ from agentforge_sessions.harness import (
     SessionStore,
     SessionSummary,
 )
-from agentforge_sessions.harness.session_copy import copy_sessions
+from agentforge_sessions.harness.store.session_copy import copy_sessions
 from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.integrations.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
 from tests.support.clock import FakeClock

@@ -31,7 +31,7 @@ FS = OsFileSystem()
 ROOT = Path(__file__).parents[3]
 OWNER = """
 import os, sys
-from agentforge_sessions.base.files import LockMode, OsFileSystem, try_lock
+from agentforge_sessions.base.files import (LockMode, OsFileSystem, try_lock)
 
 fd = os.open(sys.argv[1], os.O_RDONLY)
 print(try_lock(OsFileSystem(), fd, LockMode[sys.argv[2]]), flush=True)

@@ -32,7 +32,7 @@ from agentforge_sessions.jail import (
     JailUnavailable,
 )
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
-from agentforge_sessions.sandbox.workspace_lock import claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from agentforge_sessions.wiring.phases.jail_executor import JailPhaseExecutor
 from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from tests.support.cancelling import cancelled_when

@@ -19,15 +19,15 @@ from agentforge_sessions.harness import (
     SessionObserver,
     SessionStore,
 )
-from agentforge_sessions.harness.event_codec import EVENTS
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.event_codec import EVENTS
+from agentforge_sessions.harness.domain.history_events import (
     BudgetCrossed,
     CheckpointTaken,
     HistoryEvent,
     PhaseFailed,
     SessionPaused,
 )
-from agentforge_sessions.harness.session_notices import OBSERVED
+from agentforge_sessions.harness.domain.session_notices import OBSERVED
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.workflows import Phase, RunObserver, Script, Workflow, WorkflowRunner
 from tests.support.agents import GOOD, RED, FakeGates, FakePerson, ScriptedAgent, tdflow_work

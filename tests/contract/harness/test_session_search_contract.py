@@ -15,7 +15,7 @@ from agentforge_sessions.harness import (
     SessionState,
     UnreadableSession,
 )
-from agentforge_sessions.harness.session_search import SessionMatches
+from agentforge_sessions.harness.views.session_search import SessionMatches
 from tests.contract.harness.test_session_repository_contract import Kept, kept
 from tests.support.clock import START, FakeClock
 from tests.support.sessions import session_id as an_id

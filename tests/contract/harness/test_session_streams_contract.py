@@ -22,7 +22,7 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.errors import StreamMoved
-from agentforge_sessions.harness.session_copy import CopyOutcome, copy_sessions
+from agentforge_sessions.harness.store.session_copy import CopyOutcome, copy_sessions
 from agentforge_sessions.harness.stream_port import (
     MAX_ENTRY_BYTES,
     NewEntry,

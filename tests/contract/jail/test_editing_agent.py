@@ -24,7 +24,7 @@ from agentforge_sessions.workflows.agents import (
     RecordedAgent,
     TokenUsage,
 )
-from agentforge_sessions.workflows.step_journal import StepJournal
+from agentforge_sessions.workflows.run.step_journal import StepJournal
 from agentforge_sessions.workflows.workflow import Workflow
 from tests.support.agents import SPEC
 from tests.support.jail_starters import PYTHON

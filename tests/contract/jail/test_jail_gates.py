@@ -12,15 +12,15 @@ import pytest
 
 from agentforge_sessions.jail import JailPolicy
 from agentforge_sessions.wiring.gates.gate_jail import JailGates
-from agentforge_sessions.workflows.command_gates import run_command_gate
+from agentforge_sessions.workflows.documents.specification import Component
 from agentforge_sessions.workflows.gate_port import (
     CommandExecution,
     CommandRequest,
     GateCommands,
     GateUnavailable,
 )
-from agentforge_sessions.workflows.specification import Component
-from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.gates.command_gates import run_command_gate
+from agentforge_sessions.workflows.gates.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 
 PYTEST: Final = f"{sys.executable} -m pytest -q -p no:cacheprovider"

@@ -19,8 +19,8 @@ from agentforge_sessions.fleet.postgres.errors import (
     StorePooled,
     StoreUnavailable,
 )
-from agentforge_sessions.fleet.postgres.session_lock import PostgresRunLock
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_lock import PostgresRunLock
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from tests.support.pooler import transaction_pooler

@@ -9,7 +9,7 @@ from typing import Any
 from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.receivers import PostgresReceiver
+from agentforge_sessions.fleet.postgres.sessions.receivers import PostgresReceiver
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.feed_port import Feed

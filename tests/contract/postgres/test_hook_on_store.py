@@ -12,7 +12,7 @@ import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionContext
 from tests.support.agent_conversations import Conversation, Project
 from tests.support.person import persons_folders

@@ -8,7 +8,7 @@ import anyio
 from mcp_types import TextResourceContents
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from tests.support.mcp_processes import COMMAND, Place, Way, error_of, values_of
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 from attrs import define, field
 
+from agentforge_sessions.entrypoints.terminal.drafts.session_text import asker_name
 from agentforge_sessions.entrypoints.terminal.question_queue import StoredQuestions
-from agentforge_sessions.entrypoints.terminal.session_text import asker_name
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
 from agentforge_sessions.fleet.postgres.store import PostgresStore

@@ -206,7 +206,7 @@ RACER: Final = """
 import sys
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
-from agentforge_sessions.questions import QuestionSessions, SessionEnded, UserAnswer
+from agentforge_sessions.questions import (QuestionSessions, SessionEnded, UserAnswer)
 
 url, which, label = sys.argv[1:]
 with Database(url) as database:

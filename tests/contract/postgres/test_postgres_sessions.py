@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreRefused, StoreUnavailable
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionConflict, SessionContext
-from agentforge_sessions.harness.session_codec import encode_session
+from agentforge_sessions.harness.format.session_codec import encode_session
 from tests.support.postgres import PostgresServer
 from tests.support.soak import SOAKING
 from tests.support.strategies import sessions

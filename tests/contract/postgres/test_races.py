@@ -9,7 +9,7 @@ from typing import Final
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
-from agentforge_sessions.harness.session_recording import despite_conflicts
+from agentforge_sessions.harness.services.session_recording import despite_conflicts
 from tests.support.soak import SOAKING
 
 WORKERS: Final = 8 if SOAKING else 4

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.session_lock import PostgresRunLock
+from agentforge_sessions.fleet.postgres.sessions.session_lock import PostgresRunLock
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext, SessionFenced, SessionManager
-from agentforge_sessions.harness.history_events import PhaseSucceeded
+from agentforge_sessions.harness.domain.history_events import PhaseSucceeded
 from agentforge_sessions.harness.ports import PhaseResult
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,
@@ -21,13 +21,13 @@ from agentforge_sessions.harness import (
     SessionStore,
     WriteError,
 )
-from agentforge_sessions.harness.session_copy import (
+from agentforge_sessions.harness.session_layout import SESSION_FILE, WORKFLOW_FILE
+from agentforge_sessions.harness.store.session_copy import (
     CopyOutcome,
     SessionDiffers,
     SessionLed,
     copy_sessions,
 )
-from agentforge_sessions.harness.session_layout import SESSION_FILE, WORKFLOW_FILE
 from tests.support.clock import START, FakeTokens
 from tests.support.memory_sessions import MemorySessions
 from tests.support.mortal_filesystem import Killed, MortalFileSystem

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.session_pages import like_pattern, page_statement
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_pages import like_pattern, page_statement
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionContext, SessionFilter, SessionOrder, SessionState
 from tests.support.clock import START, FakeClock
 from tests.support.sessions import session_id as an_id

@@ -15,7 +15,7 @@ from attrs import define
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import InvalidStoreAddress
 from agentforge_sessions.fleet.postgres.schema import migrate, migrations
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.fleet.stores import open_sessions
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import SESSION_FILE

@@ -36,8 +36,8 @@ from agentforge_sessions.prune import (
 )
 from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.questions import QuestionSessions
-from agentforge_sessions.questions.prune_target import QuestionTarget
-from agentforge_sessions.questions.store import STATUS_FILE
+from agentforge_sessions.questions.files.prune_target import QuestionTarget
+from agentforge_sessions.questions.files.store import STATUS_FILE
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.clock import START, FakeClock, FakeTokens
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call

@@ -36,8 +36,8 @@ from agentforge_sessions.questions import (
     TooManySessions,
     UnreadableQuestion,
 )
-from agentforge_sessions.questions.documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE
-from agentforge_sessions.questions.store import QuestionStore
+from agentforge_sessions.questions.files.documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE
+from agentforge_sessions.questions.files.store import QuestionStore
 from tests.support.clock import START, FakeClock
 from tests.support.memory_questions import MemoryQuestions
 from tests.support.promptness import wait_until, when

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
-from agentforge_sessions.sandbox.guest_code import AWAITING, COROUTINE
+from agentforge_sessions.sandbox.guest.guest_code import AWAITING, COROUTINE
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -26,10 +26,10 @@ from agentforge_sessions.sandbox import (
 )
 from agentforge_sessions.sandbox.executor import Execution, Executor, ExecutorSettings
 from agentforge_sessions.sandbox.in_process_executor import InProcessExecutor
+from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
+from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
 from agentforge_sessions.sandbox.request import checked_request
-from agentforge_sessions.sandbox.runtime import ensure_ready
-from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
-from agentforge_sessions.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

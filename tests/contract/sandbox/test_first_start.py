@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import runtime_info
-from agentforge_sessions.sandbox.cache_lock import making
+from agentforge_sessions.sandbox.compiled.cache_lock import making
 
 EXECUTED = """
 import sys
@@ -26,8 +26,8 @@ WITHOUT_ROOM = """
 import os, resource, sys
 import wasmtime
 from agentforge_sessions.sandbox import SandboxUnavailable
-from agentforge_sessions.sandbox import guest_interpreter, runtime
-from agentforge_sessions.sandbox.host.engine import the_engine
+from agentforge_sessions.sandbox.interpreters import (guest_interpreter, runtime)
+from agentforge_sessions.sandbox.host.engine.engine import the_engine
 the_engine()
 with open('/proc/self/statm') as file:
     used = int(file.read().split()[0]) * resource.getpagesize()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
-from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
 from tests.support.promptness import PATIENCE_S
 from tests.support.soak import SOAKING
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, prepare
-from agentforge_sessions.sandbox.host.files import Opening
-from agentforge_sessions.sandbox.host.guest import ERRNOS
+from agentforge_sessions.sandbox.host.files.files import Opening
+from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
 from tests.support.host_trees import in_memory, served
 from tests.support.wasm_probe import PAGE, Probe
 

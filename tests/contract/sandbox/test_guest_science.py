@@ -18,7 +18,7 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     prepare,
 )
-from agentforge_sessions.sandbox.prepared_guest import SCIENCE_VARIABLE
+from agentforge_sessions.sandbox.interpreters.prepared_guest import SCIENCE_VARIABLE
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.timeout(900)
 
 PROGRAM = """
 import os, sys
-from agentforge_sessions.sandbox import create_sandbox, runtime_info
-from agentforge_sessions.sandbox import prepared_runtime
-from agentforge_sessions.sandbox.runtime import ensure_ready
+from agentforge_sessions.sandbox import (create_sandbox, runtime_info)
+from agentforge_sessions.sandbox.interpreters import prepared_runtime
+from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 
 result = create_sandbox(workspace=sys.argv[1]).execute(sys.argv[2])
 print(result.stdout + result.stderr, end="")
@@ -147,4 +147,4 @@ def test_the_first_result_of_a_process_loads_little(compiled: Path, tmp_path: Pa
     )  # fmt: skip
     slow, rare, ours = done.stdout.splitlines()
     assert (slow, rare) == ("", "")
-    assert int(ours) <= 81
+    assert int(ours) <= 90  # the packages they stand in among them

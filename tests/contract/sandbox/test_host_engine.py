@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host.clock import CANCELLED, DEADLINE, TurnClock, TurnEnded
-from agentforge_sessions.sandbox.host.engine import (
+from agentforge_sessions.sandbox.host.engine.clock import CANCELLED, DEADLINE, TurnClock, TurnEnded
+from agentforge_sessions.sandbox.host.engine.engine import (
     MOST_FUEL,
     EngineUnavailable,
     Trapped,
     check_release,
 )
-from agentforge_sessions.sandbox.host.guest import GuestExit
-from agentforge_sessions.sandbox.host.guest_thread import with_room
-from agentforge_sessions.sandbox.host.upkeep import OUT_OF_FILE_CALLS
-from agentforge_sessions.sandbox.quota import Quota
-from agentforge_sessions.sandbox.workspace_tree import measure_tree
+from agentforge_sessions.sandbox.host.engine.guest_thread import with_room
+from agentforge_sessions.sandbox.host.files.upkeep import OUT_OF_FILE_CALLS
+from agentforge_sessions.sandbox.host.preview1.guest import GuestExit
+from agentforge_sessions.sandbox.workspaces.quota import Quota
+from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.support.host_trees import served
 from tests.support.wasm_probe import PAGE, SIGNATURES, Probe, snapshot
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host.files import Directory, FileStatus, Kind, Node, Opening
-from agentforge_sessions.sandbox.quota import Quota
+from agentforge_sessions.sandbox.host.files.files import Directory, FileStatus, Kind, Node, Opening
+from agentforge_sessions.sandbox.workspaces.quota import Quota
 from tests.support.host_trees import AMPLE, in_memory, served
 
 Serve = Callable[..., "contextmanager[Directory]"]

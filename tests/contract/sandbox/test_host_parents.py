@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host.mount_points import MountPoints
+from agentforge_sessions.sandbox.host.files.mount_points import MountPoints
 from tests.support.host_trees import in_memory, served
 from tests.support.wasm_probe import Probe
 

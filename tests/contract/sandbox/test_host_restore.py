@@ -9,7 +9,7 @@ import random
 import pytest
 import structlog.testing
 
-from agentforge_sessions.sandbox.host import native
+from agentforge_sessions.sandbox.host.engine import native
 from agentforge_sessions.sandbox.host.template import Template, TemplateImage
 from tests.support.wasm_probe import PAGE, Probe
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.sandbox.host.clock import CANCELLED, TurnClock, TurnEnded
-from agentforge_sessions.sandbox.host.engine import MOST_FUEL
-from agentforge_sessions.sandbox.host.files import OF_A_DESCRIPTOR, Directory, Opening
-from agentforge_sessions.sandbox.host.guest import ERRNOS
-from agentforge_sessions.sandbox.host.memory_files import MemoryTree
-from agentforge_sessions.sandbox.host.quota import Losses
-from agentforge_sessions.sandbox.host.system_calls import LinuxCalls
-from agentforge_sessions.sandbox.host.upkeep import OUT_OF_FILE_CALLS, Upkeep
-from agentforge_sessions.sandbox.quota import Quota, Room
-from agentforge_sessions.sandbox.workspace import ChangeLedger
-from agentforge_sessions.sandbox.workspace_tree import take_snapshot
-from agentforge_sessions.sandbox.workspace_usage import Usage, UsageCounter
+from agentforge_sessions.sandbox.host.engine.clock import CANCELLED, TurnClock, TurnEnded
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL
+from agentforge_sessions.sandbox.host.files.files import OF_A_DESCRIPTOR, Directory, Opening
+from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
+from agentforge_sessions.sandbox.host.files.quota import Losses
+from agentforge_sessions.sandbox.host.files.system_calls import LinuxCalls
+from agentforge_sessions.sandbox.host.files.upkeep import OUT_OF_FILE_CALLS, Upkeep
+from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
+from agentforge_sessions.sandbox.workspaces.quota import Quota, Room
+from agentforge_sessions.sandbox.workspaces.workspace import ChangeLedger
+from agentforge_sessions.sandbox.workspaces.workspace_tree import take_snapshot
+from agentforge_sessions.sandbox.workspaces.workspace_usage import Usage, UsageCounter
 from tests.support.host_trees import AMPLE, in_memory, served
 from tests.support.wasm_probe import PAGE, Probe
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host.files import Directory, Opening
-from agentforge_sessions.sandbox.host.memory_files import MemoryTree
+from agentforge_sessions.sandbox.host.files.files import Directory, Opening
+from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
 from tests.support.host_trees import in_memory, served
 from tests.support.wasi_testsuite import MODULES, run, specification
 

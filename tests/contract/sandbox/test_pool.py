@@ -29,7 +29,7 @@ from agentforge_sessions.sandbox import (
     prepare,
     warm_pool,
 )
-from agentforge_sessions.sandbox.process_pool import (
+from agentforge_sessions.sandbox.interpreters.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
     _restore_from_environment,
@@ -37,7 +37,7 @@ from agentforge_sessions.sandbox.process_pool import (
     the_pool,
 )
 from agentforge_sessions.sandbox.request import checked_request
-from agentforge_sessions.sandbox.workspace_lock import try_claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest
 
 # The first test of a machine compiles the interpreter, which takes minutes.

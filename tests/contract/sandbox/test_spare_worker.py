@@ -23,12 +23,12 @@ from agentforge_sessions.sandbox import (
     prepare,
 )
 from agentforge_sessions.sandbox.executor import ExecutorSettings
-from agentforge_sessions.sandbox.interpreter import loaded_host
+from agentforge_sessions.sandbox.interpreters.interpreter import loaded_host
+from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
+from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
+from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.isolation.worker_process import WorkerProcess, WorkerStart
 from agentforge_sessions.sandbox.request import checked_request
-from agentforge_sessions.sandbox.runtime import ensure_ready
-from agentforge_sessions.sandbox.spare_worker import the_spare
-from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
-from agentforge_sessions.sandbox.worker_process import WorkerProcess, WorkerStart
 from tests.support.descriptors import held
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.timeout(900)
 
 OWNER = """
 import os, signal, sys
-from agentforge_sessions.sandbox import create_sandbox, pool_stats
-from agentforge_sessions.sandbox.spare_worker import the_spare
+from agentforge_sessions.sandbox import (create_sandbox, pool_stats)
+from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
 
 create_sandbox(workspace=sys.argv[1], isolation="process").execute("1")
 print(the_spare.pid, pool_stats().spare_workers, flush=True)

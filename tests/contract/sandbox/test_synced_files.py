@@ -9,12 +9,7 @@ from typing import Final
 
 import pytest
 
-from agentforge_sessions.sandbox import (
-    ExecutionPolicy,
-    SandboxResult,
-    create_sandbox,
-    prepare,
-)
+from agentforge_sessions.sandbox import ExecutionPolicy, SandboxResult, create_sandbox, prepare
 from tests.support.filesystem import Call
 from tests.support.host_calls import FaultyCalls
 from tests.support.own_sandboxes import sandbox_with

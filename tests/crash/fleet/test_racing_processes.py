@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionConflict, SessionContext
 from tests.support.soak import SOAKING
 

@@ -11,7 +11,7 @@ import signal
 
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionState
-from agentforge_sessions.harness.history_events import PhaseSucceeded, SessionPaused
+from agentforge_sessions.harness.domain.history_events import PhaseSucceeded, SessionPaused
 from tests.support.fleet import QUICK, WAITING, Fleet, workflow
 from tests.support.promptness import wait_until
 

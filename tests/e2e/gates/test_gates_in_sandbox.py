@@ -15,15 +15,15 @@ from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.sandbox import ExecutionPolicy, prepare
 from agentforge_sessions.wiring.gates.gate_kit import prepare_kit
 from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
+from agentforge_sessions.workflows.documents.specification import Component, Criterion
 from agentforge_sessions.workflows.gate_port import (
     GateExecution,
     GatePlaces,
     GateSandbox,
     GateUnavailable,
 )
-from agentforge_sessions.workflows.gates import run_gate
-from agentforge_sessions.workflows.specification import Component, Criterion
-from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.gates.gates import run_gate
+from agentforge_sessions.workflows.gates.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 from tests.support.soak import SOAKING
 

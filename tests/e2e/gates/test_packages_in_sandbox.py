@@ -9,10 +9,10 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.wiring.gates.gate_sandbox import SandboxGates
+from agentforge_sessions.workflows.documents.specification import Component, Criterion
 from agentforge_sessions.workflows.gate_port import PackagedSandbox
-from agentforge_sessions.workflows.gates import run_gate
-from agentforge_sessions.workflows.specification import Component, Criterion
-from agentforge_sessions.workflows.verdict import GateInput
+from agentforge_sessions.workflows.gates.gates import run_gate
+from agentforge_sessions.workflows.gates.verdict import GateInput
 from agentforge_sessions.workflows.workflow import Gate
 from tests.support.soak import SOAKING
 

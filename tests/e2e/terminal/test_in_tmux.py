@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from agentforge_sessions.entrypoints.terminal import drafts_directory
-from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.e2e.terminal.conftest import LATE, Tmux, until
 from tests.support.question_queue import CHECKS, STORAGE

@@ -24,7 +24,7 @@ from agentforge_sessions.fleet.postgres.errors import (
     StoreUnavailable,
 )
 from agentforge_sessions.fleet.postgres.schema import migrate, require_migrated
-from agentforge_sessions.fleet.postgres.session_repository import PostgresSessions
+from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness import SessionConflict, SessionContext
 from tests.support.mounts import mounted_tmpfs
 from tests.support.own_postgres import OwnPostgres, own_postgres

@@ -14,11 +14,7 @@ from attrs import frozen
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
 from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.harness import (
-    SessionConflict,
-    SessionContext,
-    SessionIdTaken,
-)
+from agentforge_sessions.harness import SessionConflict, SessionContext, SessionIdTaken
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from tests.support.postgres import PostgresServer
 from tests.support.postgres_proxy import Moment, PostgresProxy, Statement

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge_sessions.harness import SessionContext, SessionHistory, SessionState
-from agentforge_sessions.harness.briefing import brief, estimate_tokens
+from agentforge_sessions.harness.views.briefing import brief, estimate_tokens
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.soak import examples

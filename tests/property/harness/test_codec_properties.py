@@ -19,7 +19,7 @@ from agentforge_sessions.harness import (
     SessionHistory,
     SessionState,
 )
-from agentforge_sessions.harness.session_codec import (
+from agentforge_sessions.harness.format.session_codec import (
     HEAD_BYTES,
     HEAD_RE,
     SOUND_HEAD_RE,
@@ -35,8 +35,8 @@ from agentforge_sessions.harness.session_codec import (
     make_head,
     session_of,
 )
-from agentforge_sessions.harness.session_document import decode_any
-from agentforge_sessions.harness.session_values import NotOurs
+from agentforge_sessions.harness.format.session_document import decode_any
+from agentforge_sessions.harness.format.session_values import NotOurs
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain, without_digest

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentforge_sessions.base.search_words import InvalidSearch, SearchWords, find_passages
-from agentforge_sessions.fleet.postgres.session_candidates import (
+from agentforge_sessions.fleet.postgres.sessions.session_candidates import (
     FOLDED_TO_ASCII,
     searched_parts,
 )
@@ -23,13 +23,13 @@ from agentforge_sessions.harness import (
     SessionHistory,
     SessionState,
 )
-from agentforge_sessions.harness.session_codec import decode_session, encode_session
-from agentforge_sessions.harness.session_search import searched_texts
-from agentforge_sessions.harness.session_sieve import (
+from agentforge_sessions.harness.format.session_codec import decode_session, encode_session
+from agentforge_sessions.harness.format.session_sieve import (
     DocumentSieve,
     unchanging_parts,
     unchanging_runs,
 )
+from agentforge_sessions.harness.views.session_search import searched_texts
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain

@@ -31,11 +31,10 @@ from agentforge_sessions.questions import (
     StatusRecord,
     UserAnswer,
     format_user_response,
-    json_fields,
     parse_answers,
     parse_questions,
-    wire,
 )
+from agentforge_sessions.questions.files import json_fields, wire
 from agentforge_sessions.questions.rules import answer_faults, question_faults, submission_faults
 from tests.support.clock import FakeClock
 from tests.support.questions import build

@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.sandbox import CorruptedMetadata, SessionMetadata
-from agentforge_sessions.sandbox.session_metadata import encode_metadata, parse_metadata
-from agentforge_sessions.sandbox.session_metadata_file import METADATA_NAME, read_times
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
+    encode_metadata,
+    parse_metadata,
+)
+from agentforge_sessions.sandbox.session_workspaces.session_metadata_file import (
+    METADATA_NAME,
+    read_times,
+)
 from tests.support.soak import examples
 
 SESSION = "7f3b2c1e-0d4a-4b6e-9f8a-112233445566"

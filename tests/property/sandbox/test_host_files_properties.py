@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentforge_sessions.sandbox.host.files import Directory, Kind, Node, Opening
-from agentforge_sessions.sandbox.workspace_tree import measure_tree
+from agentforge_sessions.sandbox.host.files.files import Directory, Kind, Node, Opening
+from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.support.host_trees import AMPLE, in_memory, served
 from tests.support.soak import examples
 

@@ -22,7 +22,7 @@ from agentforge_sessions.sandbox import (
     prune_sessions,
     read_session_metadata,
 )
-from agentforge_sessions.sandbox.session_directory import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
 from tests.support.listing import names_in
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("interpreter")]

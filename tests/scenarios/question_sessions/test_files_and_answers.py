@@ -26,8 +26,8 @@ from agentforge_sessions.questions import (
     SessionRejected,
     SessionStatus,
 )
-from agentforge_sessions.questions.directory_watcher import NoWatcher
-from agentforge_sessions.questions.waiting import POLL_S
+from agentforge_sessions.questions.waiting.directory_watcher import NoWatcher
+from agentforge_sessions.questions.waiting.waiting import POLL_S
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
 from tests.support.promptness import when

@@ -14,7 +14,7 @@ import pytest
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.scenarios.repositories.checkouts import BEGIN, CHANGE, CHECKOUTS, Checkout, Made, plain

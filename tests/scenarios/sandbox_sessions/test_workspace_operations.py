@@ -22,7 +22,7 @@ from agentforge_sessions.sandbox import (
     read_session_text,
     write_session_file,
 )
-from agentforge_sessions.sandbox.session_paths import validate_session_path
+from agentforge_sessions.sandbox.session_workspaces.session_paths import validate_session_path
 from tests.support.contained import contained
 from tests.support.listing import names_in
 

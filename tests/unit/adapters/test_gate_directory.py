@@ -13,7 +13,7 @@ import pytest
 from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.base.files.file_lock import DirectoryLock
 from agentforge_sessions.base.files.filesystem import OsFileSystem
-from agentforge_sessions.workflows.gate_directory import (
+from agentforge_sessions.workflows.gates.gate_directory import (
     ABANDONED_AFTER,
     PREFIX,
     gate_directory,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
-from agentforge_sessions.repository.apply_plan import ApplyOptions
-from agentforge_sessions.repository.snapshot_repository import NoSnapshots
-from agentforge_sessions.repository.snapshot_restore import RestoreFailed
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
+from agentforge_sessions.repository.snapshots.snapshot_repository import NoSnapshots
+from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.applying import files_of, lay, seen, services_in

@@ -20,21 +20,21 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.harness.checkpoints import CheckpointNotFound
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     PhaseSucceeded,
     SessionForked,
     SessionRewound,
     WorkspacePrepared,
 )
-from agentforge_sessions.harness.session_checkpoints import (
+from agentforge_sessions.harness.services.session_checkpoints import (
     CheckpointNotKept,
     NoSnapshotKeeper,
     WorkspaceNotKept,
 )
+from agentforge_sessions.harness.views.checkpoints import CheckpointNotFound
 from agentforge_sessions.repository import Git, GitUnavailable
-from agentforge_sessions.repository.snapshots import SnapshotMissing
-from agentforge_sessions.repository.workspace_scan import ScanLimits
+from agentforge_sessions.repository.snapshots.snapshots import SnapshotMissing
+from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits
 from agentforge_sessions.wiring.workspaces.session_snapshots import KEPT_FOLDER, SessionSnapshots
 from tests.support.repositories import new_checkout, plain_git, write_files
 from tests.support.trees import tree_of
@@ -604,7 +604,7 @@ def test_unreferenced_snapshots_are_swept(manager: SessionManager) -> None:
         write_files(workspace(manager), {"x": str(number)})
         snapshots.take(session.session_id, "its worker died")
     assert len(snapshots.of(session.session_id).list()) == 6
-    from agentforge_sessions.harness.checkpoints import snapshots_of
+    from agentforge_sessions.harness.views.checkpoints import snapshots_of
 
     later = SessionSnapshots(manager.store, clock=lambda: utc_now() + timedelta(hours=2))
     later.sweep(session.session_id, snapshots_of(session))

@@ -15,15 +15,11 @@ import pytest
 
 from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.base.errors import AgentForgeError
-from agentforge_sessions.fleet.objects import (
-    ObjectDamaged,
-    ObjectMissing,
-    ObjectStoreUnavailable,
-)
+from agentforge_sessions.fleet.objects import ObjectDamaged, ObjectMissing, ObjectStoreUnavailable
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.session_layout import AGENT_STATE
-from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from agentforge_sessions.wiring.workspaces.place_cache import trim
 from agentforge_sessions.wiring.workspaces.workspace_packs import (
     WorkspaceElsewhere,
@@ -267,7 +263,7 @@ def test_a_base_whose_checkout_was_not_yet_recorded_is_finished_elsewhere(
 
 
 def _before_it_was_prepared(session: SessionContext, fleet: Fleet) -> bytes:
-    from agentforge_sessions.harness.session_codec import SessionEncoder
+    from agentforge_sessions.harness.format.session_codec import SessionEncoder
 
     session.history = [one for one in session.history if one.action != "workspace_prepared"]
     return b"".join(SessionEncoder().encode(session, revision=session.revision))

@@ -12,7 +12,7 @@ import pytest
 from agentforge_sessions.agents.hooks.handler import handle
 from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionState, SessionStore
-from agentforge_sessions.harness.history_events import AgentEdited, AgentUsage
+from agentforge_sessions.harness.domain.history_events import AgentEdited, AgentUsage
 from tests.support.agent_conversations import CodexConversation, Conversation, Project
 from tests.support.trusting import trusted
 

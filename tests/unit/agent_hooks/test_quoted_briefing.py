@@ -9,7 +9,7 @@ import pytest
 
 from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.harness import SessionContext
-from agentforge_sessions.harness.briefing import brief
+from agentforge_sessions.harness.views.briefing import brief
 from tests.support.agent_conversations import CodexConversation, Conversation, Project
 
 HOSTILE = (

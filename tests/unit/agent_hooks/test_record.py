@@ -8,8 +8,8 @@ import pytest
 
 from agentforge_sessions.entrypoints.pages.session_page import session_report
 from agentforge_sessions.harness import SessionContext
-from agentforge_sessions.harness.conversations import budget_stops, conversations
-from agentforge_sessions.workflows.progress import charges
+from agentforge_sessions.harness.views.conversations import budget_stops, conversations
+from agentforge_sessions.workflows.run.progress import charges
 from tests.support.agent_conversations import CodexConversation, Conversation, Project
 
 

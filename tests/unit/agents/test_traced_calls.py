@@ -10,7 +10,6 @@ import pytest
 from agentforge_sessions.agents.running.agent_jail import JailedAgent
 from agentforge_sessions.base.tracing import Traced, traced
 from agentforge_sessions.harness import SessionStore
-from agentforge_sessions.workflows.agent_calls import identity_of
 from agentforge_sessions.workflows.agents import (
     AgentIdentity,
     CommandAgent,
@@ -19,6 +18,7 @@ from agentforge_sessions.workflows.agents import (
 )
 from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
 from agentforge_sessions.workflows.agents.command import call_variables
+from agentforge_sessions.workflows.run.agent_calls import identity_of
 from tests.support.agents import ScriptedAgent
 from tests.support.tracing import recorded
 from tests.unit.agents.test_command_agent import request

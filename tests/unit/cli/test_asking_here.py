@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.asking_here import TerminalPerson
-from agentforge_sessions.entrypoints.cli.output import Output
+from agentforge_sessions.entrypoints.cli.output.output import Output
+from agentforge_sessions.entrypoints.cli.running.asking_here import TerminalPerson
 from agentforge_sessions.harness import Option, Question
 from agentforge_sessions.wiring.phases.question_channel import (
     QuestionSessionChannel,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     BUDGET_CAUSE,
     AgentEdited,
     AgentPrompted,

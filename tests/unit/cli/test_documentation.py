@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from agentforge_sessions.entrypoints.cli.exit_codes import MEANINGS
 from agentforge_sessions.entrypoints.cli.main import app
+from agentforge_sessions.entrypoints.cli.output.exit_codes import MEANINGS
 
 GROUPS = ("prune", "sandbox", "store", "webhooks")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"

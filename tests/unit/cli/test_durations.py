@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from agentforge_sessions.entrypoints.cli.options import InvalidDuration, parse_duration
-from agentforge_sessions.entrypoints.cli.text import age_text, duration_text
+from agentforge_sessions.entrypoints.cli.output.text import age_text, duration_text
 
 
 @pytest.mark.parametrize(

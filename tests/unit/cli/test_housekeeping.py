@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli import checks, directory_checks
-from agentforge_sessions.entrypoints.cli.findings import Status
+from agentforge_sessions.entrypoints.cli.checks import checks, directory_checks
+from agentforge_sessions.entrypoints.cli.checks.findings import Status
 from agentforge_sessions.harness import SessionManager
 from tests.unit.cli.conftest import CommandLine
 

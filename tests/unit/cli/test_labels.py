@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agentforge_sessions.harness import SessionManager, SessionStore, session_schema
-from agentforge_sessions.harness.briefing import brief
+from agentforge_sessions.harness.views.briefing import brief
 from tests.unit.cli.conftest import CommandLine
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import FileLock, OsFileSystem
-from agentforge_sessions.entrypoints.cli.commands.find import OrderName, StateName
+from agentforge_sessions.entrypoints.cli.commands.sessions.find import OrderName, StateName
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionOrder, SessionState
-from agentforge_sessions.harness.history_events import PhaseFailed, PhaseSucceeded
+from agentforge_sessions.harness.domain.history_events import PhaseFailed, PhaseSucceeded
 from tests.unit.cli.conftest import CommandLine
 
 BUDGET_KEYS = {

@@ -10,8 +10,8 @@ import pytest
 
 from agentforge_sessions.base.data_folder import sessions_directory
 from agentforge_sessions.entrypoints.cli.context import Outside
-from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.workflows.job import AgentWork
 from tests.support.agents import GOOD, SPEC, FakeGates

@@ -21,7 +21,10 @@ from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions
 from agentforge_sessions.sandbox import prune_sessions
-from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode_metadata
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
+    SessionMetadata,
+    encode_metadata,
+)
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_tmpfs
 from tests.support.trusting import trusted

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.entrypoints.cli.asking.question_answers import parse_line
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.cli.question_answers import parse_line
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
-from agentforge_sessions.questions.wire import question_document
+from agentforge_sessions.questions.files.wire import question_document
 from tests.support.questions import ANSWERS, DATABASE, QUESTIONS
 from tests.support.trusting import trusted
 

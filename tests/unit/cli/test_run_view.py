@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from agentforge_sessions.entrypoints.cli.progress import RunView
+from agentforge_sessions.entrypoints.cli.output.progress import RunView
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.harness.history_events import AgentAnswered, PhaseFailed, PhaseSucceeded
+from agentforge_sessions.harness.domain.history_events import (
+    AgentAnswered,
+    PhaseFailed,
+    PhaseSucceeded,
+)
 from agentforge_sessions.workflows import Job, Phase, Script, Workflow
 
 JOB = Job(

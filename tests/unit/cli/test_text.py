@@ -5,8 +5,8 @@ import unicodedata
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.output import to_json
-from agentforge_sessions.entrypoints.cli.text import safe, safe_lines, shorten
+from agentforge_sessions.entrypoints.cli.output.output import to_json
+from agentforge_sessions.entrypoints.cli.output.text import safe, safe_lines, shorten
 
 
 @pytest.mark.parametrize(

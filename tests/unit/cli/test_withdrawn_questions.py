@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
-from agentforge_sessions.entrypoints.cli.commands.ask import _withdraw
+from agentforge_sessions.entrypoints.cli.commands.people.ask import _withdraw
 from agentforge_sessions.entrypoints.cli.context import Cli, Outside
-from agentforge_sessions.entrypoints.cli.output import Output
+from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.questions import Option, Question, QuestionSessions, SessionStatus
 
 

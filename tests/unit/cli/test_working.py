@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from agentforge_sessions.entrypoints.cli.output import Output
-from agentforge_sessions.entrypoints.cli.progress import LiveRunView
+from agentforge_sessions.entrypoints.cli.output.output import Output
+from agentforge_sessions.entrypoints.cli.output.progress import LiveRunView
 from agentforge_sessions.harness import PhaseResult, SessionState
 from agentforge_sessions.sandbox import SandboxUnavailable
 from agentforge_sessions.workflows import Job, Verdict, load_workflow

@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.files import (
-    OsFileSystem,
-    WriteError,
-    make_durable_directory,
-)
+from agentforge_sessions.base.files import OsFileSystem, WriteError, make_durable_directory
 from tests.support.filesystem import FaultyFileSystem, nth_of
 
 

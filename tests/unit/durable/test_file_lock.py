@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 OWNER = """
 import sys
 from pathlib import Path
-from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
+from agentforge_sessions.base.files import (DirectoryLock, OsFileSystem)
 
 lock = DirectoryLock(OsFileSystem(), Path(sys.argv[1])).acquire()
 print("held", flush=True)

@@ -7,11 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.files import (
-    OsFileSystem,
-    ReadError,
-    read_regular_file,
-)
+from agentforge_sessions.base.files import OsFileSystem, ReadError, read_regular_file
 
 
 def read(path: Path, limit: int = 1_000) -> bytes | None:

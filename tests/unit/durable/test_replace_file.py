@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.files import (
-    OsFileSystem,
-    WriteError,
-    replace_file,
-)
+from agentforge_sessions.base.files import OsFileSystem, WriteError, replace_file
 from tests.support.clock import FakeTokens
 from tests.support.filesystem import FaultyFileSystem, nth_of
 

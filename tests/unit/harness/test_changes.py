@@ -23,8 +23,8 @@ from agentforge_sessions.harness import (
     SessionStore,
     WriteError,
 )
-from agentforge_sessions.harness.history_events import PhaseSucceeded
-from agentforge_sessions.harness.session_notices import NoteRecorded, RunStarted
+from agentforge_sessions.harness.domain.history_events import PhaseSucceeded
+from agentforge_sessions.harness.domain.session_notices import NoteRecorded, RunStarted
 from tests.support.channels import MemoryChannel
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from

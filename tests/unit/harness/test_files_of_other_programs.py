@@ -8,13 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness import (
-    SessionContext,
-    SessionCorrupted,
-    SessionState,
-    SessionStore,
-)
-from agentforge_sessions.harness.session_codec import decode_session
+from agentforge_sessions.harness import SessionContext, SessionCorrupted, SessionState, SessionStore
+from agentforge_sessions.harness.format.session_codec import decode_session
 
 ID = "session_20260301_093000_000000"
 BEGAN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)

@@ -18,9 +18,9 @@ from agentforge_sessions.harness import (
     SessionCorrupted,
     SessionHistory,
 )
-from agentforge_sessions.harness.entry_data import EntryData
-from agentforge_sessions.harness.event_codec import spelled
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.entry_data import EntryData
+from agentforge_sessions.harness.domain.event_codec import spelled
+from agentforge_sessions.harness.domain.history_events import (
     EVENTS,
     AgentAnswered,
     BudgetExtended,
@@ -33,7 +33,11 @@ from agentforge_sessions.harness.history_events import (
     SessionCreated,
     SessionPaused,
 )
-from agentforge_sessions.harness.session_codec import decode_ours, decode_session, encode_session
+from agentforge_sessions.harness.format.session_codec import (
+    decode_ours,
+    decode_session,
+    encode_session,
+)
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import without_digest

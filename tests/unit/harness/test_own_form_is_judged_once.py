@@ -16,7 +16,11 @@ from agentforge_sessions.harness import (
     SessionCorrupted,
     SessionHistory,
 )
-from agentforge_sessions.harness.session_codec import decode_ours, decode_session, encode_session
+from agentforge_sessions.harness.format.session_codec import (
+    decode_ours,
+    decode_session,
+    encode_session,
+)
 from tests.support.clock import START
 from tests.support.sessions import session_id as an_id
 

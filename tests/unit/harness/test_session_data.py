@@ -18,13 +18,13 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.harness.history_events import SessionDescribed
-from agentforge_sessions.harness.session_codec import encode_session
-from agentforge_sessions.harness.session_data import (
+from agentforge_sessions.harness.domain.history_events import SessionDescribed
+from agentforge_sessions.harness.domain.session_data import (
     MAX_METADATA_BYTES,
     MAX_TAGS,
     MAX_WORKFLOW_STATE_BYTES,
 )
+from agentforge_sessions.harness.format.session_codec import encode_session
 from tests.support.clock import START
 from tests.support.ids import sid
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.harness import SessionContext, SessionStore
 from agentforge_sessions.harness.disk_errors import SessionCorrupted
-from agentforge_sessions.harness.session_codec import (
+from agentforge_sessions.harness.format.session_codec import (
     SessionEncoder,
     decode_session,
     encode_session,
 )
-from agentforge_sessions.harness.session_digest import differs, joined
+from agentforge_sessions.harness.format.session_digest import differs, joined
 from tests.support.clock import START
 from tests.support.sessions import session_id as an_id
 from tests.support.sessions import without_digest

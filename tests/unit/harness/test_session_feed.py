@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.harness.session_feed import (
+from agentforge_sessions.harness.events.session_feed import (
     Passed,
     decode_positions,
     encode_positions,

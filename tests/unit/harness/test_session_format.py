@@ -17,8 +17,12 @@ from agentforge_sessions.harness import (
     TokenBudget,
     UnsupportedSchema,
 )
-from agentforge_sessions.harness.session_codec import decode_ours, decode_session, encode_session
-from agentforge_sessions.harness.session_values import NotOurs
+from agentforge_sessions.harness.format.session_codec import (
+    decode_ours,
+    decode_session,
+    encode_session,
+)
+from agentforge_sessions.harness.format.session_values import NotOurs
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain

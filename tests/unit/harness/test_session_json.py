@@ -20,13 +20,13 @@ from agentforge_sessions.harness import (
     session_from_dict,
     session_schema,
 )
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     EVENTS,
     GateJudged,
     HistoryEvent,
     PersonAnswer,
 )
-from agentforge_sessions.harness.session_codec import encode_session
+from agentforge_sessions.harness.format.session_codec import encode_session
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.soak import examples

@@ -23,7 +23,7 @@ from agentforge_sessions.harness import (
     SessionSummary,
     UnreadableSession,
 )
-from agentforge_sessions.harness.session_codec import HEAD_BYTES
+from agentforge_sessions.harness.format.session_codec import HEAD_BYTES
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.listing import names_in

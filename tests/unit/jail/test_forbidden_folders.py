@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.jail import FolderForbidden
-from agentforge_sessions.jail.forbidden_folders import PrivatePlaces, private_places
+from agentforge_sessions.jail.walls.forbidden_folders import PrivatePlaces, private_places
 
 
 @pytest.fixture

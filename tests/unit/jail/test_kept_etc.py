@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.base.files.tree_removal import DISCARDED_PREFIX
-from agentforge_sessions.jail.kept_etc import Content, etc_content, kept_etc, kept_folder
-from agentforge_sessions.jail.system_folders import system_view
+from agentforge_sessions.jail.walls.kept_etc import Content, etc_content, kept_etc, kept_folder
+from agentforge_sessions.jail.walls.system_folders import system_view
 
 CONTENT: Content = {"ssl": None, "ssl/link": "../passwd", "passwd": b"jail"}
 

@@ -9,8 +9,8 @@ from mcp import Client
 from mcp_types import TextContent
 
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
-from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
+from agentforge_sessions.entrypoints.mcp_server.tools.question_tools import QuestionTools
 from agentforge_sessions.questions import QuestionsConfig, QuestionSessions
 from tests.support.mcp_processes import ASKED
 

@@ -21,13 +21,9 @@ from mcp_types import (
 )
 
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
-from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.questions import (
-    QuestionSessions,
-    SessionStatus,
-    UserAnswer,
-)
+from agentforge_sessions.entrypoints.mcp_server.tools.question_tools import QuestionTools
+from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 
 pytestmark = pytest.mark.anyio
 

@@ -19,18 +19,14 @@ from agentforge_sessions.entrypoints.mcp_server import (
     TokenRequired,
 )
 from agentforge_sessions.entrypoints.mcp_server.calls import CancelScopes
-from agentforge_sessions.entrypoints.mcp_server.http import (
-    guarded,
-    listening,
-    url_of,
-)
-from agentforge_sessions.entrypoints.mcp_server.http_guard import (
+from agentforge_sessions.entrypoints.mcp_server.server import exchange_over
+from agentforge_sessions.entrypoints.mcp_server.transports.http import guarded, listening, url_of
+from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import (
     Guard,
     HttpSettings,
     is_loopback,
     read_token,
 )
-from agentforge_sessions.entrypoints.mcp_server.server import exchange_over
 
 PORT = 8137
 OWN = b"127.0.0.1:8137"

@@ -17,20 +17,20 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from agentforge_sessions.entrypoints.mcp_server.calls import CancelScopes
-from agentforge_sessions.entrypoints.mcp_server.http import (
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
+from agentforge_sessions.entrypoints.mcp_server.transports.http import (
     HttpServer,
     application,
     listening,
     session_manager,
 )
-from agentforge_sessions.entrypoints.mcp_server.http_guard import HttpSettings
-from agentforge_sessions.entrypoints.mcp_server.http_sessions import HttpSessions
-from agentforge_sessions.entrypoints.mcp_server.http_times import (
+from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import HttpSettings
+from agentforge_sessions.entrypoints.mcp_server.transports.http_sessions import HttpSessions
+from agentforge_sessions.entrypoints.mcp_server.transports.http_times import (
     BodyTooSlow,
     in_time,
     protocol_with,
 )
-from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from tests.support.mcp_processes import ACCEPT, INITIALIZE
 
 pytestmark = pytest.mark.anyio

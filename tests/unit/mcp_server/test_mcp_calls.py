@@ -20,11 +20,11 @@ from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.mcp_server import McpServerError
 from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
 from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, CancelScopes, Workers
-from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
-from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import Tool, answer, tool, tools_of
+from agentforge_sessions.entrypoints.mcp_server.tools.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.tools.question_tools import QuestionTools
+from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from agentforge_sessions.questions import (
     QuestionsConfig,
@@ -40,7 +40,7 @@ from agentforge_sessions.questions import (
     format_submission,
     format_user_response,
 )
-from agentforge_sessions.questions.wire import question_document
+from agentforge_sessions.questions.files.wire import question_document
 from agentforge_sessions.sandbox import SandboxUnavailable
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
 from tests.support.mcp_calls import DirectCall

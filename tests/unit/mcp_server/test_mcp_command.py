@@ -67,7 +67,7 @@ def test_a_server_of_one_client_loads_what_it_begins_with_and_no_more() -> None:
     later = (
         "agentforge_sessions.sandbox",  # for the first code
         "wasmtime",
-        "agentforge_sessions.entrypoints.mcp_server.http",
+        "agentforge_sessions.entrypoints.mcp_server.transports.http",
         "agentforge_sessions.workflows",
     )
     look = (

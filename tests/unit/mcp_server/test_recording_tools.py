@@ -10,11 +10,11 @@ import pytest
 from mcp import Client
 
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
-from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
-from agentforge_sessions.entrypoints.mcp_server.recording_tools import RecordingTools
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
+from agentforge_sessions.entrypoints.mcp_server.tools.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.tools.recording_tools import RecordingTools
+from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import SessionManager, SessionObserver, SessionStore
 from tests.support.executors import FakeExecutor
 from tests.support.mcp_processes import text_of, values_of

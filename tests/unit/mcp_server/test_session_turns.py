@@ -14,10 +14,10 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from agentforge_sessions.entrypoints.mcp_server.calls import SessionTurns, Workers
-from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
+from agentforge_sessions.entrypoints.mcp_server.tools.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from

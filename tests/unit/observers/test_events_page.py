@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.harness.entry_events import SAID_BY_ENTRIES
-from agentforge_sessions.harness.event_codec import EVENTS
-from agentforge_sessions.harness.history_events import CheckpointTaken
-from agentforge_sessions.harness.session_notices import NOTICES, OBSERVED
+from agentforge_sessions.harness.domain.event_codec import EVENTS
+from agentforge_sessions.harness.domain.history_events import CheckpointTaken
+from agentforge_sessions.harness.domain.session_notices import NOTICES, OBSERVED
+from agentforge_sessions.harness.views.entry_events import SAID_BY_ENTRIES
 from agentforge_sessions.integrations.observers.delivery import Delivery
 
 PAGE = (Path(__file__).parents[3] / "docs" / "events.md").read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def test_the_observer_of_the_page_observes(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(BLOCKS[0], names)
-    from agentforge_sessions.harness.history_events import PhaseFailed
+    from agentforge_sessions.harness.domain.history_events import PhaseFailed
 
     manager = names["manager"]
     manager.create(initial_phase="red")

@@ -182,7 +182,7 @@ KILLED = """
 import os, sys, threading
 from pathlib import Path
 from agentforge_sessions.base.event_log import get_logger
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import (SessionManager, SessionStore)
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from agentforge_sessions.base.settings.webhooks import Webhook

@@ -18,8 +18,8 @@ from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.harness.history_events import SessionForked
-from agentforge_sessions.harness.receiver_files import FOLDER
+from agentforge_sessions.harness.domain.history_events import SessionForked
+from agentforge_sessions.harness.events.receiver_files import FOLDER
 from agentforge_sessions.harness.session_domain import SessionContext
 from agentforge_sessions.integrations.observers.delivery import Answer
 from agentforge_sessions.integrations.observers.rounds import Round

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from agentforge_sessions.entrypoints.pages.contents import (
+from agentforge_sessions.entrypoints.pages.values.contents import (
     MAX_IMAGE_BYTES,
     ImageContent,
     NoContent,

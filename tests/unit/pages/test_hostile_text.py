@@ -9,7 +9,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.pages.html import rendered, spelled
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_sections
-from agentforge_sessions.harness.history_events import EVENTS
+from agentforge_sessions.harness.domain.history_events import EVENTS
 from tests.support.pages import PageReader, all_events, eventful_view
 
 HOSTILE = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.pages.patches import (
+from agentforge_sessions.entrypoints.pages.values.patches import (
     MAX_LINES,
     DiffLine,
     FileDiff,

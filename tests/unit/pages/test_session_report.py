@@ -11,7 +11,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.pages.session_page import session_report
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     AgentAnswered,
     HistoryEvent,
     PhaseFailed,
@@ -21,7 +21,7 @@ from agentforge_sessions.harness.history_events import (
     SessionCreated,
 )
 from agentforge_sessions.workflows.agents import AgentUnavailable
-from agentforge_sessions.workflows.progress import TimeSpent, time_spent
+from agentforge_sessions.workflows.run.progress import TimeSpent, time_spent
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e"

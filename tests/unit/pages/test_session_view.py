@@ -9,20 +9,19 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.question import Question
-from agentforge_sessions.entrypoints.pages.attempts import attempts_of, with_steps
-from agentforge_sessions.entrypoints.pages.contents import NoContent, TextContent
-from agentforge_sessions.entrypoints.pages.material import (
+from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
+from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of, with_steps
+from agentforge_sessions.entrypoints.pages.values.contents import NoContent, TextContent
+from agentforge_sessions.entrypoints.pages.values.material import (
     MAX_ATTEMPTS,
     SessionMaterial,
     SessionSource,
 )
-from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
-from agentforge_sessions.entrypoints.pages.session_view import SessionView, view_of
-from agentforge_sessions.entrypoints.pages.spans import SpanKind, seconds_by_kind
-from agentforge_sessions.entrypoints.pages.texts import duration
+from agentforge_sessions.entrypoints.pages.values.session_view import SessionView, view_of
+from agentforge_sessions.entrypoints.pages.values.spans import SpanKind, seconds_by_kind
+from agentforge_sessions.entrypoints.pages.values.texts import duration
 from agentforge_sessions.harness import InvalidSession, SessionContext, SessionStore
-from agentforge_sessions.harness.errors import HarnessError
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     AgentAnswered,
     BudgetExtended,
     InputsPlaced,
@@ -30,6 +29,7 @@ from agentforge_sessions.harness.history_events import (
     PhaseSucceeded,
     QuestionAsked,
 )
+from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view

@@ -6,12 +6,12 @@ import re
 from datetime import timedelta
 
 from agentforge_sessions.entrypoints.pages.html import rendered
-from agentforge_sessions.entrypoints.pages.material import SessionSource
-from agentforge_sessions.entrypoints.pages.session_view import SessionView, view_of
-from agentforge_sessions.entrypoints.pages.spans import SpanKind, TimeSpan
 from agentforge_sessions.entrypoints.pages.timeline import MAX_ROWS, time_scale, timeline
+from agentforge_sessions.entrypoints.pages.values.material import SessionSource
+from agentforge_sessions.entrypoints.pages.values.session_view import SessionView, view_of
+from agentforge_sessions.entrypoints.pages.values.spans import SpanKind, TimeSpan
 from agentforge_sessions.harness import SessionContext, SessionStore
-from agentforge_sessions.harness.history_events import AgentAnswered, PhaseFailed
+from agentforge_sessions.harness.domain.history_events import AgentAnswered, PhaseFailed
 from tests.support.pages import BEGAN
 
 

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.base.settings.configuration import load_configuration
-from agentforge_sessions.base.settings.errors import ScaffoldRefused
-from agentforge_sessions.base.settings.scaffold import (
+from agentforge_sessions.base.settings.beginnings.scaffold import (
     CHECKS,
     SPECIFICATION,
     WORKFLOW,
@@ -22,10 +20,12 @@ from agentforge_sessions.base.settings.scaffold import (
     Scaffold,
     begin_project,
 )
-from agentforge_sessions.base.settings.scaffold_content import with_ignored
+from agentforge_sessions.base.settings.beginnings.scaffold_content import with_ignored
+from agentforge_sessions.base.settings.configuration import load_configuration
+from agentforge_sessions.base.settings.errors import ScaffoldRefused
 from agentforge_sessions.wiring.bootstrap import configured_jail
 from agentforge_sessions.workflows import load_workflow
-from agentforge_sessions.workflows.specification_document import load_specification
+from agentforge_sessions.workflows.documents.specification_document import load_specification
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.trusting import trusted
 

@@ -304,7 +304,7 @@ def test_without_the_extra_the_error_says_what_to_install() -> None:
 import sys
 sys.modules['backports.zstd'] = sys.modules['compression'] = None
 from pathlib import Path
-from agentforge_sessions.prune import ArchiveUnavailable, TarArchiver, restore_archive
+from agentforge_sessions.prune import (ArchiveUnavailable, TarArchiver, restore_archive)
 from agentforge_sessions.sandbox import SandboxTarget
 for act in (lambda: TarArchiver(directory=Path('x')),
             lambda: restore_archive(Path('x'), SandboxTarget(Path('.')))):

@@ -24,8 +24,8 @@ from agentforge_sessions.prune import (
     prune,
     read_audit,
 )
-from agentforge_sessions.prune.audit_log import KEPT_LOGS, AuditLog, actor
-from agentforge_sessions.prune.audit_reserve import RESERVE_BYTES, RESERVE_NAME
+from agentforge_sessions.prune.records.audit_log import KEPT_LOGS, AuditLog, actor
+from agentforge_sessions.prune.records.audit_reserve import RESERVE_BYTES, RESERVE_NAME
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.clock import START
 from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of

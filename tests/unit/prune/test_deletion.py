@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.prune import Disposal, Outside, PruneResult, RetentionPolicy, prune
-from agentforge_sessions.prune.deletion import DELETERS, DeletionPool
-from agentforge_sessions.prune.session_lock import batch_size
+from agentforge_sessions.prune.removal.deletion import DELETERS, DeletionPool
+from agentforge_sessions.prune.removal.session_lock import batch_size
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call
 from tests.support.promptness import when

@@ -19,7 +19,7 @@ from agentforge_sessions.prune import PruneResult, PruneTarget, RetentionPolicy,
 from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.prune.ports import Record
 from agentforge_sessions.sandbox import SandboxTarget
-from agentforge_sessions.sandbox.session_metadata_file import METADATA_NAME
+from agentforge_sessions.sandbox.session_workspaces.session_metadata_file import METADATA_NAME
 from tests.support.clock import FakeClock
 from tests.support.filesystem import Call
 from tests.support.prune_sites import Site

@@ -12,7 +12,7 @@ import pytest
 
 from agentforge_sessions.base.files import OsFileSystem, empty_directory
 from agentforge_sessions.prune import PruneResult, RetentionPolicy, prune
-from agentforge_sessions.prune.session_size import LEVELS, SessionSize
+from agentforge_sessions.prune.removal.session_size import LEVELS, SessionSize
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.prune_sites import Site

@@ -20,14 +20,11 @@ from agentforge_sessions.questions import (
     QuestionSessions,
     SessionStatus,
     TooManySessions,
-    wire,
 )
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
+from agentforge_sessions.questions.files import wire
 from agentforge_sessions.wiring.bootstrap import open_questions
-from agentforge_sessions.wiring.phases.question_channel import (
-    QuestionSessionChannel,
-    SessionEnds,
-)
+from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel, SessionEnds
 from tests.support.channels import COLOUR
 from tests.support.clock import FakeClock
 from tests.support.memory_sessions import MemorySessions

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.questions.directory_watcher import (
+from agentforge_sessions.questions.waiting.directory_watcher import (
     THREAD_NAME,
     InotifyWatcher,
     _until_readable,
 )
-from agentforge_sessions.questions.inotify import Inotify, is_available
+from agentforge_sessions.questions.waiting.inotify import Inotify, is_available
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 PATIENCE_S = 60

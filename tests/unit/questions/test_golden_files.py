@@ -11,13 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.questions import (
-    QuestionError,
-    SessionCorrupted,
-    SessionStatus,
-    json_fields,
-    wire,
-)
+from agentforge_sessions.questions import QuestionError, SessionCorrupted, SessionStatus
+from agentforge_sessions.questions.files import json_fields, wire
 from tests.support.questions import FakeTime, build
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "question_sessions" / "sessions"

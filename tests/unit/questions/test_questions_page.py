@@ -15,7 +15,7 @@ from agentforge_sessions.questions import (
     format_user_response,
     load_config,
 )
-from agentforge_sessions.questions.store import DEFAULT_BASE_DIR
+from agentforge_sessions.questions.files.store import DEFAULT_BASE_DIR
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "questions.md"
 

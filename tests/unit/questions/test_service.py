@@ -595,7 +595,7 @@ def test_a_change_in_the_same_tick_of_the_file_clock_is_not_missed(base: Path) -
 
 
 def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
-    from agentforge_sessions.questions.waiting import Deadline, Wait
+    from agentforge_sessions.questions.waiting.waiting import Deadline, Wait
 
     tick = 1_772_000_000.0
     sessions = build(base, wall=lambda: tick)
@@ -701,7 +701,7 @@ def test_an_operators_prune_leaves_what_waits_and_a_clean_up_does_not(
     sessions: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
     from agentforge_sessions.prune import Outside, RetentionPolicy, prune
-    from agentforge_sessions.questions.prune_target import QuestionTarget
+    from agentforge_sessions.questions.files.prune_target import QuestionTarget
 
     waits, ended = sessions.create_session(QUESTIONS), sessions.create_session(QUESTIONS)
     sessions.save_session_answers(ended, ANSWERS)

@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.questions import SessionBusy, SessionNotFound
-from agentforge_sessions.questions.session_lock import ANSWERING, LOCK_FILE
-from agentforge_sessions.questions.store import QuestionStore
+from agentforge_sessions.questions.files.session_lock import ANSWERING, LOCK_FILE
+from agentforge_sessions.questions.files.store import QuestionStore
 from tests.support.questions import MISSING, FakeTime
 
 

@@ -28,15 +28,15 @@ from agentforge_sessions.questions import (
     SessionRejected,
     SessionStatus,
 )
-from agentforge_sessions.questions import waiting as waiting_module
-from agentforge_sessions.questions.change_feed import follow_changes, follow_changes_async
-from agentforge_sessions.questions.directory_watcher import (
+from agentforge_sessions.questions.waiting import waiting as waiting_module
+from agentforge_sessions.questions.waiting.change_feed import follow_changes, follow_changes_async
+from agentforge_sessions.questions.waiting.directory_watcher import (
     FileWatcher,
     InotifyWatcher,
     NoWatcher,
 )
-from agentforge_sessions.questions.inotify import is_available
-from agentforge_sessions.questions.waiting import Deadline, ThreadBell
+from agentforge_sessions.questions.waiting.inotify import is_available
+from agentforge_sessions.questions.waiting.waiting import Deadline, ThreadBell
 from tests.support.cancelling import cancelled_when
 from tests.support.clock import FakeClock
 from tests.support.memory_questions import MemoryQuestions

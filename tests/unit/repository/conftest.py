@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
-from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
-from agentforge_sessions.repository.snapshots import Snapshots
+from agentforge_sessions.repository.snapshots.snapshot_repository import SnapshotRepository
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
 
 
 def ticking() -> Iterator[datetime]:

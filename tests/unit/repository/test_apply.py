@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.repository.apply_errors import (
+from agentforge_sessions.repository.apply.apply_errors import (
     ApplyConflict,
     ApplyFailed,
     ApplyRefused,
@@ -20,7 +20,7 @@ from agentforge_sessions.repository.apply_errors import (
     NoIdentity,
     Obstacle,
 )
-from agentforge_sessions.repository.result_merge import ObjectsMissing
+from agentforge_sessions.repository.apply.result_merge import ObjectsMissing
 from tests.support.applying import files_of, lay, new_site, seen, session_of
 from tests.support.filesystem import Call, FaultyFileSystem, Plan
 from tests.support.promptness import wait_until

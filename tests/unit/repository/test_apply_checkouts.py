@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.repository.apply import abort_apply, continue_apply
-from agentforge_sessions.repository.apply_errors import (
+from agentforge_sessions.repository.apply.apply import abort_apply, continue_apply
+from agentforge_sessions.repository.apply.apply_errors import (
     ApplyRefused,
     CheckoutUnsupported,
     NoUnfinishedApply,

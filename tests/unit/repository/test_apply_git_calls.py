@@ -8,8 +8,8 @@ import pytest
 
 from agentforge_sessions.base.program_run import Ended, Run, run_program
 from agentforge_sessions.repository import Git, UserRepository
-from agentforge_sessions.repository.checkout_state import read_head
-from agentforge_sessions.repository.result_merge import ObjectsMissing
+from agentforge_sessions.repository.apply.checkout_state import read_head
+from agentforge_sessions.repository.apply.result_merge import ObjectsMissing
 from tests.support.applying import lay, new_site
 from tests.support.repositories import commit_all, new_checkout, plain_git
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.base.files import OsFileSystem
-from agentforge_sessions.repository.apply_errors import JournalDamaged
-from agentforge_sessions.repository.apply_journal import (
+from agentforge_sessions.repository.apply.apply_errors import JournalDamaged
+from agentforge_sessions.repository.apply.apply_journal import (
     JOURNAL,
     ApplyRecord,
     RefChange,
@@ -23,7 +23,7 @@ from agentforge_sessions.repository.apply_journal import (
     sweep_journals,
     write_journal,
 )
-from agentforge_sessions.repository.checkout_files import (
+from agentforge_sessions.repository.apply.checkout_files import (
     ABSENT,
     Kind,
     PlannedPath,

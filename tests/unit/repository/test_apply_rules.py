@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.repository.apply_errors import Obstacle
-from agentforge_sessions.repository.apply_rules import (
+from agentforge_sessions.repository.apply.apply_errors import Obstacle
+from agentforge_sessions.repository.apply.apply_rules import (
     Action,
     PathFacts,
     case_clashes,
     decide,
     unsafe_name,
 )
-from agentforge_sessions.repository.checkout_files import ABSENT, Kind, Standing
-from agentforge_sessions.repository.git_records import IndexEntry, Leaf
-from agentforge_sessions.repository.result_merge import path_filter
+from agentforge_sessions.repository.apply.checkout_files import ABSENT, Kind, Standing
+from agentforge_sessions.repository.apply.result_merge import path_filter
+from agentforge_sessions.repository.git.git_records import IndexEntry, Leaf
 
 OLD, NEW, MINE, LINKED = (Leaf("100644", digit * 40) for digit in "1234")
 FILE = Standing(Kind.FILE, 0o644, "x")

@@ -16,8 +16,8 @@ from agentforge_sessions.repository.base import (
     drop_ref,
     keep_ref,
 )
-from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
-from agentforge_sessions.repository.snapshots import Snapshot, Snapshots
+from agentforge_sessions.repository.snapshots.snapshot_repository import SnapshotRepository
+from agentforge_sessions.repository.snapshots.snapshots import Snapshot, Snapshots
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
 from tests.support.trees import tree_of
 

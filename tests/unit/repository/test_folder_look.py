@@ -8,9 +8,9 @@ from attrs import evolve
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
-from agentforge_sessions.repository.folder_look import FIELDS, MODE, MODE_SHIFT, looks_of
-from agentforge_sessions.repository.snapshots import Snapshots
-from agentforge_sessions.repository.workspace_scan import (
+from agentforge_sessions.repository.snapshots.folder_look import FIELDS, MODE, MODE_SHIFT, looks_of
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
+from agentforge_sessions.repository.snapshots.workspace_scan import (
     ScanLimits,
     SnapshotRefused,
     scan_workspace,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.repository.manifest import Manifest
+from agentforge_sessions.repository.snapshots.manifest import Manifest
 
 
 def test_the_most_common_modes_are_kept_once() -> None:

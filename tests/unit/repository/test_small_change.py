@@ -17,8 +17,8 @@ from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.base.program_run import Ended, Run, run_program
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import UserRepository
-from agentforge_sessions.repository.git_command import Git
-from agentforge_sessions.repository.git_objects import (
+from agentforge_sessions.repository.git.git_command import Git
+from agentforge_sessions.repository.git.git_objects import (
     BLOB,
     TREE,
     TreeEntry,
@@ -26,12 +26,12 @@ from agentforge_sessions.repository.git_objects import (
     parse_tree,
     tree_content,
 )
-from agentforge_sessions.repository.manifest import Manifest
-from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
-from agentforge_sessions.repository.snapshot_restore import restore_to
-from agentforge_sessions.repository.snapshots import Snapshots
-from agentforge_sessions.repository.workspace_index import WorkspaceState
-from agentforge_sessions.repository.workspace_memory import FILE
+from agentforge_sessions.repository.snapshots.manifest import Manifest
+from agentforge_sessions.repository.snapshots.snapshot_repository import SnapshotRepository
+from agentforge_sessions.repository.snapshots.snapshot_restore import restore_to
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
+from agentforge_sessions.repository.snapshots.workspace_index import WorkspaceState
+from agentforge_sessions.repository.snapshots.workspace_memory import FILE
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_call
 from tests.support.repositories import (
     commit_all,

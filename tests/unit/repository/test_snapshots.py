@@ -10,16 +10,16 @@ import pytest
 from agentforge_sessions.base.files import LockTimeout
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitUnavailable, UserRepository
-from agentforge_sessions.repository.git_command import Git
-from agentforge_sessions.repository.snapshot_repository import (
+from agentforge_sessions.repository.git.git_command import Git
+from agentforge_sessions.repository.snapshots.snapshot_repository import (
     NoSnapshots,
     SnapshotRepository,
 )
-from agentforge_sessions.repository.snapshot_restore import RestoreFailed
-from agentforge_sessions.repository.snapshots import SnapshotMissing, Snapshots
-from agentforge_sessions.repository.tree_changes import FileChange
-from agentforge_sessions.repository.workspace_memory import FILE
-from agentforge_sessions.repository.workspace_scan import ScanLimits, SnapshotRefused
+from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
+from agentforge_sessions.repository.snapshots.snapshots import SnapshotMissing, Snapshots
+from agentforge_sessions.repository.snapshots.tree_changes import FileChange
+from agentforge_sessions.repository.snapshots.workspace_memory import FILE
+from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
 from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
 from tests.support.trees import tree_of

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.repository.folder_look import FolderLook
-from agentforge_sessions.repository.snapshots import Snapshots
-from agentforge_sessions.repository.workspace_memory import (
+from agentforge_sessions.repository.snapshots.folder_look import FolderLook
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
+from agentforge_sessions.repository.snapshots.workspace_memory import (
     FILE,
     WorkspaceMemory,
     read_memory,
     write_memory,
 )
-from agentforge_sessions.repository.workspace_scan import SnapshotRefused
+from agentforge_sessions.repository.snapshots.workspace_scan import SnapshotRefused
 from tests.support.repositories import plain_git, write_files
 from tests.support.trees import tree_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.deferred_close import Closer
+from agentforge_sessions.sandbox.session_workspaces.deferred_close import Closer
 from tests.support.descriptors import held_below
 
 
@@ -51,7 +51,7 @@ def test_a_descriptor_that_is_closed_already_ends_nothing(tmp_path: Path) -> Non
 def test_a_process_ends_with_descriptors_still_waiting(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
-        "from agentforge_sessions.sandbox.deferred_close import close_later\n"
+        "from agentforge_sessions.sandbox.session_workspaces.deferred_close import close_later\n"
         "for _ in range(50): close_later(os.open(sys.argv[1], os.O_RDONLY))\n"
         "if os.fork() == 0:\n"
         "    close_later(os.open(sys.argv[1], os.O_RDONLY)); os._exit(3)\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceError
-from agentforge_sessions.sandbox.forbidden_workspaces import _of_python, refuse_forbidden
+from agentforge_sessions.sandbox.installed.forbidden_workspaces import _of_python, refuse_forbidden
 
 
 def test_what_is_trusted_is_refused(tmp_path: Path) -> None:
@@ -58,7 +58,8 @@ def test_the_temporary_directory_is_that_of_the_standard_library(
     (tmp_path / "a file").write_text("")
     program = (
         "import sys\n"
-        "from agentforge_sessions.sandbox.temporary_directory import temporary_directory\n"
+        "from agentforge_sessions.sandbox.installed import temporary_directory as found_by\n"
+        "temporary_directory = found_by.temporary_directory\n"
         "found = temporary_directory()\n"
         "assert 'tempfile' not in sys.modules\n"
         "import tempfile\n"

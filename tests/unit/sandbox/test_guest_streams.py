@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentforge_sessions.sandbox.guest_streams import GuestStreams
+from agentforge_sessions.sandbox.guest.guest_streams import GuestStreams
 
 
 def test_text_is_decoded_across_writes_and_cut_at_the_limit() -> None:

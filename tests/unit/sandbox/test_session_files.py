@@ -32,14 +32,17 @@ from agentforge_sessions.sandbox import (
     repair_session_metadata,
     write_session_file,
 )
-from agentforge_sessions.sandbox.session_directory import (
+from agentforge_sessions.sandbox.session_workspaces.session_directory import (
     OS_FILES,
     OsSessionFileSystem,
     open_session,
     walk_files,
 )
-from agentforge_sessions.sandbox.session_files import MAX_READ_BYTES
-from agentforge_sessions.sandbox.session_paths import validate_session_id, validate_session_path
+from agentforge_sessions.sandbox.session_workspaces.session_files import MAX_READ_BYTES
+from agentforge_sessions.sandbox.session_workspaces.session_paths import (
+    validate_session_id,
+    validate_session_path,
+)
 from tests.support.descriptors import held_below
 from tests.support.listing import names_in
 

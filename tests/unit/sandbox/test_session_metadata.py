@@ -26,14 +26,16 @@ from agentforge_sessions.sandbox import (
     repair_session_metadata,
 )
 from agentforge_sessions.sandbox.errors import UnreadableMetadata
-from agentforge_sessions.sandbox.session_directory import OsSessionFileSystem
-from agentforge_sessions.sandbox.session_metadata import (
+from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
     MAX_METADATA_BYTES,
     encode_metadata,
     format_time,
     parse_metadata,
 )
-from agentforge_sessions.sandbox.session_metadata_file import touch_session_metadata
+from agentforge_sessions.sandbox.session_workspaces.session_metadata_file import (
+    touch_session_metadata,
+)
 from tests.support.recorder import Recorder
 
 S = "abc-123"

@@ -29,9 +29,12 @@ from agentforge_sessions.sandbox import (
     list_session_files,
     read_session_metadata,
 )
-from agentforge_sessions.sandbox.session_deletion import EVERY_S, sweep_now_and_then
-from agentforge_sessions.sandbox.session_directory import OsSessionFileSystem
-from agentforge_sessions.sandbox.workspace_lock import claim
+from agentforge_sessions.sandbox.session_workspaces.session_deletion import (
+    EVERY_S,
+    sweep_now_and_then,
+)
+from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
+from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.support.listing import names_in
 from tests.support.recorder import Recorder
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.sandbox import SandboxResult
-from agentforge_sessions.sandbox.result_parts import LostWrite
-from agentforge_sessions.sandbox.worker_protocol import (
+from agentforge_sessions.sandbox.isolation.worker_protocol import (
     BadMessage,
     FrameReader,
     decode_answer,
@@ -21,6 +20,7 @@ from agentforge_sessions.sandbox.worker_protocol import (
     encode_result,
     frame,
 )
+from agentforge_sessions.sandbox.result_parts import LostWrite
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(1, 40))

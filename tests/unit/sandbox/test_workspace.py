@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceError, create_sandbox, open_workspace_file
-from agentforge_sessions.sandbox.workspace import ChangeLedger, ensure_workspace, open_workspace
-from agentforge_sessions.sandbox.workspace_tree import (
+from agentforge_sessions.sandbox.workspaces.workspace import (
+    ChangeLedger,
+    ensure_workspace,
+    open_workspace,
+)
+from agentforge_sessions.sandbox.workspaces.workspace_tree import (
     Snapshot,
     list_files,
     measure_tree,

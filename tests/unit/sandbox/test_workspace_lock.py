@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceBusy, WorkspaceError
-from agentforge_sessions.sandbox.workspace_lock import _thread_locks, claim, try_claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import _thread_locks, claim, try_claim
 from tests.support.descriptors import held_below
 
 HOLDER = """

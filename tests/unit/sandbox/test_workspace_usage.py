@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import forget_usage
-from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_usage import Usage, UsageCounter, usage_counter
+from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
+from agentforge_sessions.sandbox.workspaces.workspace_usage import (
+    Usage,
+    UsageCounter,
+    usage_counter,
+)
 
 LIMIT = Usage(bytes=1000, entries=100)
 

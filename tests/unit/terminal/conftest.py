@@ -16,7 +16,7 @@ from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
-from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
 from tests.support.question_queue import FakeQueue
 

@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
 from agentforge_sessions.questions import (
     Option,
     Question,

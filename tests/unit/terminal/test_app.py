@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.question_queue import Ending
 from agentforge_sessions.questions import SessionStatus
 from tests.support.question_queue import CHECKS, STORAGE, FakeQueue

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.entrypoints.terminal.draft import (
+from agentforge_sessions.entrypoints.terminal.drafts.draft import (
     Ask,
     Draft,
     Reply,
@@ -23,7 +23,7 @@ from agentforge_sessions.entrypoints.terminal.draft import (
     to_fields,
     write,
 )
-from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore, DraftUnreadable
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore, DraftUnreadable
 from agentforge_sessions.questions import UserAnswer, validate_answers
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.question_queue import CHECKS, STORAGE, session_id

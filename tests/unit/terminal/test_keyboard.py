@@ -18,7 +18,7 @@ from textual.drivers.web_driver import WebDriver
 from textual.message import Message
 
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
-from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.keyboard import (
     EscapeFirstDriver,
     EscapeFirstParser,

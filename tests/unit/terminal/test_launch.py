@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.exit_codes import exit_code_of
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.cli.output.exit_codes import exit_code_of
 from agentforge_sessions.entrypoints.terminal import (
     ExtraMissing,
     NoTerminal,

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files.process_owner import Owner
-from agentforge_sessions.entrypoints.terminal.session_text import asked_text, asker_name, head_text
+from agentforge_sessions.entrypoints.terminal.drafts.session_text import (
+    asked_text,
+    asker_name,
+    head_text,
+)
 from agentforge_sessions.entrypoints.terminal.text import folder_name, running
 from agentforge_sessions.questions import Asker
 from tests.support.question_queue import CHECKS, NAME, STORAGE, FakeQueue

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.entrypoints.terminal.draft import (
+from agentforge_sessions.entrypoints.terminal.drafts.draft import (
     first_recommended,
     is_recommended,
     without_mark,

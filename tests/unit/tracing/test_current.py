@@ -26,7 +26,7 @@ from tests.support.tracing import BrokenTracing, recorded
 RUN = """
 import sys
 {before}
-from agentforge_sessions.base.tracing import Traced, carried, count, Counter, is_traced, traced
+from agentforge_sessions.base.tracing import (Traced, carried, count, Counter, is_traced, traced)
 with traced(Traced.SAVE) as span:
     span.set("a", 1)
     {within}

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.entrypoints.ui.errors import InvalidForm
-from agentforge_sessions.entrypoints.ui.session_rows import (
-    Order,
-    Row,
-    Standing,
-    Wanted,
-    listed,
-)
+from agentforge_sessions.entrypoints.ui.session_rows import Order, Row, Standing, Wanted, listed
 from agentforge_sessions.harness.session_domain import SessionContext, SessionState
-from agentforge_sessions.harness.session_head import SessionHead, SessionSummary
+from agentforge_sessions.harness.views.session_head import SessionHead, SessionSummary
 from tests.support.sessions import session_id
 
 BEGIN = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from agentforge_sessions.workflows.answers import parse_answer
-from agentforge_sessions.workflows.specification_document import parse_specification
+from agentforge_sessions.workflows.documents.specification_document import parse_specification
+from agentforge_sessions.workflows.documents.workflow_document import read_agent_workflow
+from agentforge_sessions.workflows.prompts.answers import parse_answer
 from agentforge_sessions.workflows.workflow import GATES
-from agentforge_sessions.workflows.workflow_document import read_agent_workflow
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

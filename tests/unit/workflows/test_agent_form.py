@@ -8,15 +8,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from agentforge_sessions.workflows import (
-    AgentWork,
-    InvalidWorkflow,
-    Workflow,
-    load_agent_workflow,
-)
+from agentforge_sessions.workflows import AgentWork, InvalidWorkflow, Workflow, load_agent_workflow
 from agentforge_sessions.workflows.builtin import BUILT_IN
-from agentforge_sessions.workflows.workflow_document import read_agent_workflow
-from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
+from agentforge_sessions.workflows.documents.workflow_document import read_agent_workflow
+from agentforge_sessions.workflows.documents.workflow_snapshot import snapshot_of
 from tests.support.agents import AgentGround, ScriptedAgent, block
 
 ROOT = Path(__file__).resolve().parents[3]

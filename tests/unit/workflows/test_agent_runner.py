@@ -18,7 +18,7 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.harness.history_events import QUESTION_ENDINGS
+from agentforge_sessions.harness.domain.history_events import QUESTION_ENDINGS
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
@@ -29,6 +29,10 @@ from agentforge_sessions.workflows.agents import (
     AgentTimeout,
     AgentUnavailable,
     TokenUsage,
+)
+from agentforge_sessions.workflows.documents.specification import (
+    InvalidSpecification,
+    UnknownComponent,
 )
 from agentforge_sessions.workflows.errors import (
     AlreadyRunning,
@@ -44,7 +48,6 @@ from agentforge_sessions.workflows.errors import (
 from agentforge_sessions.workflows.gate_port import GateUnavailable
 from agentforge_sessions.workflows.job import WORKFLOW_NAME, AgentWork, is_agent_session
 from agentforge_sessions.workflows.ports import StopCause
-from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
 from agentforge_sessions.workflows.workflow import FileGroup, Gate, Phase, Workflow
 from tests.support.agents import (
     CODE,

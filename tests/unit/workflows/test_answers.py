@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.answers import MAX_FILES, parse_answer
+from agentforge_sessions.workflows.prompts.answers import MAX_FILES, parse_answer
 
 
 def files(text: str) -> dict[str, str]:

@@ -9,7 +9,6 @@ import pytest
 
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.workflows import SPEC, TDFLOW
-from agentforge_sessions.workflows.command_gates import read_base, run_command_gate
 from agentforge_sessions.workflows.errors import InvalidWorkflow
 from agentforge_sessions.workflows.gate_port import (
     CommandExecution,
@@ -17,9 +16,10 @@ from agentforge_sessions.workflows.gate_port import (
     GateCommands,
     GateUnavailable,
 )
-from agentforge_sessions.workflows.gates import run_gate
-from agentforge_sessions.workflows.suite_outcomes import Outcomes
-from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.gates.command_gates import read_base, run_command_gate
+from agentforge_sessions.workflows.gates.gates import run_gate
+from agentforge_sessions.workflows.gates.suite_outcomes import Outcomes
+from agentforge_sessions.workflows.gates.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 
 FILES = {"src/sums.py": b"", "tests/test_sums.py": b"x"}
@@ -315,8 +315,8 @@ def test_a_workflow_with_a_command_is_read_again_from_its_snapshot() -> None:
     from pathlib import Path
 
     from agentforge_sessions.workflows.builtin import TDFLOW
-    from agentforge_sessions.workflows.workflow_document import read_agent_workflow
-    from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
+    from agentforge_sessions.workflows.documents.workflow_document import read_agent_workflow
+    from agentforge_sessions.workflows.documents.workflow_snapshot import snapshot_of
 
     made = TDFLOW.with_command("npm test -- --ci", report_path="reports/**/*.xml")
     assert read_agent_workflow(snapshot_of(made), Path("x")) == made

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.junit_report import MAX_REPORT_BYTES, read_junit
-from agentforge_sessions.workflows.suite_outcomes import Outcome, UnreadableReport, gathered
-from agentforge_sessions.workflows.tap_report import read_tap
+from agentforge_sessions.workflows.gates.junit_report import MAX_REPORT_BYTES, read_junit
+from agentforge_sessions.workflows.gates.suite_outcomes import Outcome, UnreadableReport, gathered
+from agentforge_sessions.workflows.gates.tap_report import read_tap
 
 PASSED, SKIPPED, FAILED, ERROR = Outcome
 

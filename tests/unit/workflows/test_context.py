@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem, ReadError
-from agentforge_sessions.harness.briefing import most_tokens
-from agentforge_sessions.workflows.context import (
+from agentforge_sessions.harness.views.briefing import most_tokens
+from agentforge_sessions.workflows.prompts.context import (
     Context,
     ContextRequest,
     RulesTooLong,
     gather_context,
 )
-from agentforge_sessions.workflows.context_folder import MAX_FILE_BYTES, ContextFolder
-from agentforge_sessions.workflows.file_tree import tree_text
-from agentforge_sessions.workflows.secret_files import looks_secret
+from agentforge_sessions.workflows.prompts.context_folder import MAX_FILE_BYTES, ContextFolder
+from agentforge_sessions.workflows.prompts.file_tree import tree_text
+from agentforge_sessions.workflows.prompts.secret_files import looks_secret
 
 SECRET = "only-for-the-owner"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n"

@@ -16,10 +16,10 @@ from agentforge_sessions.harness import PhaseResult, SessionState, SessionStore
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, RecordedAgent, Recorder
 from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange
-from agentforge_sessions.workflows.base_record import BASE_STEP
 from agentforge_sessions.workflows.gate_port import CommandExecution, CommandRequest
 from agentforge_sessions.workflows.ports import StopCause
-from agentforge_sessions.workflows.step_journal import StepJournal
+from agentforge_sessions.workflows.run.base_record import BASE_STEP
+from agentforge_sessions.workflows.run.step_journal import StepJournal
 from agentforge_sessions.workflows.workflow import FileGroup, Gate, Input, Phase, Workflow
 from tests.support.agents import (
     BETTER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from agentforge_sessions.harness import SessionContext
-from agentforge_sessions.harness.history_events import (
+from agentforge_sessions.harness.domain.history_events import (
     BackAtCheckpoint,
     InputsPlaced,
     PhaseFailed,
@@ -13,7 +13,7 @@ from agentforge_sessions.harness.history_events import (
     SessionForked,
     SessionRewound,
 )
-from agentforge_sessions.workflows.progress import has_inputs, progress_of
+from agentforge_sessions.workflows.run.progress import has_inputs, progress_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.workflows import TDFLOW, AgentWork, Job
+from agentforge_sessions.workflows.documents.workflow_document import read_agent_workflow
+from agentforge_sessions.workflows.documents.workflow_snapshot import snapshot_of
 from agentforge_sessions.workflows.errors import InvalidWorkflow
-from agentforge_sessions.workflows.job_prompt import first_prompt
+from agentforge_sessions.workflows.run.job_prompt import first_prompt
 from agentforge_sessions.workflows.workflow import with_packages
-from agentforge_sessions.workflows.workflow_document import read_agent_workflow
-from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
 from tests.support.agents import SPEC
 
 SCRIPT = """\

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.workflows.builtin import TDFLOW
-from agentforge_sessions.workflows.gates import run_gate
-from agentforge_sessions.workflows.job import AgentWork, Job
-from agentforge_sessions.workflows.specification import Component, Specification
-from agentforge_sessions.workflows.specification_document import (
+from agentforge_sessions.workflows.documents.specification import Component, Specification
+from agentforge_sessions.workflows.documents.specification_document import (
     load_specification,
     read_specification,
     with_status,
 )
-from agentforge_sessions.workflows.verdict import GateInput
+from agentforge_sessions.workflows.gates.gates import run_gate
+from agentforge_sessions.workflows.gates.verdict import GateInput
+from agentforge_sessions.workflows.job import AgentWork, Job
 from agentforge_sessions.workflows.workflow import Gate
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -25,7 +25,7 @@ from agentforge_sessions.workflows.agents import (
     AgentRequest,
     AgentTimeout,
 )
-from agentforge_sessions.workflows.step_journal import StepJournal
+from agentforge_sessions.workflows.run.step_journal import StepJournal
 from tests.support.agents import (
     GOOD,
     GREEN,

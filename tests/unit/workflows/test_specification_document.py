@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.workflows.component_files import is_test_path
-from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
-from agentforge_sessions.workflows.specification_document import (
+from agentforge_sessions.workflows.documents.component_files import is_test_path
+from agentforge_sessions.workflows.documents.specification import (
+    InvalidSpecification,
+    UnknownComponent,
+)
+from agentforge_sessions.workflows.documents.specification_document import (
     load_specification,
     parse_specification,
     read_specification,

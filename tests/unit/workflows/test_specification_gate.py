@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.gates import run_gate
-from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.gates.gates import run_gate
+from agentforge_sessions.workflows.gates.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 from tests.support.agents import SPEC, FakeGates
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
-from agentforge_sessions.harness.history_events import SessionPaused
+from agentforge_sessions.harness.domain.history_events import SessionPaused
 from agentforge_sessions.workflows import (
     GateUnavailable,
     InvalidWorkflow,

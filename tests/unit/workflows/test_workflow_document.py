@@ -18,9 +18,9 @@ from agentforge_sessions.workflows import (
     Workflow,
     load_workflow,
 )
+from agentforge_sessions.workflows.documents.workflow_document import read_snapshot
+from agentforge_sessions.workflows.documents.workflow_snapshot import snapshot_of
 from agentforge_sessions.workflows.workflow import RunRetry
-from agentforge_sessions.workflows.workflow_document import read_snapshot
-from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
 from tests.support.soak import SOAKING
 
 GOOD = """\
@@ -152,7 +152,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.parametrize(
     "path",
-    sorted((ROOT / "tools" / "base" / "settings" / "example_workflows").glob("*/workflow.yaml")),
+    sorted(
+        (ROOT / "tools" / "base" / "settings" / "beginnings" / "example_workflows").glob(
+            "*/workflow.yaml"
+        )
+    ),
     ids=lambda path: path.stem,
 )
 def test_workflows_of_the_repository_are_read_and_survive_a_snapshot(path: Path) -> None:
@@ -489,11 +493,12 @@ def test_workflow_that_no_session_could_keep_is_refused(
     workflow = load(folder, GOOD)
     snapshot = snapshot_of(workflow)
     monkeypatch.setattr(
-        "agentforge_sessions.workflows.workflow_document.MAX_FILE_BYTES", len(snapshot)
+        "agentforge_sessions.workflows.documents.workflow_document.MAX_FILE_BYTES", len(snapshot)
     )
     assert load(folder, GOOD) == read_snapshot(snapshot, folder) == workflow
     monkeypatch.setattr(
-        "agentforge_sessions.workflows.workflow_document.MAX_FILE_BYTES", len(snapshot) - 1
+        "agentforge_sessions.workflows.documents.workflow_document.MAX_FILE_BYTES",
+        len(snapshot) - 1,
     )
     assert "with all its scripts and inputs, more than the limit" in faults(folder, GOOD)[0]
     with pytest.raises(InvalidWorkflow, match="more than the limit"):

@@ -11,9 +11,9 @@ import pytest
 
 from agentforge_sessions.base.files import OsFileSystem, WriteError
 from agentforge_sessions.harness import SessionState, SessionStore
-from agentforge_sessions.harness.session_folders import make_folder
+from agentforge_sessions.harness.store.session_folders import make_folder
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow
-from agentforge_sessions.workflows.workspace_files import (
+from agentforge_sessions.workflows.prompts.workspace_files import (
     MAX_FILES,
     WorkspaceFiles,
     WorkspaceTooLarge,

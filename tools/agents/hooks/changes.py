@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ...base.event_log import get_logger
+from ...harness.events.session_events import SessionEvents
+from ...harness.services.session_recording import SessionChanges
 from ...harness.session_domain import SessionContext
-from ...harness.session_events import SessionEvents
-from ...harness.session_recording import SessionChanges
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions

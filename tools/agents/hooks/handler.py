@@ -218,7 +218,7 @@ class _Call:
 
     def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
         """Record the event under the conversation's lock."""
-        from ...harness.session_states import SessionState
+        from ...harness.domain.session_states import SessionState
         from .session_lookup import find_session
 
         event, binding = self._event, self._file.read()

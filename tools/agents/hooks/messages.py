@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from ...base.settings.choices import DEFAULT_PARTS
-from ...harness.briefing import brief, most_tokens
 from ...harness.session_domain import SessionContext, SessionState
+from ...harness.views.briefing import brief, most_tokens
 from ..programs.hook_event import BRIEFED, SENT_ON
 
 MAX_BRIEFING_TOKENS: Final = 2_000

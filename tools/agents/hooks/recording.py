@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from ...harness.history_events import (
+from ...harness.domain.history_events import (
     BUDGET_CAUSE,
     QUESTION_ENDINGS,
     AgentCompacted,
@@ -20,7 +20,7 @@ from ...harness.history_events import (
     QuestionAsked,
     SessionPaused,
 )
-from ...harness.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
+from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
 from ..programs.hook_event import AskedQuestion, HookEvent, Moment
 from ..programs.spent import Spent
@@ -233,7 +233,7 @@ def _is_recorded(session: SessionContext, path: str, sha256: str | None) -> bool
 
 def _record_question(session: SessionContext, question: AskedQuestion, now: datetime) -> None:
     """Record that a question was asked, and how it ended, each once."""
-    from ...harness.question_entries import find_reply, questions_asked
+    from ...harness.views.question_entries import find_reply, questions_asked
 
     asked, known = storable(question.question_id), questions_asked(session)
     if asked not in known:  # a program may know the beginning of the id alone

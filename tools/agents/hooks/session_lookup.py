@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...base.data_folder import NAME, SESSIONS, sessions_directory
-from ...harness.session_checks import MAX_GOAL_CHARS
+from ...harness.domain.session_checks import MAX_GOAL_CHARS
 from ...harness.session_domain import SessionContext, SessionState
-from ...harness.session_head import SessionSummary
+from ...harness.views.session_head import SessionSummary
 from ..programs.hook_event import HookEvent, Moment
 from .binding import Binding
 from .recording import charged_total, kept_text

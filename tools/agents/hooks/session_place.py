@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from ...harness.session_head import SessionHead
     from ...harness.session_ports import LocalSessions
+    from ...harness.views.session_head import SessionHead
 
 
 class Stores(Protocol):

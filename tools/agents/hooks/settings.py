@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.data_folder import configuration_folder, read_plain
 from ...base.settings.choices import DEFAULT_PARTS
-from ...harness.token_budget import DEFAULT_TOKEN_BUDGET
+from ...harness.domain.token_budget import DEFAULT_TOKEN_BUDGET
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.clock import Clock, utc_now
-from ...harness.history_events import AgentGateJudged
+from ...harness.domain.history_events import AgentGateJudged
 from ...harness.session_domain import SessionContext
 from ..programs.hook_event import NOTHING, HookEvent, HookReply
 from .changes import change_session

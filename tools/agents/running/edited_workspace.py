@@ -20,11 +20,11 @@ from attrs import frozen
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import READ_FLAGS
 from ...base.files.safe_path import directory_beneath
-from ...sandbox.workspace_tree import take_snapshot
+from ...sandbox.workspaces.workspace_tree import take_snapshot
 from ...workflows.agents.port import EditedFile, WorkspaceChange
-from ...workflows.answers import MAX_FILE_BYTES
-from ...workflows.context_folder import ContextFolder
 from ...workflows.gate_port import GateUnavailable
+from ...workflows.prompts.answers import MAX_FILE_BYTES
+from ...workflows.prompts.context_folder import ContextFolder
 from .scratch_folder import is_git
 
 MAX_ENTRIES: Final = 400_000

@@ -13,8 +13,8 @@ from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_copy import TreeTooLarge, copy_tree
 from ...base.files.tree_walk import Entry
-from ...workflows.gate_directory import gate_directory
 from ...workflows.gate_port import GateUnavailable
+from ...workflows.gates.gate_directory import gate_directory
 
 GIT: Final = ".git"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Self
 from .thread_call import call_in_thread
 
 if TYPE_CHECKING:
-    from ...harness.entry_events import EntryEvent
-    from ...harness.event_feed import EventFeed
+    from ...harness.events.event_feed import EventFeed
+    from ...harness.views.entry_events import EntryEvent
 
 
 class AsyncEventFeed(AsyncIterator["EntryEvent"]):

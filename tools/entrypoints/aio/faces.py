@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from itertools import islice
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
-from ...harness.event_feed import EventFeed
+from ...harness.events.event_feed import EventFeed
 from .event_feed import AsyncEventFeed
 from .turns import ManagerTurns, Turns
 

@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
-from .output import Output
+from .output.output import Output
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         SessionManager,
         SessionObserver,
     )
-    from ...harness.session_data import SessionLabels
+    from ...harness.domain.session_data import SessionLabels
     from ...harness.session_ports import LocalSessions
     from ...harness.submission import Submission
     from ...jail import JailPolicy
@@ -322,7 +322,7 @@ class Cli:
         Raises:
             SessionConflict: Another process changed it first each time.
         """
-        from ...harness.session_recording import despite_conflicts
+        from ...harness.services.session_recording import despite_conflicts
 
         manager, session = self.load(shortened)
 

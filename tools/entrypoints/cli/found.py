@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from ...base.search_words import Passage, Place, SearchWords
-from ...harness.session_search import SessionMatch
+from ...harness.views.session_search import SessionMatch
 from .context import Cli
-from .documents import summary_document, unreadable_document
-from .render import STATE_STYLES, state_text, unreadable_lines, words
-from .text import age_text, first_line, safe, shorten
+from .output.documents import summary_document, unreadable_document
+from .output.render import STATE_STYLES, state_text, unreadable_lines, words
+from .output.text import age_text, first_line, safe, shorten
 
 if TYPE_CHECKING:
     from ...harness import SessionManager

@@ -17,12 +17,12 @@ from ...base.errors import AgentForgeError
 from ...base.result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
-from .errors import Interrupted, OutputLost
-from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
 from .options import option
-from .output import Output, discard, public_fields, remark
-from .text import counted_of, safe_lines
+from .output.errors import Interrupted, OutputLost
+from .output.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
+from .output.output import Output, discard, public_fields, remark
+from .output.text import counted_of, safe_lines
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration
@@ -33,32 +33,32 @@ _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _MODULES: Final = {
-    "init": "init",
-    "trust": "trust",
-    "work": "run resume retry",
-    "submit": "submit",
-    "fleet": "worker",
-    "fleet_view": "workers jobs cancel",
-    "agent_work": "tdflow spec drive",
-    "report": "report",
-    "find": "list search",
-    "look": "show log brief artifacts",
-    "schema": "schema",
-    "checkpoint": "checkpoints diff rewind fork",
-    "adopt": "adopt",
-    "act": "pause abort complete budget set",
-    "bring_home": "apply export",
-    "housekeeping": "cleanup setup doctor",
-    "store": "store",
-    "webhooks": "webhooks",
+    "setup.init": "init",
+    "setup.trust": "trust",
+    "work.work": "run resume retry",
+    "work.submit": "submit",
+    "work.fleet": "worker",
+    "work.fleet_view": "workers jobs cancel",
+    "work.agent_work": "tdflow spec drive",
+    "sessions.report": "report",
+    "sessions.find": "list search",
+    "sessions.look": "show log brief artifacts",
+    "setup.schema": "schema",
+    "sessions.checkpoint": "checkpoints diff rewind fork",
+    "sessions.adopt": "adopt",
+    "sessions.act": "pause abort complete budget set",
+    "sessions.bring_home": "apply export",
+    "sessions.housekeeping": "cleanup setup doctor",
+    "setup.store": "store",
+    "setup.webhooks": "webhooks",
     "prune.group": "prune",
-    "ask": "ask",
-    "answer": "answer reject",
-    "history": "history",
-    "mcp": "mcp",
-    "agent_programs": "install uninstall hook",
-    "terminal": "questions",
-    "ui": "ui",
+    "people.ask": "ask",
+    "people.answer": "answer reject",
+    "sessions.history": "history",
+    "people.mcp": "mcp",
+    "setup.agent_programs": "install uninstall hook",
+    "people.terminal": "questions",
+    "people.ui": "ui",
     "sandbox.group": "sandbox",
 }
 """The commands of each module in `entrypoints.cli.commands`, in the order of the help."""
@@ -146,7 +146,7 @@ def _global_options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit
-    from .logs import configure_logs
+    from .output.logs import configure_logs
 
     configure_logs(verbose=verbose)
     if (
@@ -260,7 +260,7 @@ def main() -> None:
 
 def _close_pool() -> None:
     """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
-    pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.interpreters.process_pool")
     if pool is not None:
         pool.close_pool()
 

@@ -307,7 +307,7 @@ def labels_of(title: str | None, tags: list[str] | None, metadata: list[str] | N
     Raises:
         typer.BadParameter: One of the metadata has no name.
     """
-    from ...harness.session_data import SessionLabels
+    from ...harness.domain.session_data import SessionLabels
 
     return SessionLabels(title=title, tags=tags or (), metadata=parse_metadata(metadata))
 

@@ -15,8 +15,8 @@ from .given_files import read_given
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration
-    from ...workflows.context import Context
     from ...workflows.job import AgentWork
+    from ...workflows.prompts.context import Context
     from ...workflows.workflow import Workflow
 
 
@@ -73,7 +73,7 @@ class ContextOptions:
         Raises:
             typer.BadParameter: A glob or the rules can't be used.
         """
-        from ...workflows.context import ContextRequest, RulesTooLong, gather_context
+        from ...workflows.prompts.context import ContextRequest, RulesTooLong, gather_context
 
         configuration = cli.configuration
         said = configuration.context
@@ -112,7 +112,7 @@ class ContextOptions:
 
 
 def _rules(path: Path, configuration: Configuration) -> str:
-    from ...workflows.context_folder import MAX_FILE_BYTES
+    from ...workflows.prompts.context_folder import MAX_FILE_BYTES
     from .trusting import require_trusted_rules
 
     data = read_given(path, option="--rules", most=MAX_FILE_BYTES)
@@ -124,7 +124,7 @@ def _rules(path: Path, configuration: Configuration) -> str:
 
 
 def _about(cli: Cli) -> str | None:
-    from ...base.settings.scaffold_content import described
+    from ...base.settings.beginnings.scaffold_content import described
 
     facts = cli.configuration.project
     return None if facts.language is None else f"It is {described(facts)}."
@@ -155,9 +155,9 @@ def show_plan(
         budget: Tokens allotted; the workflow's if None.
         files: The files that the session would begin with, where it is of a repository.
     """
-    from ...harness.briefing import most_tokens
+    from ...harness.views.briefing import most_tokens
     from ...workflows.job import Job
-    from ...workflows.job_prompt import first_prompt, own_paths
+    from ...workflows.run.job_prompt import first_prompt, own_paths
 
     job = Job.of(work)
     found = first_prompt(job, None if files is None else _texts(files[0], own_paths(job)))
@@ -196,7 +196,7 @@ def show_plan(
 def _texts(folder: Path, paths: Iterable[str]) -> dict[str, str]:
     """Return those of some files that are there and are text."""
     from ...base.files import OsFileSystem
-    from ...workflows.context_folder import NotShown, context_folder
+    from ...workflows.prompts.context_folder import NotShown, context_folder
 
     found = {}
     with context_folder(OsFileSystem(), folder) as opened:
@@ -207,7 +207,7 @@ def _texts(folder: Path, paths: Iterable[str]) -> dict[str, str]:
 
 
 def _lines(shown: ShownContext) -> list[str]:
-    from ...workflows.context import listed
+    from ...workflows.prompts.context import listed
 
     context = shown.what
     lines = [

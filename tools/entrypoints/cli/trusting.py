@@ -20,11 +20,11 @@ from ...base.settings.configuration_file import (
 )
 from ...base.settings.trust_records import TrustRecord, TrustRecords, digest_of
 from ...base.settings.trust_table import merged
-from .errors import ChangedSinceTrusted
+from .output.errors import ChangedSinceTrusted
 
 if TYPE_CHECKING:
+    from ...base.settings.beginnings.scaffold import PlannedFile
     from ...base.settings.configuration import Configuration
-    from ...base.settings.scaffold import PlannedFile
     from ...workflows.workflow import Workflow
 
 
@@ -107,6 +107,6 @@ def _digest_of_workflow(path: Path, values: Mapping[str, Any]) -> str:
 
 
 def _digest(workflow: Workflow) -> str:
-    from ...workflows.workflow_snapshot import snapshot_of
+    from ...workflows.documents.workflow_snapshot import snapshot_of
 
     return digest_of(snapshot_of(workflow))

@@ -37,9 +37,9 @@ from ...harness import (
 )
 from ...harness.session_ports import LocalSessions
 from .errors import McpServerError
-from .session_tools import lead
 from .stdio import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
+from .tools.session_tools import lead
 
 ROOT: Final = "agentforge://sessions/{session_id}"
 MAX_ARTIFACT_BYTES: Final = MAX_MESSAGE_BYTES

@@ -32,20 +32,20 @@ from ...questions import (
 )
 from ...wiring.bootstrap import build_executor, open_questions, open_snapshots, session_results
 from .calls import CancelScopes, Workers
-from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
 from .project_folder import ProjectFolder
-from .question_tools import QuestionTools, withdraw_abandoned
-from .recording_tools import RecordingTools
 from .resources import add_resources
 from .server import HarnessServer
-from .session_tools import SessionTools
 from .stdio import stdio_streams
 from .tool import Tool, tools_of
-from .workspace_tools import WorkspaceTools
+from .tools.code_tool import CodeTool
+from .tools.question_tools import QuestionTools, withdraw_abandoned
+from .tools.recording_tools import RecordingTools
+from .tools.session_tools import SessionTools
+from .tools.workspace_tools import WorkspaceTools
 
 if TYPE_CHECKING:
-    from .http_guard import HttpSettings
+    from .transports.http_guard import HttpSettings
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""
@@ -268,7 +268,7 @@ async def _serve_stdio(services: Services, offer: Offer) -> int | None:
 async def _serve_http(
     services: Services, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
-    from .http import HttpServer, application, listening, session_manager, url_of
+    from .transports.http import HttpServer, application, listening, session_manager, url_of
 
     under_way = CancelScopes()
     server = server_of(services, offer, under_way=under_way)

@@ -10,10 +10,10 @@ from typing import Final
 
 from attrs import frozen
 
-from ...harness.checkpoints import CheckpointEntry
-from .asked_questions import QuestionView
+from ...harness.views.checkpoints import CheckpointEntry
 from .html import Attribute, Child
-from .session_view import FileView, SessionView
+from .values.asked_questions import QuestionView
+from .values.session_view import FileView, SessionView
 
 
 def _nothing(_: object) -> Child:

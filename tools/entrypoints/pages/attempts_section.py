@@ -9,14 +9,14 @@ from xml.etree.ElementTree import Element
 from ...base.errors import counted
 from ...workflows.fenced_blocks import fenced_blocks
 from .actions import READ_ONLY, Actions
-from .attempts import AttemptView, CallView, ChangeView, VerdictView
 from .diffs import differences
 from .html import Child, element, fragment
-from .material import MAX_ATTEMPTS
 from .parts import OUTCOME_TONES, badge, facts, folded, note, plain_text, section, when
 from .prose import prose
-from .session_view import SessionView
-from .texts import as_words, cut, duration
+from .values.attempts import AttemptView, CallView, ChangeView, VerdictView
+from .values.material import MAX_ATTEMPTS
+from .values.session_view import SessionView
+from .values.texts import as_words, cut, duration
 
 _NOT_SHOWN: Final = frozenset({"test_digests", "written", "deleted"})
 """What a verdict notes for programs, or what stands elsewhere on the page."""

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from ...base.errors import counted
 from .html import Child, element, fragment
 from .parts import folded, note
-from .patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
+from .values.patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
 
 MAX_ROWS: Final = 1_200
 """How many lines of one file's difference are shown."""

@@ -10,9 +10,9 @@ from ...base.errors import counted
 from .actions import READ_ONLY, Actions
 from .html import Child, element, fragment
 from .parts import OUTCOME_TONES, STATE_TONES, badge, bar, facts, folded, section, table, when
-from .session_view import PhaseView, SessionView
-from .spans import SpanKind, seconds_by_kind
-from .texts import as_words, cut, duration, first_line, percent
+from .values.session_view import PhaseView, SessionView
+from .values.spans import SpanKind, seconds_by_kind
+from .values.texts import as_words, cut, duration, first_line, percent
 
 _SHORT_GOAL: Final = 160
 _MAX_MEMBER: Final = 4_000

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from ...base.errors import counted
 from ...harness import SessionState
 from .html import Attribute, Child, element
-from .texts import clock_time, cut, moment
+from .values.texts import clock_time, cut, moment
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info", "plain"]
 """How a badge looks; what it says is in its words."""

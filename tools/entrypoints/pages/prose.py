@@ -11,7 +11,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from .html import element
-from .texts import cut
+from .values.texts import cut
 
 _ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,3}[.)])\s+")
 _BLANK: Final = re.compile(r"\n\s*\n")

@@ -8,16 +8,16 @@ from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
 from ...harness import SessionHistory
-from ...harness.checkpoints import CheckpointEntry
-from ...harness.conversations import Conversation
+from ...harness.views.checkpoints import CheckpointEntry
+from ...harness.views.conversations import Conversation
 from .actions import READ_ONLY, Actions
-from .asked_questions import AskedPrompt, QuestionView
-from .contents import Content, ImageContent, NoContent, TextContent
 from .html import Child, anchor, element, fragment
 from .parts import OUTCOME_TONES, badge, code, folded, note, plain_text, section, table, when
 from .prose import prose
-from .session_view import FileView, SessionView
-from .texts import cut, duration, first_line, size
+from .values.asked_questions import AskedPrompt, QuestionView
+from .values.contents import Content, ImageContent, NoContent, TextContent
+from .values.session_view import FileView, SessionView
+from .values.texts import cut, duration, first_line, size
 
 _MAX_NAMED: Final = 50
 _MAX_DETAILS: Final = 4_000

@@ -15,11 +15,11 @@ from .actions import READ_ONLY, Actions
 from .attempts_section import attempts
 from .document import self_contained_page
 from .html import element
-from .material import AskedUnder, Differences, SessionSource
 from .overview import briefing, data, heading, overview, title_of
 from .record import checkpoints, conversations, files, history, questions, specification
-from .session_view import SessionView, view_of
 from .timeline import burn_down, timeline
+from .values.material import AskedUnder, Differences, SessionSource
+from .values.session_view import SessionView, view_of
 
 SECTIONS: Final = (
     overview,

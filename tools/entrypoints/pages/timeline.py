@@ -11,12 +11,12 @@ from xml.etree.ElementTree import Element
 from attrs import frozen
 
 from .actions import READ_ONLY, Actions
-from .attempts import AttemptView
 from .html import element, fragment
 from .parts import OUTCOME_TONES, badge, bar, note, section, when
-from .session_view import BudgetView, SessionView
-from .spans import SpanKind, TimeSpan
-from .texts import duration
+from .values.attempts import AttemptView
+from .values.session_view import BudgetView, SessionView
+from .values.spans import SpanKind, TimeSpan
+from .values.texts import duration
 
 MAX_ROWS: Final = 100
 """How many attempts the timeline has: the last ones."""

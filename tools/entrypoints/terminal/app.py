@@ -16,18 +16,18 @@ from textual.driver import Driver
 from ...base.clock import Clock, utc_now
 from ...base.files import DurableError
 from ...questions import Question, QuestionError, SessionEnded, SessionNotFound, UserAnswer
-from .answer_screen import AnswerScreen
-from .dialogs import KeysDialog, MessageDialog, TextDialog
-from .draft import Draft
-from .draft_cache import DraftCache
-from .draft_store import DraftStore
+from .drafts.draft import Draft
+from .drafts.draft_cache import DraftCache
+from .drafts.draft_store import DraftStore
+from .drafts.session_text import arrivals_text, ending_text
 from .key_queue import PATIENCE_S, KeyQueue
 from .keyboard import escape_first
 from .messages import Messages
 from .question_queue import Ending, Listing, QuestionQueue, Waiting
-from .queue_screen import QueueScreen
-from .review_screen import ReviewScreen
-from .session_text import arrivals_text, ending_text
+from .screens.answer_screen import AnswerScreen
+from .screens.dialogs import KeysDialog, MessageDialog, TextDialog
+from .screens.queue_screen import QueueScreen
+from .screens.review_screen import ReviewScreen
 from .text import SHORT_ID, harmless
 from .theme_name import ThemeName
 from .themes import THEMES, theme_after

@@ -66,7 +66,7 @@ def run_terminal(
         from .app import QuestionsApp
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    from .draft_store import DraftStore
+    from .drafts.draft_store import DraftStore
     from .question_queue import StoredQuestions
 
     queue = StoredQuestions(sessions)

@@ -27,20 +27,20 @@ from ...base.event_log import get_logger
 from ..connection_room import ConnectionRoom
 from ..loopback import CODE_REFUSED, PageKey
 from ..pages.html import element, rendered
-from .actions import Done, act_on_session, answer_question, reject_question
 from .assets import ICON, asset
 from .errors import InvalidForm, PageNotFound, UnfitAnswers
-from .fleet_page import fleet_view
-from .forms import Form, fields_in, form_of, text_in
 from .guard import Guard, guarded
-from .list_page import list_view
 from .live import Listener, Live
-from .one_session import session_view
-from .prune_page import prune_view
-from .question_forms import fault_marks, questions_view
-from .search_page import search_view
 from .services import Services
 from .view import View, error_box, part, shell, status_of
+from .views.actions import Done, act_on_session, answer_question, reject_question
+from .views.fleet_page import fleet_view
+from .views.forms import Form, fields_in, form_of, text_in
+from .views.list_page import list_view
+from .views.one_session import session_view
+from .views.prune_page import prune_view
+from .views.question_forms import fault_marks, questions_view
+from .views.search_page import search_view
 
 MAX_THREADS: Final = 8
 """How many calls work on the sessions at once."""

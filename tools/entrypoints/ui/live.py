@@ -17,7 +17,7 @@ import anyio.to_thread
 
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
-from ...questions.waiting import LoopBell
+from ...questions.waiting.waiting import LoopBell
 from .services import Services
 
 SESSIONS: Final = "sessions"

@@ -13,15 +13,15 @@ from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionContext, SessionObserver
+from ...harness.domain.session_observer import CatchesUp
 from ...harness.lazy import Lazy
 from ...harness.session_manager import SessionManager
-from ...harness.session_observer import CatchesUp
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceChanges
 from ...questions import QuestionSession, QuestionSessions, SessionStatus
-from ...questions.directory_watcher import process_watcher
+from ...questions.waiting.directory_watcher import process_watcher
 from ...wiring.bootstrap import open_questions, open_snapshots
-from ..pages.material import Differences
+from ..pages.values.material import Differences
 from .places import UiPlaces
 from .session_rows import Row, Wanted
 from .session_watch import SessionWatch

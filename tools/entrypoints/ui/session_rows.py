@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from ...harness.session_head import SessionHead, SessionSummary
-from ...harness.session_states import SessionState
+from ...harness.domain.session_states import SessionState
+from ...harness.views.session_head import SessionHead, SessionSummary
 from .errors import InvalidForm
 
 PAGE: Final = 50

@@ -24,10 +24,10 @@ from attrs import evolve
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
-from ...harness.session_codec import decode_goal
-from ...harness.session_head import SessionHead, SessionSummary, UnreadableSession
+from ...harness.domain.session_states import SessionState
+from ...harness.format.session_codec import decode_goal
 from ...harness.session_ports import LocalSessions
-from ...harness.session_states import SessionState
+from ...harness.views.session_head import SessionHead, SessionSummary, UnreadableSession
 from .session_rows import Row
 
 MOST_WATCHED: Final = 1_000

@@ -136,7 +136,7 @@ def _log_to(parent: Parent, minimum: int) -> None:
 
 def _end() -> None:
     """End the process: what is open is closed, and no thread of the engine keeps it."""
-    pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.interpreters.process_pool")
     if pool is not None:
         pool.close_pool()
     end_telemetry()

@@ -16,8 +16,8 @@ from ...harness import (
     SessionNotFound,
     SessionState,
 )
-from ...harness.history_events import PhaseEnded, SessionPaused
-from ...harness.session_recording import despite_conflicts
+from ...harness.domain.history_events import PhaseEnded, SessionPaused
+from ...harness.services.session_recording import despite_conflicts
 from ...workflows import AlreadyRunning, RunOutcome, StopCause
 from ...workflows.ports import SilentObserver
 from ...workflows.submitted_work import NotAllowedHere
@@ -25,7 +25,7 @@ from ...workflows.submitted_work import NotAllowedHere
 if TYPE_CHECKING:
     from ...harness import PhaseResult, TokenBudget
     from ...workflows import Job, Phase, WorkflowRunner
-    from ...workflows.verdict import Verdict
+    from ...workflows.gates.verdict import Verdict
 
 _log = get_logger("agentforge.fleet")
 _WOKEN_FROM: Final = frozenset(

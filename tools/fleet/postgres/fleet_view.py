@@ -10,7 +10,7 @@ from attrs import frozen
 from ...harness.submission import Submission
 from .database import Database
 from .errors import NotSubmitted
-from .session_repository import checked_id
+from .sessions.session_repository import checked_id
 
 JobState = Literal["running", "waiting", "scheduled", "failed"]
 

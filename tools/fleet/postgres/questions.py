@@ -19,7 +19,6 @@ from ...base.identifiers import is_session_id
 from ...base.question import QuestionError
 from ...prune import Outside
 from ...questions.disk_errors import SessionBusy
-from ...questions.documents import Documents, LockedDocuments
 from ...questions.domain import (
     CleanupResult,
     QuestionSession,
@@ -38,11 +37,12 @@ from ...questions.errors import (
     SessionNotFound,
     TooManySessions,
 )
+from ...questions.files.documents import Documents, LockedDocuments
+from ...questions.files.validation import find_issues, missing_session
 from ...questions.repository import OnChange, Room
 from ...questions.rules import QuestionsConfig
-from ...questions.session_following import SessionFollower
 from ...questions.session_status import SessionStatus
-from ...questions.validation import find_issues, missing_session
+from ...questions.waiting.session_following import SessionFollower
 from .database import Connection, Database
 from .errors import StoreRefused, StoreUnavailable
 from .notifications import Notifications

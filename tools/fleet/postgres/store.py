@@ -23,7 +23,6 @@ from ...base.identifiers import is_session_id
 from ...harness.errors import SessionInUse
 from ...harness.prune_target import CleanUpEvents
 from ...harness.session_domain import SessionContext, SessionState
-from ...harness.session_idleness import held_idle
 from ...harness.session_layout import (
     DEFAULT_BASE_PATH,
     GUARDS,
@@ -32,13 +31,14 @@ from ...harness.session_layout import (
     SESSION_FILE,
     WORKSPACE,
 )
+from ...harness.store.session_idleness import held_idle
 from ...prune import Outside, RetentionPolicy, prune_stored
 from .database import Database
 from .packs import PostgresPacks
 from .questions import PostgresQuestions
-from .session_lock import PostgresRunLock, has_job, has_run, is_run
-from .session_prune import PostgresPrune
-from .session_repository import PostgresSessions, checked_id
+from .sessions.session_lock import PostgresRunLock, has_job, has_run, is_run
+from .sessions.session_prune import PostgresPrune
+from .sessions.session_repository import PostgresSessions, checked_id
 
 _DELETED_ELSEWHERE: Final = (
     "select name from unnest(%s::text[]) name where exists "

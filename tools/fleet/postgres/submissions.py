@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...harness.session_domain import SessionContext
 from ...harness.submission import Submission
 from .database import Database
-from .session_repository import checked_id
+from .sessions.session_repository import checked_id
 from .store import PostgresStore
 
 FOLLOW_UP: Final = (

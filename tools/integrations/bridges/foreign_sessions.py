@@ -35,10 +35,10 @@ from ...harness import (
     SessionObserver,
     SessionSummary,
 )
+from ...harness.domain.session_data import title_fault
 from ...harness.errors import StreamMoved
-from ...harness.session_data import title_fault
+from ...harness.events.session_events import SessionEvents
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET
-from ...harness.session_events import SessionEvents
 from ...harness.stream_port import NewEntry, StreamMark
 from .errors import ForeignIdTaken
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 
 from ...base.person_notification import OrderedCommands, plain
-from ...harness.history_events import SessionPaused
-from ...harness.receiver_state import is_chosen
-from ...harness.session_observer import SessionEvent
+from ...harness.domain.history_events import SessionPaused
+from ...harness.domain.session_observer import SessionEvent
+from ...harness.views.receiver_state import is_chosen
 
 DRAIN_S = 5.0
 """How long the end of a process has commands begun that wait, in seconds."""

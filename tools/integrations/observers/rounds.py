@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ...harness.entry_events import EntryEvent
 from ...harness.feed_port import LeftEvent
+from ...harness.views.entry_events import EntryEvent
 from .delivery import Delivery
 
 

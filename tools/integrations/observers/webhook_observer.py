@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from ...base.errors import AgentForgeError
 from ...base.files import DurableError
-from ...harness.entry_events import SAID_BY_ENTRIES
-from ...harness.session_notices import RunStarted, SessionLoaded
-from ...harness.session_observer import SessionEvent
+from ...harness.domain.session_notices import RunStarted, SessionLoaded
+from ...harness.domain.session_observer import SessionEvent
+from ...harness.views.entry_events import SAID_BY_ENTRIES
 from .delivery import Delivery
 from .sender_thread import SenderThread
 from .webhook_sender import WebhookSender

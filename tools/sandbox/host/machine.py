@@ -5,12 +5,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from .clock import NEVER, Cancellation, TurnClock, TurnEnded
-from .engine import Instance, Program, Trapped
-from .files import Descriptor, Descriptors, Directory
-from .guest import Door, Guest, GuestExit
-from .mount_points import MountPoints
-from .streams import InputFile, OutputStream
+from .engine.clock import NEVER, Cancellation, TurnClock, TurnEnded
+from .engine.engine import Instance, Program, Trapped
+from .files.files import Descriptor, Descriptors, Directory
+from .files.mount_points import MountPoints
+from .preview1.guest import Door, Guest, GuestExit
+from .preview1.streams import InputFile, OutputStream
 from .template import Template
 
 ARGUMENTS: Final = (b"/usr/local/bin/python.wasm",)

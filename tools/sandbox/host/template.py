@@ -21,8 +21,8 @@ import threading
 from typing import Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
-from . import native
-from .engine import Instance
+from .engine import native
+from .engine.engine import Instance
 
 _Range = tuple[int, int]
 """Where a part of the memory begins, and how many bytes it has."""

@@ -75,7 +75,7 @@ class JailGates:
             GateUnavailable: No jail can be made, or the program is not there.
         """
         from ...jail import JailError
-        from ...sandbox.workspace_tree import take_snapshot
+        from ...sandbox.workspaces.workspace_tree import take_snapshot
 
         wanted = _pattern(request)
         with scratch_folder() as (workspace, root):

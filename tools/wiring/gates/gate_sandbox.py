@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from ...workflows.gate_directory import gate_directory, remove_abandoned
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from ...workflows.gates.gate_directory import gate_directory, remove_abandoned
 from ...workflows.submitted_work import require_repository
 from ..phases.phase_results import phase_result
 from .gate_kit import KIT, SERVE_KIT, prepare_kit

@@ -89,9 +89,9 @@ class JailPhaseExecutor:
             JailUnavailable: This machine can't make a jail.
         """
         from ...jail import InvalidJail
-        from ...sandbox.workspace_lock import claim
-        from ...sandbox.workspace_tree import take_snapshot
-        from ...workflows.workspace_files import WorkspaceFiles
+        from ...sandbox.workspaces.workspace_lock import claim
+        from ...sandbox.workspaces.workspace_tree import take_snapshot
+        from ...workflows.prompts.workspace_files import WorkspaceFiles
 
         if fuel is not None:
             raise InvalidJail(["fuel is counted in the sandbox only; give the phase a deadline_s"])

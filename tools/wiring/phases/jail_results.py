@@ -10,7 +10,7 @@ from ...harness import PhaseResult
 
 if TYPE_CHECKING:
     from ...jail import JailResult
-    from ...sandbox.workspace_tree import Snapshot
+    from ...sandbox.workspaces.workspace_tree import Snapshot
 
 
 def jail_phase_result(

@@ -26,7 +26,7 @@ from ...harness import (
     SessionManager,
     SessionRepository,
 )
-from ...harness.history_events import QUESTION_ENDINGS
+from ...harness.domain.history_events import QUESTION_ENDINGS
 from ...questions import (
     AnswersTimeout,
     Asker,
@@ -232,7 +232,7 @@ def agents_questions(
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from ...workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
+    from ...workflows.prompts.answers import MAX_OPTIONS, MAX_QUESTIONS
 
     config = load_config()
     return QuestionSessions(

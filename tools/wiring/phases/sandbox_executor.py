@@ -100,7 +100,7 @@ class SandboxPhaseExecutor:
         Raises:
             SandboxUnavailable: They are not; the error says what to do.
         """
-        from ...sandbox.interpreter_files import InterpreterFiles
+        from ...sandbox.installed.interpreter_files import InterpreterFiles
 
         InterpreterFiles.found()
 

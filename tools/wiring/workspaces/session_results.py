@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, frozen
 
-from ...harness.checkpoints import checkpoints, find_checkpoint, last_kept
-from ...harness.session_checkpoints import CheckpointNotKept
+from ...harness.services.session_checkpoints import CheckpointNotKept
+from ...harness.views.checkpoints import checkpoints, find_checkpoint, last_kept
 from ...repository import RepositoryError
-from ...repository.apply_errors import ApplyConflict
-from ...repository.snapshot_repository import NoSnapshots
+from ...repository.apply.apply_errors import ApplyConflict
+from ...repository.snapshots.snapshot_repository import NoSnapshots
 from .session_snapshots import SessionSnapshots
 
 if TYPE_CHECKING:
     from ...harness import SessionContext
-    from ...repository.applied import Applied, ApplyServices
-    from ...repository.apply_plan import ApplyOptions
-    from ...repository.snapshots import Snapshots
+    from ...repository.apply.applied import Applied, ApplyServices
+    from ...repository.apply.apply_plan import ApplyOptions
+    from ...repository.snapshots.snapshots import Snapshots
 
 
 _MOST_TRIED: Final = 20
@@ -38,7 +38,7 @@ class _Job:
     services: ApplyServices | None
 
     def plan(self, base: str) -> Applied:
-        from ...repository.apply import plan_apply
+        from ...repository.apply.apply import plan_apply
 
         return plan_apply(
             self.checkout,
@@ -50,7 +50,7 @@ class _Job:
         )
 
     def apply(self, label: str, base: str) -> Applied:
-        from ...repository.apply import apply_result
+        from ...repository.apply.apply import apply_result
 
         return apply_result(
             self.checkout,
@@ -178,7 +178,7 @@ def _brought_home(session: SessionContext, snapshots: Snapshots, job: _Job) -> s
 
     What the session did since is a change of that, and not of what it began from.
     """
-    from ...repository.apply_plan import ApplyOptions
+    from ...repository.apply.apply_plan import ApplyOptions
 
     kept = [one.snapshot for one in checkpoints(session) if one.snapshot is not None]
     for snapshot in list(dict.fromkeys(reversed(kept)))[:_MOST_TRIED]:

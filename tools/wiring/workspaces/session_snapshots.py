@@ -36,15 +36,15 @@ from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import ChangedFile, PreparedWorkspace, SnapshotTaken, WorkspaceChanges
 from ...repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
 from ...repository.base import Base, base_files, check_out, drop_ref, keep_ref
-from ...repository.snapshot_repository import SnapshotRepository
-from ...repository.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
-from ...repository.workspace_scan import ScanLimits, SnapshotRefused
+from ...repository.snapshots.snapshot_repository import SnapshotRepository
+from ...repository.snapshots.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
+from ...repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
 from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
 from .place_cache import DEFAULT_BYTES, trim
 from .workspace_packs import WorkspaceElsewhere, WorkspacePacks
 
 if TYPE_CHECKING:
-    from ...repository.tree_changes import TreeChanges
+    from ...repository.snapshots.tree_changes import TreeChanges
 
 REPOSITORY_NAME: Final = "repository.json"
 """The attachment of a session that works on a person's repository: its base."""
@@ -566,7 +566,7 @@ def _notes(folder: Path) -> Iterator[tuple[Path, str]]:
 
 def _in_trash(base: Path) -> set[str]:
     """Return the sessions that a prune put into the trash, from where they may come back."""
-    from ...prune.trash import list_trash
+    from ...prune.removal.trash import list_trash
 
     try:
         return {one.session_id for one in list_trash(base)}

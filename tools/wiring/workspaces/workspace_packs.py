@@ -26,7 +26,7 @@ from ...base.files import FileSystem, OsFileSystem, make_durable_directory
 from ...fleet.objects import ObjectStore, StoredObject, fetch_checked
 from ...fleet.objects.objects import sha256_of
 from ...fleet.objects.pack_index import Pack, PackIndex, PackKind, Place
-from ...repository.snapshots import NewPack, Snapshots
+from ...repository.snapshots.snapshots import NewPack, Snapshots
 from .place import place_of
 
 COLLECTED_AFTER_S: Final = 86_400.0

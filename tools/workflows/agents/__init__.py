@@ -1,6 +1,6 @@
 """Agents, which do the work of a phase, behind one port.
 
-from agentforge_sessions.workflows.agents import CommandAgent, RecordedAgent
+from agentforge_sessions.workflows.agents import (CommandAgent, RecordedAgent)
 
 agent = CommandAgent("claude -p")           # prompt on standard input, answer on standard output
 agent = RecordedAgent("examples/recordings/session_domain")

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from ...base.cancellation import cancellable_sleep, check_cancelled, on_cancel
 from ...base.tracing import carried
-from ...harness.briefing import most_tokens
+from ...harness.views.briefing import most_tokens
 from .connection import HangUpConnection
 from .dialects import DIALECTS, Dialect
 from .port import (

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from ...context import Cli, cli_of
-from ...errors import AmbiguousTrash, NoSessionToPin
 from ...options import AsJson, QuestionsDirectory, argument
+from ...output.errors import AmbiguousTrash, NoSessionToPin
 from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from attrs import evolve
 
 from .....base.errors import AgentForgeError
 from ...context import Cli
-from ...errors import Interrupted, OutputLost
-from ...exit_codes import ExitCode, exit_code_of
-from ...text import counted
+from ...output.errors import Interrupted, OutputLost
+from ...output.exit_codes import ExitCode, exit_code_of
+from ...output.text import counted
 from .options import outside_of
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from ...context import Cli, cli_of
-from ...exit_codes import ExitCode
 from ...options import AsJson, Yes, option
-from ...text import counted
+from ...output.exit_codes import ExitCode
+from ...output.text import counted
 from .options import WorkspaceRoot, outside_of, select_kinds
 
 
@@ -83,7 +83,7 @@ def _report(
     if not repaired and not errors:
         cli.output.line("All metadata is in order.")
         return
-    from ... import render
+    from ...output import render
 
     made = render.table("ID", "WAS", "CREATED", "LAST USED")
     for one in repaired:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...context import Cli, cli_of
-from ...errors import AmbiguousTrash
 from ...options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, argument
-from ...text import age_text
+from ...output.errors import AmbiguousTrash
+from ...output.text import age_text
 from .options import (
     ALL,
     ROOT_OPTION,
@@ -87,7 +87,7 @@ def show_trash(
             cli.output.line("The trash is empty.")
         return
     from .....prune import human_bytes
-    from ... import render
+    from ...output import render
 
     now = cli.outside.clock()
     made = render.table("KIND", "ID", "REMOVED", "GOES FOR GOOD", "SIZE", right=("SIZE",))
@@ -118,7 +118,7 @@ def restore(
 ) -> None:
     """Bring a session back from the trash, or from its archive."""
     from .....prune import restore_archive, restore_from_trash
-    from .....prune.archive_format import SUFFIX
+    from .....prune.archive.archive_format import SUFFIX
 
     cli = cli_of(context, json=as_json)
     require_text({"ID": session})
@@ -153,7 +153,7 @@ def restore(
 def _restore_unlisted(cli: Cli, targets: Sequence[PruneTarget], session_id: str) -> Path:
     """Restore a session whose record in the trash is lost, by its whole id."""
     from .....prune import PRIVATE, NotInTrash, restore_from_trash
-    from .....prune.private_directory import TRASH
+    from .....prune.removal.private_directory import TRASH
 
     for one in targets:
         if not (one.root / PRIVATE / TRASH).is_dir():

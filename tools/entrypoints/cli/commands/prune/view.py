@@ -10,7 +10,7 @@ from attrs import define
 
 from .....prune.domain import WORDS, PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
-from ...text import age_text, counted, some_of
+from ...output.text import age_text, counted, some_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,7 +148,7 @@ def _are(count: int) -> str:
 
 
 def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
-    from ... import render
+    from ...output import render
 
     now = cli.outside.clock()
     made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))

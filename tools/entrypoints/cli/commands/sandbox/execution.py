@@ -11,10 +11,10 @@ import typer
 from attrs import asdict
 
 from ...context import Cli, cli_of
-from ...errors import Interrupted
-from ...exit_codes import ExitCode, GuestExit
 from ...options import AsJson, argument, option, parse_size
-from ...text import some_of
+from ...output.errors import Interrupted
+from ...output.exit_codes import ExitCode, GuestExit
+from ...output.text import some_of
 from .workspaces import DEFAULT_ROOT, Place, WorkspaceRoot, find_place, read_local
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def execute(
 ) -> None:
     """Run code in a session's workspace, by default a new one; returns the code's exit code."""
     from .....sandbox import InvalidExecution, delete_session_workspace
-    from ...sandbox_shell import GuestOutput, run_cancellable
+    from ...running.sandbox_shell import GuestOutput, run_cancellable
 
     cli = cli_of(context, json=as_json)
     source, arguments = _source(words or [], code, stdin)
@@ -128,7 +128,7 @@ def shell(
     as_json: AsJson = False,
 ) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
-    from ...sandbox_shell import Shell
+    from ...running.sandbox_shell import Shell
 
     cli = cli_of(context, json=as_json)
     policy = _policy(timeout, fuel, memory)

@@ -60,7 +60,7 @@ def cat(
 ) -> None:
     """Write a file of a session's workspace to standard output."""
     from .....sandbox import read_session_file
-    from ...sandbox_shell import write_bytes, write_safely
+    from ...running.sandbox_shell import write_bytes, write_safely
 
     cli = cli_of(context, json=as_json)
     place = find_place(cli, session_id, workspace_root, agent=agent_session)

@@ -57,7 +57,7 @@ def list_(
     if not rows:
         cli.output.line(f"There are no sandbox sessions in {workspace_root}.")
         return
-    from ... import render
+    from ...output import render
 
     shown = render.table("ID", "CREATED", "UPDATED", "NOTE")
     for one, made, used, problem in rows:

@@ -16,13 +16,13 @@ from attrs import frozen
 
 from .....base.identifiers import completions
 from ...context import Cli
-from ...errors import (
+from ...options import argument
+from ...output.errors import (
     AmbiguousSandboxSession,
     SandboxSessionNotFound,
     WorkspaceFileMissing,
     WorkspaceFileRefused,
 )
-from ...options import argument
 
 _REFUSED: Final = frozenset(
     {
@@ -119,7 +119,7 @@ def _resolve(shortened: str, root: Path) -> str:
 def session_ids(root: Path) -> list[str]:
     """Return the ids of the sessions in a directory; ignores links and files."""
     from .....sandbox import InvalidSessionId
-    from .....sandbox.session_paths import validate_session_id
+    from .....sandbox.session_workspaces.session_paths import validate_session_id
 
     found = []
     try:
@@ -138,7 +138,7 @@ def session_ids(root: Path) -> list[str]:
 
 def read_local(name: str, hint: str) -> bytes:
     """Read a file of this machine, or standard input, up to what a workspace's file may have."""
-    from .....sandbox.session_files import MAX_READ_BYTES
+    from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 
     data = bytearray()
     try:

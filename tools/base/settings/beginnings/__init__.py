@@ -1,0 +1,1 @@
+"""How a project is begun: what it holds, and the files it starts with."""

@@ -1,0 +1,164 @@
+"""What a project of each kind begins with: where its first component goes, and what judges it.
+
+Each language has its layout, its test files and its runner; a specification and a gate have to fit
+all three. Nothing is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from ..configuration import GateConfiguration, ProjectFacts
+from .detection import Folder, json_of, table_of, toml_of
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_GO_MODULE: Final = re.compile(r"^module[ \t]+([A-Za-z0-9._~/-]+)", re.MULTILINE)
+_REPORT: Final = "agentforge-report.xml"
+_NODE: Final = GateConfiguration(command="node --test --test-reporter=tap", report="tap")
+_RUNNERS: Final = {
+    "vitest": GateConfiguration(
+        command=f"npx --no vitest run --reporter=junit --outputFile={_REPORT}", report_path=_REPORT
+    ),
+    "jest": GateConfiguration(command="npx --no jest", report="exit-code"),
+    "mocha": GateConfiguration(command="npx --no mocha --reporter=tap", report="tap"),
+    "ava": GateConfiguration(command="npx --no ava --tap", report="tap"),
+}
+"""What JavaScript's runners are told, that their report is read; jest has none of its own."""
+
+
+@frozen(kw_only=True)
+class Beginning:
+    """What a project begins with.
+
+    Attributes:
+        template: The file of its specification among the templates.
+        values: What stands in the template for its names.
+        gate: The command that judges components in this language, or None: the sandbox does.
+        checks: The command that runs the tests there are, where the sandbox can't; or None.
+        mounts: Folders of the checkout with installed dependencies that the command needs.
+    """
+
+    template: str = "specification.yaml"
+    values: Mapping[str, str] = field(factory=dict)
+    gate: GateConfiguration | None = None
+    checks: str | None = None
+    mounts: tuple[str, ...] = ()
+
+
+def beginning_of(folder: Folder, facts: ProjectFacts) -> Beginning:
+    """Return what a project begins with; one of no known kind with a module of Python."""
+    if facts.language == "javascript":
+        return _javascript(folder, facts)
+    if facts.language == "rust":
+        return _rust(folder)
+    if facts.language == "go":
+        return _go(folder)
+    return _python(folder, facts)
+
+
+def _python(folder: Folder, facts: ProjectFacts) -> Beginning:
+    source = "" if facts.source == "." else f"{facts.source}/"
+    tests = facts.tests[0] if facts.tests and facts.language == "python" else "tests"
+    return Beginning(
+        values={"location": f"{source}greeting.py", "tests": f"{tests}/test_greeting.py"},
+        mounts=(".venv",) if folder.has(".venv/pyvenv.cfg") else (),
+    )
+
+
+def _javascript(folder: Folder, facts: ProjectFacts) -> Beginning:
+    document = json_of(folder.text("package.json"))
+    packages = {
+        name
+        for key in ("dependencies", "devDependencies", "optionalDependencies")
+        for name in table_of(document, key)
+    }
+    script = table_of(document, "scripts").get("test")
+    gate, runner = _script_gate(script if isinstance(script, str) else "", packages, facts)
+    typed = runner == "vitest" and folder.has("tsconfig.json")
+    ending = "ts" if typed else "js"
+    modules = typed or document.get("type") == "module"
+    source = "" if facts.source == "." else f"{facts.source}/"
+    tests = facts.tests[0] if facts.tests else "test"
+    return Beginning(
+        template="specification.javascript.yaml",
+        values={
+            "location": f"{source}greeting.{ending}",
+            "tests": f"{tests}/greeting.test.{ending}",
+            "kind": "an ES module" if modules else "a CommonJS module",
+            "runner": runner,
+        },
+        gate=gate,
+        checks=facts.test or gate.command,
+        mounts=("node_modules",) if folder.is_directory("node_modules") else (),
+    )
+
+
+def _script_gate(
+    script: str, packages: set[str], facts: ProjectFacts
+) -> tuple[GateConfiguration, str]:
+    """Return the command of the runner that a project uses, and its name."""
+    words = set(re.findall(r"[A-Za-z0-9_-]+", script))
+    runner = next((name for name in _RUNNERS if name in words), None)
+    if runner is None and not script:
+        runner = next((name for name in _RUNNERS if name in packages), None)
+    if runner == "jest" and "jest-junit" in packages:
+        return GateConfiguration(command="npx --no jest --reporters=jest-junit"), runner
+    if runner is not None:
+        return _RUNNERS[runner], runner
+    if facts.test is None or {"node", "--test"} <= words:
+        return _NODE, "Node's own runner (node:test)"
+    return GateConfiguration(command=facts.test, report="exit-code"), f"`{facts.test}`"
+
+
+def _rust(folder: Folder) -> Beginning:
+    document = toml_of(folder.text("Cargo.toml"))
+    place = "" if "package" in document else _member(folder, document)
+    manifest = toml_of(folder.text(f"{place}Cargo.toml")) if place else document
+    name = table_of(manifest, "lib").get("name") or table_of(manifest, "package").get("name")
+    crate = name.replace("-", "_") if isinstance(name, str) and _NAME.fullmatch(name) else "crate"
+    return Beginning(
+        template="specification.rust.yaml",
+        values={
+            "location": f"{place}src/greeting.rs",
+            "library": f"{place}src/lib.rs",
+            "tests": f"{place}tests/greeting.rs",
+            "crate": crate,
+        },
+        gate=GateConfiguration(command="cargo test --offline", report="exit-code"),
+        checks="cargo test --offline",
+    )
+
+
+def _member(folder: Folder, document: Mapping[str, Any]) -> str:
+    """Return the folder of a workspace's first member, with a slash; "" where none is found."""
+    members = table_of(document, "workspace").get("members")
+    for member in members if isinstance(members, list) else ():
+        parts = member.split("/") if isinstance(member, str) else [""]
+        if all(_NAME.fullmatch(part) for part in parts):
+            found = [member]
+        elif len(parts) == 2 and parts[1] == "*" and _NAME.fullmatch(parts[0]):
+            found = [f"{parts[0]}/{name}" for name in sorted(folder.names(parts[0]))]
+        else:
+            continue
+        for one in found:
+            if folder.has(f"{one}/Cargo.toml"):
+                return f"{one}/"
+    return ""
+
+
+def _go(folder: Folder) -> Beginning:
+    module = _GO_MODULE.search(folder.text("go.mod") or "")
+    return Beginning(
+        template="specification.go.yaml",
+        values={
+            "location": "greeting/greeting.go",
+            "tests": "greeting/greeting_test.go",
+            "package": f"{module[1]}/greeting" if module else "greeting",
+        },
+        gate=GateConfiguration(command="go test ./...", report="exit-code"),
+        checks="go test ./...",
+    )

@@ -1,0 +1,227 @@
+"""Which kind of project a folder holds, from the files that package managers and build tools read.
+
+Nothing is run, and nothing is imported. A file that can't be read, is too large or makes no sense
+says nothing; what then stays unknown is for the person to fill in.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+from attrs import evolve, frozen
+
+from ..configuration import ProjectFacts
+
+_LOCKS: Final = {
+    "python": (
+        ("uv.lock", "uv"),
+        ("poetry.lock", "poetry"),
+        ("pdm.lock", "pdm"),
+        ("requirements.txt", "pip"),
+    ),
+    "javascript": (
+        ("pnpm-lock.yaml", "pnpm"),
+        ("yarn.lock", "yarn"),
+        ("package-lock.json", "npm"),
+        ("npm-shrinkwrap.json", "npm"),
+    ),
+}
+_RUNNERS: Final = {"uv": "uv run ", "poetry": "poetry run ", "pdm": "pdm run "}
+_MAKE_TEST: Final = re.compile(r"^(test|check)[ \t]*:(?![=:])", re.MULTILINE)
+_NO_TESTS: Final = "no test specified"
+_PYTEST: Final = re.compile(r"\bpytest\b")
+
+
+class Folder(Protocol):
+    """A folder that is looked into."""
+
+    def text(self, name: str) -> str | None:
+        """Return a file's text, or None where it is not there or can't be read."""
+        ...
+
+    def has(self, name: str) -> bool:
+        """Return whether there is anything of this name."""
+        ...
+
+    def is_directory(self, name: str) -> bool:
+        """Return whether there is a directory of this name, and no link."""
+        ...
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return what a directory in it holds; nothing where it is none."""
+        ...
+
+
+@frozen(kw_only=True)
+class Detected:
+    """What was found out, and from what.
+
+    Attributes:
+        facts: What kind of project it is.
+        because: The files that say so, in the order in which they were asked.
+    """
+
+    facts: ProjectFacts
+    because: tuple[str, ...] = ()
+
+
+def detect_project(folder: Folder) -> Detected:
+    """Find out what kind of project a folder holds.
+
+    The first of pyproject.toml (or setup.cfg, setup.py), package.json, Cargo.toml and go.mod
+    decides; a Makefile with a target `test` or `check` says how the tests are run where nothing
+    nearer does.
+    """
+    ways: tuple[Callable[[Folder], Detected | None], ...] = (_python, _javascript, _rust, _go)
+    found = next((one for way in ways if (one := way(folder)) is not None), None)
+    if found is None:
+        found = Detected(facts=ProjectFacts())
+    made = folder.text("Makefile") or ""
+    target = _MAKE_TEST.search(made)
+    if target is not None and found.facts.test is None:
+        facts = evolve(
+            found.facts, test=f"make {target[1]}", language=found.facts.language or "other"
+        )
+        return Detected(facts=facts, because=(*found.because, "Makefile"))
+    return found
+
+
+def _python(folder: Folder) -> Detected | None:
+    because = [name for name in ("pyproject.toml", "setup.cfg", "setup.py") if folder.has(name)]
+    document = toml_of(folder.text("pyproject.toml"))
+    if not because and not folder.has("requirements.txt"):
+        return None
+    manager, lock = _manager(folder, "python")
+    if manager is None:
+        tools = table_of(document, "tool")
+        manager = next((one for one in ("poetry", "pdm", "uv") if one in tools), "pip")
+    tests = _present(folder, "tests", "test")
+    return Detected(
+        facts=ProjectFacts(
+            language="python",
+            package_manager=manager,
+            source=_python_source(folder, document),
+            tests=tests,
+            test=f"{_RUNNERS.get(manager, '')}{_python_tests(folder, document, tests)}",
+        ),
+        because=(*because, *([lock] if lock else [])),
+    )
+
+
+def _python_source(folder: Folder, document: Mapping[str, Any]) -> str:
+    """Return the folder that imports begin in: what the build says, else `src` where it is used."""
+    tools = table_of(document, "tool")
+    where = table_of(table_of(table_of(tools, "setuptools"), "packages"), "find").get("where")
+    if isinstance(where, list) and len(where) == 1 and _is_plain(where[0]):
+        return str(where[0])
+    if folder.is_directory("src") and not any(
+        name == "__init__.py" for name in folder.names("src")
+    ):
+        return "src"
+    return "."
+
+
+def _python_tests(folder: Folder, document: Mapping[str, Any], tests: tuple[str, ...]) -> str:
+    """Return the command of the tests: pytest, where anything names it; else unittest."""
+    told = [folder.text(name) or "" for name in ("requirements.txt", "requirements-dev.txt")]
+    told += [folder.text(name) or "" for name in ("pyproject.toml", "setup.cfg", "tox.ini")]
+    pytest = folder.has("pytest.ini") or any(map(_PYTEST.search, told))
+    named = any(
+        name == "conftest.py" or name.startswith("test_")
+        for one in tests
+        for name in folder.names(one)
+    )
+    if pytest or "pytest" in table_of(document, "tool") or named or not tests:
+        return "pytest -q"
+    return f"python -m unittest discover -s {tests[0]}"
+
+
+def _javascript(folder: Folder) -> Detected | None:
+    text = folder.text("package.json")
+    if text is None:
+        return None
+    document = json_of(text)
+    manager, lock = _manager(folder, "javascript")
+    if manager is None:
+        named = document.get("packageManager")
+        word = named.split("@")[0] if isinstance(named, str) else "npm"
+        manager = word if word in {"npm", "pnpm", "yarn"} else "npm"
+    script = table_of(document, "scripts").get("test")
+    has_tests = isinstance(script, str) and script.strip() and _NO_TESTS not in script
+    return Detected(
+        facts=ProjectFacts(
+            language="javascript",
+            package_manager=manager,
+            source="src" if folder.is_directory("src") else ".",
+            tests=_present(folder, "test", "tests", "__tests__"),
+            test=f"{manager} test" if has_tests else None,
+        ),
+        because=("package.json", *([lock] if lock else [])),
+    )
+
+
+def _rust(folder: Folder) -> Detected | None:
+    if not folder.has("Cargo.toml"):
+        return None
+    return Detected(
+        facts=ProjectFacts(
+            language="rust",
+            package_manager="cargo",
+            source="src" if folder.is_directory("src") else ".",
+            tests=_present(folder, "tests"),
+            test="cargo test",
+        ),
+        because=("Cargo.toml",),
+    )
+
+
+def _go(folder: Folder) -> Detected | None:
+    if not folder.has("go.mod"):
+        return None
+    return Detected(
+        facts=ProjectFacts(language="go", package_manager="go", test="go test ./..."),
+        because=("go.mod",),
+    )
+
+
+def _manager(folder: Folder, language: str) -> tuple[str | None, str | None]:
+    """Return the package manager whose lock file is there, and that file."""
+    for name, manager in _LOCKS[language]:
+        if folder.has(name):
+            return manager, name
+    return None, None
+
+
+def _present(folder: Folder, *names: str) -> tuple[str, ...]:
+    return tuple(name for name in names if folder.is_directory(name))
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name) is not None
+
+
+def table_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a table of a document, or an empty one."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def toml_of(text: str | None) -> Mapping[str, Any]:
+    """Read a TOML document; an empty one where it is none."""
+    try:
+        return tomllib.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+
+
+def json_of(text: str | None) -> Mapping[str, Any]:
+    """Read a JSON object; an empty one where it is none."""
+    try:
+        document = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}

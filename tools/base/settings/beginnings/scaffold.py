@@ -1,0 +1,296 @@
+"""Begins a project: its configuration, a specification, a workflow, lines in .gitignore.
+
+Each file is written whole, atomically and durably, and the configuration last, so that it names
+nothing that is not there; a run that was killed is finished by the next one. Nothing that exists is
+changed without `force`, but for lines that are added to .gitignore. No link is followed below the
+folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from attrs import frozen
+
+from ...data_folder import NAME, find_data_folder, is_repository
+from ...files import (
+    AtomicFileWriter,
+    DirectoryLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    WriteError,
+    read_regular_file,
+)
+from ...files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...files.safe_path import Missing, directory_beneath
+from ..configuration_file import FILE_NAME
+from ..errors import ScaffoldRefused
+from .beginnings import Beginning, beginning_of
+from .detection import Detected, detect_project
+from .examples import find_example
+from .folder import OpenFolder
+from .scaffold_content import IGNORED, configuration_text, with_ignored
+
+SPECIFICATION: Final = f"{NAME}/specs/greeting.yaml"
+WORKFLOW: Final = f"{NAME}/workflows/hello/workflow.yaml"
+CHECKS: Final = f"{NAME}/workflows/checks/workflow.yaml"
+"""The workflow of a project whose tests no sandbox runs."""
+_TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
+_IGNORE: Final = ".gitignore"
+_MAX_BYTES: Final = 4 << 20
+_MODE: Final = 0o644
+
+
+class Change(StrEnum):
+    """What becomes of a file."""
+
+    WRITTEN = "written"
+    REPLACED = "replaced"
+    EXTENDED = "extended"
+    KEPT = "kept"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@frozen(kw_only=True)
+class PlannedFile:
+    """One file of a scaffold.
+
+    Attributes:
+        path: Where it is, relative to the folder.
+        change: What becomes of it: KEPT is one that exists and differs, UNCHANGED one that holds
+            just this already, REFUSED one that can't be changed.
+        content: What it is to hold.
+        mode: The mode that it gets.
+        reason: Why it is refused, or None.
+    """
+
+    path: str
+    change: Change
+    content: bytes = b""
+    mode: int = _MODE
+    reason: str | None = None
+
+    @property
+    def is_written(self) -> bool:
+        """Whether anything is written."""
+        return self.change in {Change.WRITTEN, Change.REPLACED, Change.EXTENDED}
+
+
+@frozen(kw_only=True)
+class Scaffold:
+    """What beginning a project does, or did.
+
+    Attributes:
+        folder: The folder, absolute.
+        detected: What kind of project it is.
+        beginning: What it begins with.
+        in_repository: Whether it is in a repository.
+        files: Its files, in the order in which they are written.
+        hides: The data folder above that this one hides for the folder, or None.
+    """
+
+    folder: Path
+    detected: Detected
+    beginning: Beginning
+    in_repository: bool
+    files: tuple[PlannedFile, ...]
+    hides: Path | None = None
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether any file is written."""
+        return any(one.is_written for one in self.files)
+
+
+def begin_project(
+    folder: Path | str = ".",
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+    fs: FileSystem | None = None,
+) -> Scaffold:
+    """Write the files that a project begins with.
+
+    Args:
+        folder: The project; it has to be there.
+        force: Whether files that exist are replaced.
+        dry_run: Whether nothing is written.
+        fs: The file system.
+
+    Returns:
+        What was written (or, for a dry run, what would be), and what was left as it is.
+
+    Raises:
+        ScaffoldRefused: The folder is none, or a link or another thing stands where a folder or
+            file belongs; nothing was written.
+        WriteError: The system refused; what was written until then is whole, and the next run
+            writes the rest.
+    """
+    system: FileSystem = fs if fs is not None else OsFileSystem()
+    path = Path(os.path.realpath(folder))
+    try:
+        with _held(system, path, locked=not dry_run) as fd:
+            plan = _plan(system, fd, path, force=force)
+            if not dry_run:
+                for one in plan.files:
+                    if one.is_written:
+                        _write(system, fd, path, one)
+            return plan
+    except FileNotFoundError as error:
+        raise ScaffoldRefused(path, "there is no such folder") from error
+    except NotADirectoryError as error:
+        raise ScaffoldRefused(path, "it is no folder") from error
+
+
+@contextmanager
+def _held(fs: FileSystem, path: Path, *, locked: bool) -> Iterator[int]:
+    """Hold the folder open, and locked against another run where files are written."""
+    fd = fs.open(str(path), DIRECTORY_FLAGS)
+    try:
+        if not locked:
+            yield fd
+            return
+        with DirectoryLock(fs, path) as lock:
+            yield lock.fd
+    finally:
+        close_reader(fs, fd)
+
+
+# ------------------------------------------------------------------------------------------ plan
+
+
+def _plan(fs: FileSystem, fd: int, path: Path, *, force: bool) -> Scaffold:
+    opened = OpenFolder(fs, fd, path)
+    detected = detect_project(opened)
+    beginning = beginning_of(opened, detected.facts)
+    shared = _in_repository(path)
+    own = {SPECIFICATION: _filled(beginning.template, beginning.values)}
+    workflow = WORKFLOW
+    if beginning.checks is not None and shared:
+        workflow = CHECKS
+        own[CHECKS] = _filled("checks.yaml", {"command": beginning.checks})
+    else:
+        beside = WORKFLOW.rpartition("/")[0]
+        own |= {f"{beside}/{name}": data for name, data in find_example("hello").files().items()}
+    own[f"{NAME}/{FILE_NAME}"] = configuration_text(
+        detected, beginning, workflow=workflow, in_repository=shared
+    ).encode()
+    files = [_planned(fs, fd, path, name, content, force) for name, content in own.items()]
+    ignore = _ignore(fs, fd, path)
+    above = find_data_folder(path)
+    return Scaffold(
+        folder=path,
+        detected=detected,
+        beginning=beginning,
+        in_repository=shared,
+        files=(*([ignore] if ignore is not None else []), *files),
+        hides=above if above is not None and above.parent != path else None,
+    )
+
+
+def _filled(name: str, values: Mapping[str, str]) -> bytes:
+    """Return a template with its values."""
+    return Template((_TEMPLATES / name).read_text()).substitute(values).encode()
+
+
+def _planned(
+    fs: FileSystem, fd: int, path: Path, name: str, content: bytes, force: bool
+) -> PlannedFile:
+    *folders, last = name.split("/")
+    try:
+        with directory_beneath(fs, fd, folders) as directory_fd:
+            status = fs.stat(last, dir_fd=directory_fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise ScaffoldRefused(path / name, "a link or another thing stands there")
+            present = _content(fs, directory_fd, path / name)
+    except FileNotFoundError:
+        return PlannedFile(path=name, change=Change.WRITTEN, content=content)
+    except OSError as error:
+        raise ScaffoldRefused(path / name, _words(error)) from error
+    if present == content:
+        return PlannedFile(path=name, change=Change.UNCHANGED)
+    if not force:
+        return PlannedFile(path=name, change=Change.KEPT)
+    mode = stat.S_IMODE(status.st_mode) & 0o777
+    return PlannedFile(path=name, change=Change.REPLACED, content=content, mode=mode)
+
+
+def _content(fs: FileSystem, directory_fd: int, path: Path) -> bytes | None:
+    """Return what a file holds; None where it can't be read, as one that differs."""
+    try:
+        return read_regular_file(
+            fs, path.name, path=path, max_bytes=_MAX_BYTES, directory_fd=directory_fd
+        )
+    except ReadError:
+        return None
+
+
+def _ignore(fs: FileSystem, fd: int, path: Path) -> PlannedFile | None:
+    """Plan .gitignore: where there is a repository, or one is there; None where neither is."""
+    try:
+        status = fs.stat(_IGNORE, dir_fd=fd)
+    except FileNotFoundError:
+        if not _in_repository(path):
+            return None
+        return PlannedFile(path=_IGNORE, change=Change.WRITTEN, content=with_ignored(b""))
+    if not stat.S_ISREG(status.st_mode):
+        return _ignore_refused("it is a link or another thing, which is not changed")
+    content = _content(fs, fd, path / _IGNORE)
+    if content is None or b"\0" in content:
+        return _ignore_refused("it is no text of a usual size")
+    wanted = with_ignored(content)
+    if wanted == content:
+        return PlannedFile(path=_IGNORE, change=Change.UNCHANGED)
+    mode = stat.S_IMODE(status.st_mode) & 0o777
+    return PlannedFile(path=_IGNORE, change=Change.EXTENDED, content=wanted, mode=mode)
+
+
+def _ignore_refused(reason: str) -> PlannedFile:
+    lines = " and ".join(IGNORED)
+    return PlannedFile(
+        path=_IGNORE, change=Change.REFUSED, reason=f"{reason}; have git ignore {lines}"
+    )
+
+
+def _in_repository(path: Path) -> bool:
+    home = os.path.realpath(os.path.expanduser("~"))
+    for directory in (path, *path.parents):
+        if is_repository(directory):
+            return True
+        if str(directory) == home:
+            return False
+    return False
+
+
+# ----------------------------------------------------------------------------------------- write
+
+
+def _write(fs: FileSystem, fd: int, path: Path, one: PlannedFile) -> None:
+    *folders, _ = one.path.split("/")
+    target = path / one.path
+    try:
+        with (
+            directory_beneath(fs, fd, folders, missing=Missing.MADE_DURABLY) as directory_fd,
+            AtomicFileWriter(target, fs=fs, directory_fd=directory_fd, mode=one.mode) as file,
+        ):
+            file.write(one.content)
+    except OSError as error:
+        raise WriteError(path=target, operation="open its directory", cause=error) from error
+
+
+def _words(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "a symbolic link is on the way, which is not followed"
+    if error.errno == errno.ENOTDIR:
+        return "something that is no folder is on the way"
+    return os.strerror(error.errno or 0)

@@ -1,0 +1,156 @@
+"""Answers to questions from the options of a command line, or from a person at the terminal."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from ....questions import Question, UserAnswer
+    from ..output.output import Output
+
+_NUMBERED = re.compile(r"(\d{1,3}):(.*)", re.DOTALL)
+
+
+def from_options(
+    questions: Sequence[Question],
+    *,
+    select: Sequence[str],
+    text: Sequence[str],
+    nothing: Sequence[int],
+) -> list[UserAnswer]:
+    """Return the answers that `--select`, `--text` and `--none` give.
+
+    Raises:
+        typer.BadParameter: One names no question or no option; names the nearest label.
+    """
+    from ....questions import UserAnswer
+
+    chosen: dict[int, list[str]] = {}
+    own: dict[int, str] = {}
+    for one in select:
+        index, label = _split(one, questions, "--select")
+        chosen.setdefault(index, []).append(_label(label, questions[index]))
+    for one in text:
+        index, words = _split(one, questions, "--text")
+        if index in own:
+            raise typer.BadParameter(
+                f"question {index + 1} has a text already", param_hint="--text"
+            )
+        own[index] = words
+    for number in nothing:
+        if not 1 <= number <= len(questions):
+            raise typer.BadParameter(f"there is no question {number}", param_hint="--none")
+        if not questions[number - 1].multi_select:
+            raise typer.BadParameter(
+                f"question {number} takes exactly one option", param_hint="--none"
+            )
+        chosen.setdefault(number - 1, [])
+    answers = []
+    for index in sorted(chosen.keys() | own.keys()):
+        question, labels = questions[index], chosen.get(index)
+        single = labels is not None and len(labels) == 1 and not question.multi_select
+        answers.append(
+            UserAnswer(
+                question_index=index,
+                selected_option=labels[0] if single and labels else None,
+                selected_options=None if single or labels is None else tuple(labels),
+                custom_text=own.get(index),
+            )
+        )
+    return answers
+
+
+def _split(given: str, questions: Sequence[Question], hint: str) -> tuple[int, str]:
+    """Split the question's number from the rest."""
+    if len(questions) == 1 and (given in questions[0].labels or not _NUMBERED.fullmatch(given)):
+        return 0, given
+    found = _NUMBERED.fullmatch(given)
+    if found is None:
+        raise typer.BadParameter(
+            f"there are {len(questions)} questions: write the number of one before it, as in "
+            f"1:{given[:40]}",
+            param_hint=hint,
+        )
+    number = int(found[1])
+    if not 1 <= number <= len(questions):
+        if len(questions) == 1:
+            return 0, given  # it only looks like a number
+        raise typer.BadParameter(
+            f"there is no question {number}, but 1 to {len(questions)}", param_hint=hint
+        )
+    return number - 1, found[2].strip()
+
+
+def _label(given: str, question: Question) -> str:
+    """Return the label: exactly this one, or the only one that differs in case alone."""
+    if given in question.labels:
+        return given
+    same = [label for label in question.labels if label.casefold() == given.strip().casefold()]
+    if len(same) == 1:
+        return same[0]
+    near = difflib.get_close_matches(given, question.labels, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(question.labels)}"
+    raise typer.BadParameter(f"there is no option {given!r}; {hint}", param_hint="--select")
+
+
+def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswer]:
+    """Ask at the terminal, question by question.
+
+    Raises:
+        typer.BadParameter: There is no terminal.
+        KeyboardInterrupt: The person went away; nothing was written.
+    """
+    if output.json or not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "there is no terminal to ask at; answer with --select, --text or --file",
+            param_hint="--select",
+        )
+    return [_ask(output, index, question) for index, question in enumerate(questions)]
+
+
+def show_question(output: Output, index: int, question: Question) -> None:
+    """Show a question with its options, numbered."""
+    output.lines(f"{index + 1}. {question.prompt}")
+    for number, option in enumerate(question.options, 1):
+        more = f" — {option.description}" if option.description else ""
+        output.line(f"   {number}) {option.label}{more}")
+
+
+def _ask(output: Output, index: int, question: Question) -> UserAnswer:
+    show_question(output, index, question)
+    how = "numbers, as in 1,3" if question.multi_select else "a number"
+    while True:
+        sys.stderr.write(f"   {how}, or your own words: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise KeyboardInterrupt
+        answer = parse_line(line, index, question)
+        if answer is not None:
+            return answer
+        output.remark("   That is none of them.")
+
+
+def parse_line(line: str, index: int, question: Question) -> UserAnswer | None:
+    """Parse a typed answer: numbers of options, or own words; None if it is neither."""
+    from ....questions import UserAnswer
+
+    text = line.strip()
+    if not text:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 4 for part in parts):
+        return UserAnswer(question_index=index, custom_text=text)
+    numbers = list(dict.fromkeys(int(part) for part in parts))
+    if not all(1 <= number <= len(question.options) for number in numbers):
+        return None
+    labels = tuple(question.labels[number - 1] for number in numbers)
+    if question.multi_select:
+        return UserAnswer(question_index=index, selected_options=labels)
+    return UserAnswer(question_index=index, selected_option=labels[0]) if len(labels) == 1 else None

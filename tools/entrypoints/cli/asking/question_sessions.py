@@ -1,0 +1,88 @@
+"""Shared by the commands on question sessions: the directory, ids and JSON documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ..context import Cli
+from ..given_files import read_given
+from ..options import argument, questions_directory
+
+if TYPE_CHECKING:
+    from ....questions import QuestionSession, QuestionSessions
+
+_MAX_INPUT: Final = 8 * 1024 * 1024
+
+
+def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Return the question sessions whose ids begin with `incomplete`, for completion."""
+    from ....wiring.bootstrap import open_questions
+
+    try:
+        store = context.find_root().params.get("store")
+        sessions = open_questions(_directory_of(context), store=store)
+        return [
+            (one.session_id, one.status.value)
+            for one in sessions.list_sessions()
+            if one.session_id.startswith(incomplete)
+        ]
+    except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
+        return []
+
+
+def _directory_of(context: typer.Context) -> Path | None:
+    given = context.params
+    return questions_directory(given.get("directory"), shared=bool(given.get("shared")))
+
+
+QuestionId = Annotated[
+    str,
+    argument(
+        "ID",
+        "The question session's id, or an unambiguous beginning of it.",
+        autocompletion=complete_question_ids,
+    ),
+]
+
+
+def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
+    """Return the question sessions that the options name."""
+    from ....wiring.bootstrap import open_questions
+
+    where = questions_directory(directory, shared=shared)
+    return open_questions(where, store=cli.store(), clock=cli.outside.clock)
+
+
+def read_json(name: str) -> Any:
+    """Read a JSON document from a file, or from standard input if its name is `-`.
+
+    Raises:
+        typer.BadParameter: It can't be read, is too large or is no JSON.
+    """
+    data = read_given(Path(name), option="--file", most=_MAX_INPUT)
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="--file") from error
+
+
+def session_document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:
+    """Return a question session as JSON shows it."""
+    from ....questions.files.wire import answer_document, question_document
+
+    answers = session.answers
+    return {
+        "session_id": session.session_id,
+        "status": sessions.status_of(session),
+        "created_at": session.created_at,
+        "last_modified": session.last_modified,
+        "call_id": session.call_id,
+        "rejection_reason": session.rejection_reason,
+        "end_reason": session.record.end_reason,
+        "questions": [question_document(one) for one in session.questions],
+        "answers": None if answers is None else [answer_document(one) for one in answers.answers],
+    }

@@ -1,0 +1,1 @@
+"""What `agentforge doctor` looks at."""

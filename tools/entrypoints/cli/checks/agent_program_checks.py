@@ -1,0 +1,167 @@
+"""The checks of `agentforge doctor` on agent programs; no model is asked."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ....agents.programs import codex
+from ..running.session_prospect import no_session, session_prospect
+from .findings import Finding, ok, warn
+
+if TYPE_CHECKING:
+    from ....agents.programs.registry import AgentProgram
+    from ....agents.setup.health import Installed
+    from ....agents.setup.self_report import HookTrust
+
+_DISTRIBUTION: Final = "agentforge-sessions"
+
+
+class AgentProgramChecks:
+    """Checks the agent programs of a person and a project; each of them is run once for a check."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        agent: str | None = None,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            folder: The folder that agent programs are started in; the working directory if None.
+            environment: The environment that they are started with.
+            agent: What `[run] agent` names, or None.
+        """
+        self._folder = Path.cwd() if folder is None else folder
+        self._environment = environment
+        self._agent = agent
+
+    @cached_property
+    def _installed(self) -> list[Installed]:
+        from ....agents.setup.health import installed_programs
+        from ....agents.setup.places import Places
+
+        return installed_programs(Places(Path.home(), self._folder, self._environment))
+
+    @cached_property
+    def _trust(self) -> HookTrust | None:
+        """Whether Codex runs our hooks; None where it has none, or is not there to be asked."""
+        from ....agents.setup.self_report import codex_trust, find_command
+
+        commands = [one for each in self._installed_in(codex.NAME) for one in each.commands]
+        program = find_command(codex.COMMAND, self._environment) if commands else None
+        if program is None:
+            return None
+        return codex_trust(
+            program,
+            self._folder,
+            commands,
+            self._environment,
+            version=importlib.metadata.version(_DISTRIBUTION),
+        )
+
+    def _installed_in(self, program: str) -> list[Installed]:
+        return [one for one in self._installed if one.program == program]
+
+    def check_installed(self) -> Finding:
+        """Check that what was installed into agent programs is there and can be run."""
+        name = "agents"
+        broken = [one for one in self._installed if one.problems]
+        if broken:
+            return warn(
+                name,
+                "; ".join(f"{one.program}: {'; '.join(one.problems)}" for one in broken),
+                f"Install again: agentforge install {broken[0].program} "
+                f"--scope {broken[0].scope.value}",
+            )
+        shown = ", ".join(f"{one.program} ({one.scope.value})" for one in self._installed)
+        return ok(name, shown or "none; `agentforge install claude-code` puts sessions into one")
+
+    def check_versions(self) -> Finding | None:
+        """Compare the programs' versions with those that were tried; None where none is used."""
+        from ....agents.setup.self_report import find_command, said_version
+
+        name = "versions"
+        shown, silent = [], []
+        for program in self._used():
+            command = program.COMMAND
+            path = find_command(command, self._environment)
+            if path is None:
+                shown.append(f"{command} is not on the path")
+                continue
+            said = said_version(path, self._environment)
+            if said.version is None:
+                silent.append(path)
+                shown.append(f"{command}: {said.problem}")
+            elif said.version == program.TRIED:
+                shown.append(f"{command} {said.version}")
+            else:
+                shown.append(f"{command} {said.version}, tried with {program.TRIED}")
+        if silent:
+            return warn(name, "; ".join(shown), f"See what it says: {silent[0]} --version")
+        return ok(name, "; ".join(shown)) if shown else None
+
+    def _used(self) -> Iterator[AgentProgram]:
+        """Return the programs that have our hook, and the one that runs ask."""
+        from ....agents.programs.registry import PROGRAMS, find_program
+        from ....workflows.agents.program import is_program
+
+        agent = self._agent or ""
+        asked = agent.partition(":")[0] if is_program(agent) else None
+        for program in filter(None, map(find_program, PROGRAMS)):
+            if asked == program.COMMAND or self._installed_in(program.NAME):
+                yield program
+
+    def check_trust(self) -> Finding | None:
+        """Check that Codex runs our hooks; None where it has none."""
+        name = "hook trust"
+        if not self._installed_in(codex.NAME):
+            return None
+        trust = self._trust
+        if trust is None:
+            return ok(name, "not asked: codex is not on the path")
+        if trust.problem is not None:
+            return warn(name, f"codex could not be asked: {trust.problem}", "Look in codex: /hooks")
+        if trust.holds:
+            return ok(name, "codex runs all hooks of agentforge")
+        return warn(name, _distrust(trust), _REVIEW)
+
+    def check_hooks(self) -> Finding:
+        """Check whether a prompt in an agent program begins or continues a session here."""
+        name = "hooks"
+        programs = dict.fromkeys(one.program for one in self._installed)
+        if not programs:
+            return ok(name, no_session("no agent program has the hook", "").message)
+        silent = {one: why for one in programs if (why := self._why_silent(one)) is not None}
+        found = session_prospect(self._folder, self._environment)
+        if len(silent) == len(programs) and found.advice is None:
+            found = no_session("; ".join(silent.values()), "See the checks agents and hook trust.")
+        if found.advice is not None:
+            return warn(name, found.message, found.advice)
+        calling = ", ".join(one for one in programs if one not in silent)
+        but = "".join(f"; not in {one}: {why}" for one, why in silent.items())
+        return ok(name, f"in {calling}, {found.message}{but}")
+
+    def _why_silent(self, program: str) -> str | None:
+        """Return why a program does not call the hook; None where it does, as far as is known."""
+        installed = self._installed_in(program)
+        if all(one.problems for one in installed):
+            return f"{program}: {installed[0].problems[0]}"
+        if program != codex.NAME or self._trust is None or self._trust.problem is not None:
+            return None
+        return None if self._trust.holds else _distrust(self._trust)
+
+
+_REVIEW: Final = "Start codex, enter /hooks, and review those of agentforge."
+
+
+def _distrust(trust: HookTrust) -> str:
+    if not trust.listed:
+        return "codex does not list the hooks of agentforge"
+    return f"codex does not run hooks of agentforge: they are {', '.join(trust.refused)}"

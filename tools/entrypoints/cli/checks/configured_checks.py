@@ -1,0 +1,93 @@
+"""The checks of `agentforge doctor` that try what the configuration names.
+
+No tests are run and no model is asked. Each check returns None where the configuration does not
+name what it tries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ....base.errors import AgentForgeError
+from .findings import Finding, fail, ok
+
+if TYPE_CHECKING:
+    from ....base.settings.configuration import Configuration
+    from ....harness.session_ports import LocalSessions
+    from ....workflows.agents.port import PhaseAgent
+
+
+def configured_checks(
+    configuration: Configuration, store: LocalSessions
+) -> list[tuple[str, Callable[[], Finding | None]]]:
+    """Return the checks, by name."""
+    return [
+        ("jail", lambda: check_jail(configuration)),
+        ("gate", lambda: check_gate(configuration)),
+        ("agent", lambda: check_agent(configuration, store)),
+    ]
+
+
+def check_jail(configuration: Configuration) -> Finding | None:
+    """Make a jail with all that the configuration shows in it, and run `true` there."""
+    from ....jail import Jail, JailError
+    from ....wiring.bootstrap import configured_jail
+
+    name, run = "jail", configuration.run
+    wanted = run.isolation == "jail" or run.agent_mode == "edit" or configuration.gate.command
+    if not wanted:
+        return None
+    try:
+        Jail(configured_jail(configuration)).check()
+    except JailError as error:
+        return fail(name, str(error), "Mend this, or correct [jail] in the configuration.")
+    return ok(name, "a jail was made as configured, and a command ran in it")
+
+
+def check_gate(configuration: Configuration) -> Finding | None:
+    """Check that the program of the gate's command is found and can be shown in its jail."""
+    from ....wiring.bootstrap import try_gate
+
+    name, command = "gate", configuration.gate.command
+    if command is None:
+        return None
+    try:
+        program = try_gate(configuration)
+    except (AgentForgeError, ValueError) as error:
+        return fail(name, str(error), "Correct command in [gate], or install what it needs.")
+    return ok(name, f"{program} is there in the jail; the tests were not run")
+
+
+def check_agent(configuration: Configuration, store: LocalSessions) -> Finding | None:
+    """Check that the agent of `[run]` can be asked; it is asked nothing.
+
+    An endpoint is asked for the list of its models, as a run does before it begins.
+    """
+    from ....workflows.agents.choice import check_agent as check_made
+
+    name, said = "agent", configuration.run.agent
+    if said is None:
+        return None
+    try:
+        agent = _agent(said, configuration, store)
+        check_made(agent)
+    except (AgentForgeError, ValueError) as error:
+        return fail(name, str(error), "Correct agent in [run], or install what it names.")
+    return ok(name, f"{agent.description}: can be asked, and was asked nothing")
+
+
+def _agent(said: str, configuration: Configuration, store: LocalSessions) -> PhaseAgent:
+    """Return the configured agent as a run makes it."""
+    from attrs import evolve
+
+    from ....wiring.bootstrap import build_editing_agent, configured_jail
+    from ....workflows.agents.choice import make_agent, parse_agent
+
+    run = configuration.run
+    choice = parse_agent(said, timeout_s=run.agent_timeout_s, max_output=run.max_output)
+    if run.agent_mode != "edit":
+        return make_agent(choice)
+    if choice.kind != "recorded":
+        choice = evolve(choice, network=run.agent_network, environment=run.agent_environment)
+    return build_editing_agent(store, choice, jail=configured_jail(configuration))

@@ -1,0 +1,1 @@
+"""Commands by which people and their clients come in."""

@@ -1,0 +1,99 @@
+"""`agentforge answer` and `reject`: end a question session."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...asking.question_sessions import QuestionId, question_sessions, read_json, session_document
+from ...context import cli_of
+from ...options import AsJson, QuestionsDirectory, SharedQuestions, option
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("answer", short_help="Answer a question session.")(answer)
+    app.command("reject")(reject)
+
+
+def answer(
+    context: typer.Context,
+    session_id: QuestionId,
+    select: Annotated[
+        list[str] | None,
+        option(
+            "--select, -s [N:]LABEL",
+            "The option chosen for question N, from 1; again for each. N: is needed only "
+            "where there are several questions.",
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        option("--text, -t [N:]TEXT", "An answer in your own words, for question N."),
+    ] = None,
+    nothing: Annotated[
+        list[int] | None, option("--none N", "Choose nothing for multi-select question N.", min=1)
+    ] = None,
+    file: Annotated[
+        str | None,
+        option(
+            "--file, -f FILE",
+            'Answers as JSON: a list, or an object with "answers"; - is standard input.',
+        ),
+    ] = None,
+    directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question session; without options, asks at the terminal for each answer.
+
+    The answers are checked before anything is written.
+    """
+    from .....questions import SessionEnded, SessionStatus, format_user_response, parse_answers
+    from ...asking import question_answers
+
+    cli = cli_of(context, json=as_json)
+    sessions = question_sessions(cli, directory, shared=shared)
+    session = sessions.get(sessions.resolve_id(session_id))
+    standing = sessions.status_of(session)
+    if standing.is_terminal:
+        raise SessionEnded(session.session_id, status=standing, operation="answer")
+    given = bool(select or text or nothing)
+    if file is not None:
+        if given:
+            raise typer.BadParameter("the file says it all", param_hint="--file")
+        document = read_json(file)
+        inner = document.get("answers") if isinstance(document, dict) else document
+        answers = list(parse_answers(inner))
+    elif given:
+        answers = question_answers.from_options(
+            session.questions, select=select or [], text=text or [], nothing=nothing or []
+        )
+    else:
+        answers = question_answers.from_person(cli.output, session.questions)
+    saved = sessions.save_session_answers(session.session_id, answers)
+    if cli.output.json:
+        cli.output.document(session_document(sessions, sessions.get(session.session_id)))
+        return
+    cli.output.line(f"Question session {session.session_id} {SessionStatus.COMPLETED.phrase}.")
+    cli.output.lines(format_user_response(saved, session.questions))
+
+
+def reject(
+    context: typer.Context,
+    session_id: QuestionId,
+    reason: Annotated[str | None, option("--reason, -r", "The reason, for the asker.")] = None,
+    directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
+    as_json: AsJson = False,
+) -> None:
+    """Reject a question session: you will not answer it."""
+    cli = cli_of(context, json=as_json)
+    sessions = question_sessions(cli, directory, shared=shared)
+    found = sessions.resolve_id(session_id)
+    rejected = sessions.reject_session(found, reason)
+    if cli.output.json:
+        cli.output.document(session_document(sessions, sessions.get(found)))
+    else:
+        cli.output.line(f"Question session {found} {rejected.status.phrase}.")

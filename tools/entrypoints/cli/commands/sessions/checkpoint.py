@@ -1,0 +1,241 @@
+"""Commands on checkpoints: list them, compare them, go back to one, begin from one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...context import Cli, cli_of
+from ...options import AsJson, SessionId, Tokens, Yes, argument, option
+from ...output.text import counted_of, safe
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from .....harness import SessionContext, SessionManager
+    from .....harness.snapshot_port import ChangedFile, WorkspaceChanges
+    from .....harness.views.checkpoints import CheckpointEntry
+
+_SHORT = 12
+_BAR = 40
+
+_Checkpoint = (
+    "a checkpoint's number, the beginning of its snapshot's id, a phase, or an attempt as green-2"
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("checkpoints", short_help="List a session's checkpoints.")(checkpoints)
+    app.command("diff", short_help="Show what changed in a session's workspace.")(diff)
+    app.command("rewind", short_help="Take a session and its files back to a checkpoint.")(rewind)
+    app.command("fork", short_help="Begin a new session at a checkpoint of another.")(fork)
+
+
+def checkpoints(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
+    """List a session's checkpoints, with the snapshots of its workspace."""
+    cli = cli_of(context, json=as_json)
+    manager, session = _load(cli, session_id)
+    found = manager.checkpoints()
+    if cli.output.json:
+        document = {
+            "session_id": session.session_id,
+            "checkpoints": [_document(one) for one in found],
+        }
+        cli.output.document({**document, "disk_bytes": manager.snapshots_disk_bytes()})
+        return
+    for one in found:
+        cli.output.line(_line(one))
+    if any(one.snapshot for one in found):
+        from .....prune.domain import human_bytes
+
+        size = human_bytes(manager.snapshots_disk_bytes())
+        cli.output.line(f"The snapshots take up {size} on the disk.")
+    if not found:
+        cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
+
+
+def diff(
+    context: typer.Context,
+    session_id: SessionId,
+    before: Annotated[
+        str | None, argument("A", f"From here: {_Checkpoint}; by default, where work began.")
+    ] = None,
+    after: Annotated[
+        str | None, argument("B", "To here; by default, the workspace as it is now.")
+    ] = None,
+    stat: Annotated[bool, option("--stat", "Show the files and counts only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changed in a session's workspace between two checkpoints.
+
+    By default all that the session changed until now is shown.
+    """
+    cli = cli_of(context, json=as_json)
+    manager, session = _load(cli, session_id)
+    found = manager.diff(before, after, patch=not stat)
+    if cli.output.json:
+        cli.output.document(_changes_document(session, before, after, found, patch=not stat))
+        return
+    if stat or not found.files:
+        _show_stat(cli, found)
+    else:
+        cli.output.show(_colored(found.patch))
+
+
+def rewind(
+    context: typer.Context,
+    session_id: SessionId,
+    to: Annotated[str, option("--to CHECKPOINT", f"Where to: {_Checkpoint}.")],
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take a session and all files of its workspace back to a checkpoint; asks first.
+
+    The history only grows, and spent tokens stay spent. The workspace as it is now is kept as a
+    checkpoint before, so that you can go forward to it again.
+    """
+    cli = cli_of(context, json=as_json)
+    _, session = _load(cli, cli.own_id(session_id))
+    cli.output.ask(
+        f"Replace the workspace of session {session.session_id} by that of {to}?",
+        operation=f"going back with session {session.session_id}",
+        yes=yes,
+    )
+    manager, session = _load(cli, session.session_id)
+    target = manager.rewind(to)
+    if cli.output.json:
+        cli.output.document({"session_id": session.session_id, "checkpoint": _document(target)})
+        return
+    cli.output.line(
+        f"Session {session.session_id} is back at {target.name or target.number} "
+        f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]})."
+    )
+    cli.output.line(f"To go on: {cli.command('resume', session.session_id)}")
+
+
+def fork(
+    context: typer.Context,
+    session_id: SessionId,
+    at: Annotated[str, option("--at CHECKPOINT", f"Where to begin: {_Checkpoint}.")],
+    budget: Tokens = None,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a new session where another one stood at a checkpoint; the other one stays as it is.
+
+    Without --budget it goes on with the other's budget, with what that has spent.
+    """
+    cli = cli_of(context, json=as_json)
+    manager, parent = _load(cli, cli.own_id(session_id))
+    forked = manager.fork(at, token_budget=budget)
+    if cli.output.json:
+        cli.output.document({"session_id": forked.session_id, "parent_id": parent.session_id})
+        return
+    cli.output.line(f"Session {forked.session_id} begins at {at} of {parent.session_id}.")
+    cli.output.line(f"To go on: {cli.command('resume', forked.session_id)}")
+
+
+def _load(cli: Cli, shortened: str) -> tuple[SessionManager, SessionContext]:
+    return cli.load(shortened, manager=cli.keeping_manager())
+
+
+def _line(one: CheckpointEntry) -> str:
+    when = one.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    kept = one.snapshot[:_SHORT] if one.snapshot else "-" * _SHORT
+    where = f"{one.name or '-'}  attempt {one.attempt}"
+    left = "" if one.in_force else "  (gone back behind)"
+    why = f"  no snapshot: {one.unkept}" if one.unkept else ""
+    return f"{one.number:>4}  {kept}  {when}  {one.action:<18}  {where}{left}{why}"
+
+
+def _document(one: CheckpointEntry) -> dict[str, Any]:
+    return {
+        "number": one.number,
+        "snapshot": one.snapshot,
+        "at": one.at,
+        "action": one.action,
+        "phase": one.phase,
+        "attempt": one.attempt,
+        "name": one.name,
+        "succeeded": one.succeeded,
+        "unkept": one.unkept,
+        "in_force": one.in_force,
+    }
+
+
+def _changes_document(
+    session: SessionContext,
+    before: str | None,
+    after: str | None,
+    found: WorkspaceChanges,
+    *,
+    patch: bool,
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "session_id": session.session_id,
+        "before": before,
+        "after": after,
+        "files": [
+            {
+                "path": one.path,
+                "kind": one.kind,
+                "old_mode": one.old_mode,
+                "new_mode": one.new_mode,
+                "insertions": one.insertions,
+                "deletions": one.deletions,
+            }
+            for one in found.files
+        ],
+        "insertions": found.insertions,
+        "deletions": found.deletions,
+    }
+    if patch:
+        document["patch"] = found.patch.decode("utf-8", "backslashreplace")
+    return document
+
+
+def _show_stat(cli: Cli, found: WorkspaceChanges) -> None:
+    most = max((_size(one) for one in found.files), default=0)
+    for one in found.files:
+        cli.output.line(f"{one.path} | {_bar(one, most)}")
+    if not found.files:
+        cli.output.line("Nothing changed.")
+        return
+    cli.output.line(
+        f"{counted_of(len(found.files), 'file')} changed, {counted_of(found.insertions, 'line')} "
+        f"added, {counted_of(found.deletions, 'line')} removed"
+    )
+
+
+def _size(one: ChangedFile) -> int:
+    return (one.insertions or 0) + (one.deletions or 0)
+
+
+def _bar(one: ChangedFile, most: int) -> str:
+    kind = "" if one.kind == "modified" else f" ({one.kind})"
+    if one.insertions is None or one.deletions is None:
+        return f"binary{kind}"
+    scale = 1.0 if most <= _BAR else _BAR / most
+    plus = -(-one.insertions * scale // 1)
+    minus = -(-one.deletions * scale // 1)
+    return f"{_size(one)} {'+' * int(plus)}{'-' * int(minus)}{kind}"
+
+
+def _colored(patch: bytes) -> Text:
+    """Return a patch in colours, each line made safe for a terminal."""
+    from rich.text import Text
+
+    text = Text()
+    for line in patch.decode("utf-8", "backslashreplace").split("\n")[:-1]:
+        text.append(f"{safe(line)}\n", style=_style(line))
+    text.rstrip()
+    return text
+
+
+def _style(line: str) -> str:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "old mode")):
+        return "bold"
+    if line.startswith("@@"):
+        return "cyan"
+    return {"+": "green", "-": "red"}.get(line[:1], "")

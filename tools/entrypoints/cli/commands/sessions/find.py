@@ -1,0 +1,287 @@
+"""Commands that find sessions: list, search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...context import cli_of
+from ...options import (
+    AsJson,
+    QuestionsDirectory,
+    SharedQuestions,
+    argument,
+    complete_session_ids,
+    option,
+    parse_duration,
+)
+
+if TYPE_CHECKING:
+    from .....harness import SessionManager, SessionPage, UnreadableSession
+
+
+class StateName(StrEnum):
+    """The states a listing can be narrowed to."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+
+
+class OrderName(StrEnum):
+    """The orders of a listing."""
+
+    LAST_CHANGED = "last-changed"
+    FIRST_CHANGED = "first-changed"
+    LAST_CREATED = "last-created"
+    FIRST_CREATED = "first-created"
+    LEAST_LEFT = "least-left"
+    MOST_LEFT = "most-left"
+    MOST_SPENT = "most-spent"
+    LEAST_SPENT = "least-spent"
+    ID = "id"
+
+
+States = Annotated[
+    list[StateName] | None,
+    option(
+        "--state STATE", "Only those that are active, paused, completed or aborted; repeatable."
+    ),
+]
+Workflow = Annotated[str | None, option("--workflow TYPE", "Only those of this workflow type.")]
+Phase = Annotated[str | None, option("--phase NAME", "Only those in this phase.")]
+Tags = Annotated[
+    list[str] | None, option("--tag TAG", "Only those with this tag; repeatable: with all of them.")
+]
+Parent = Annotated[
+    str | None,
+    option(
+        "--parent ID",
+        "Only those that were made from this session.",
+        autocompletion=complete_session_ids,
+    ),
+]
+Goal = Annotated[
+    str | None,
+    option("--goal TEXT", "Only those with this in their goal; at least three characters."),
+]
+Title = Annotated[
+    str | None,
+    option("--title TEXT", "Only those with this in their title; at least three characters."),
+]
+Left = Annotated[
+    str | None,
+    option(
+        "--budget-left RANGE",
+        "Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.",
+    ),
+]
+OlderThan = Annotated[
+    timedelta | None,
+    option(
+        "--older-than DURATION",
+        "Only those not changed for at least this long, as in 24h.",
+        parser=parse_duration,
+    ),
+]
+YoungerThan = Annotated[
+    timedelta | None,
+    option(
+        "--younger-than DURATION",
+        "Only those changed within this time, as in 7d.",
+        parser=parse_duration,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("list")(list_sessions)
+    app.command("search", short_help="Find sessions and questions by words.")(search)
+
+
+def list_sessions(
+    context: typer.Context,
+    states: States = None,
+    workflow: Workflow = None,
+    phase: Phase = None,
+    tags: Tags = None,
+    parent: Parent = None,
+    goal: Goal = None,
+    title: Title = None,
+    budget_left: Left = None,
+    order: Annotated[
+        OrderName | None,
+        option("--order ORDER", f"What comes first: {', '.join(OrderName)}."),
+    ] = None,
+    limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
+    after: Annotated[
+        str | None,
+        option("--after CURSOR", "With --limit: go on where a former list ended, which says it."),
+    ] = None,
+    older_than: OlderThan = None,
+    younger_than: YoungerThan = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions, the last changed first by default.
+
+    A session that can't be read is listed with the reason; it hides none of the others.
+    """
+    if after is not None and limit is None:
+        raise typer.BadParameter("it needs --limit", param_hint="--after")
+    cli = cli_of(context, json=as_json)
+    manager = cli.manager()
+    filters = _filters(
+        manager,
+        state=[one.value for one in states or ()],
+        workflow_type=workflow,
+        current_phase=phase,
+        tags=tags,
+        parent_id=parent,
+        goal=goal,
+        title=title,
+        budget_left=budget_left,
+        older_than=older_than,
+        younger_than=younger_than,
+    )
+    page = _page(manager, limit, after, order or OrderName.LAST_CHANGED, filters)
+    found, unreadable = page.sessions, page.unreadable
+    interrupted = {
+        one.session_id
+        for one in found
+        if manager.store.is_interrupted(one.session_id, one.head.state)
+    }
+    foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
+    if cli.output.json:
+        from ...output.documents import summary_document, unreadable_document
+
+        cli.output.document(
+            {
+                "base": manager.store.where,
+                "sessions": [
+                    summary_document(
+                        one,
+                        interrupted=one.session_id in interrupted,
+                        own=one.session_id not in foreign,
+                    )
+                    for one in found
+                ],
+                "unreadable": [unreadable_document(one) for one in unreadable],
+                "next": None if page.after is None else str(page.after),
+            }
+        )
+        return
+    from ...output import render
+
+    if found:
+        now = cli.outside.clock()
+        cli.output.show(
+            render.session_table(found, now=now, interrupted=interrupted, foreign=foreign)
+        )
+        if foreign:
+            cli.output.remark(
+                "not adopted: they came with a clone, a copy or an archive, and no agent is shown "
+                "them; `agentforge adopt ID` shows one and makes it yours"
+            )
+        if page.after is not None:
+            count = "more" if page.more is None else f"{page.more} more"
+            cli.output.remark(f"{count} fit; --limit {limit} --after {page.after} lists the next")
+    elif not unreadable:
+        which = "fits" if filters or after is not None else "is there"
+        cli.output.line(f"No session {which} in {manager.store.where}.")
+    cli.output.show(*render.unreadable_lines(unreadable))
+
+
+def _filters(manager: SessionManager, **asked: Any) -> dict[str, Any]:
+    """Return what is asked for, and nothing else; of a parent, its whole id."""
+    filters = {name: value for name, value in asked.items() if value not in (None, [], ())}
+    parent = filters.get("parent_id")
+    if parent is not None:
+        from .....base.identifiers import is_session_id
+
+        # Its children are found by a whole id also where it was deleted.
+        filters["parent_id"] = parent if is_session_id(parent) else manager.store.resolve(parent)
+    return filters
+
+
+def _page(
+    manager: SessionManager,
+    limit: int | None,
+    after: str | None,
+    order: OrderName,
+    filters: Mapping[str, Any],
+) -> SessionPage:
+    """Return the sessions to be listed, all of them without a limit."""
+    from .....harness import SessionPage
+
+    name = order.value.replace("-", "_")
+    if limit is not None:
+        return manager.page(limit, after=after, order=name, **filters)
+    unreadable: list[UnreadableSession] = []
+    found = manager.list(order=name, on_unreadable=unreadable.append, **filters)
+    return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
+
+
+def search(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        argument("WORDS", "Words that all occur; one with a space in it is a phrase."),
+    ],
+    states: States = None,
+    workflow: Workflow = None,
+    phase: Phase = None,
+    tags: Tags = None,
+    parent: Parent = None,
+    goal: Goal = None,
+    title: Title = None,
+    budget_left: Left = None,
+    limit: Annotated[int, option("--limit N", "The first N, 20 by default.", min=1)] = 20,
+    older_than: OlderThan = None,
+    younger_than: YoungerThan = None,
+    directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find sessions by words in their titles, goals, histories and artifacts, and questions.
+
+    All words occur in each session or question session that is found, capital or small, the last
+    changed first. Questions are found by what was asked and answered.
+    """
+    from .....base.search_words import SearchWords
+    from .....wiring.searching import search as search_all
+    from ...asking.question_sessions import question_sessions
+
+    cli = cli_of(context, json=as_json)
+    asked = SearchWords.of_arguments(words)
+    manager = cli.manager()
+    questions = question_sessions(cli, directory, shared=shared)
+    filters = _filters(
+        manager,
+        state=[one.value for one in states or ()],
+        workflow_type=workflow,
+        current_phase=phase,
+        tags=tags,
+        parent_id=parent,
+        goal=goal,
+        title=title,
+        budget_left=budget_left,
+        older_than=older_than,
+        younger_than=younger_than,
+    )
+    found = search_all(manager, questions, asked, limit=limit, clock=cli.outside.clock, **filters)
+    from ...found import found_document, show_found
+
+    if cli.output.json:
+        cli.output.document(found_document(found, asked, manager, questions))
+        return
+    show_found(cli, found, manager, questions)
+    if found.more:
+        cli.output.remark(f"more are found; --limit {2 * limit} shows more, further words fewer")
+    elif not found.matches:
+        cli.output.line(f"Nothing has {asked} in {manager.store.where} or {questions.where}.")

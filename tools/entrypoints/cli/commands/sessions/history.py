@@ -1,0 +1,111 @@
+"""`agentforge history`: list the question sessions, or show one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ...asking.question_sessions import complete_question_ids, question_sessions, session_document
+from ...context import Cli, cli_of
+from ...options import AsJson, QuestionsDirectory, SharedQuestions, argument, option
+
+if TYPE_CHECKING:
+    from .....questions import QuestionSession, QuestionSessions, SessionStatus, UnreadableQuestion
+
+_STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
+"""The statuses by which a history can be filtered, as the shell completes them."""
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("history", short_help="List the question sessions, or show one.")(history)
+
+
+def history(
+    context: typer.Context,
+    session_id: Annotated[
+        str | None,
+        argument("ID", "Show this question session in full.", autocompletion=complete_question_ids),
+    ] = None,
+    status: Annotated[
+        str | None,
+        option(
+            "--status STATUS",
+            f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
+            autocompletion=lambda: list(_STATUSES),
+        ),
+    ] = None,
+    limit: Annotated[int | None, option("--limit N", "Only the last N.", min=1)] = None,
+    directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the question sessions, the last asked first, or show one with its answers."""
+    cli = cli_of(context, json=as_json)
+    wanted = None if status is None else _status_of(status)
+    sessions = question_sessions(cli, directory, shared=shared)
+    if session_id is not None:
+        _show(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
+        return
+    unreadable: list[UnreadableQuestion] = []
+    found = sessions.list_sessions(on_unreadable=unreadable.append)
+    found = [one for one in reversed(found) if wanted in {None, sessions.status_of(one)}]
+    found = found[:limit]
+    if cli.output.json:
+        cli.output.document(
+            {
+                "directory": sessions.where,
+                "sessions": [session_document(sessions, one) for one in found],
+                "unreadable": [
+                    {"session_id": one.session_id, "error": str(one.error)} for one in unreadable
+                ],
+            }
+        )
+        return
+    short = sessions.short_ids()
+    for one in found:
+        titles = ", ".join(one.titles)
+        when = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        name = short.get(one.session_id, one.session_id)
+        cli.output.line(f"{name}  {sessions.status_of(one).word:<9}  {when}  {titles}")
+    if not found:
+        which = "is there" if wanted is None else f"is {wanted.word}"
+        cli.output.line(f"No question session {which} in {sessions.where}.")
+    for bad in unreadable:
+        cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
+
+
+def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+    from .....questions import format_user_response
+    from ...output.render import moment_text
+
+    if cli.output.json:
+        cli.output.document(session_document(sessions, session))
+        return
+    cli.output.line(f"Question session {session.session_id} {sessions.status_of(session).phrase}.")
+    cli.output.line(f"Asked {moment_text(session.created_at)}")
+    reason = session.rejection_reason or session.record.end_reason
+    if reason:
+        cli.output.line(f"Reason: {reason}")
+    if session.answers is not None:
+        cli.output.lines(format_user_response(session.answers, session.questions))
+        return
+    for number, question in enumerate(session.questions, 1):
+        cli.output.lines(f"{number}. {question.prompt}")
+        for choice in question.options:
+            more = f" — {choice.description}" if choice.description else ""
+            cli.output.line(f"   - {choice.label}{more}")
+
+
+def _status_of(given: str) -> SessionStatus:
+    """Return the status of this word, as it is shown or as JSON names it."""
+    from .....questions import SessionStatus
+
+    name = given.strip().casefold().replace("-", "_").replace(" ", "_")
+    for one in SessionStatus:
+        if name in {one.value, one.word.replace(" ", "_")}:
+            return one
+    raise typer.BadParameter(
+        f"there is no status {given!r}; there are {', '.join(_STATUSES)}", param_hint="--status"
+    )

@@ -1,0 +1,91 @@
+"""`agentforge report`: the story of a session as one HTML page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...asking.question_sessions import question_sessions
+from ...context import Cli, cli_of
+from ...options import AsJson, SessionId, option
+
+if TYPE_CHECKING:
+    from .....base.question import Question
+    from .....harness import SessionContext
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("report", short_help="Write the story of a session as one HTML page.")(report)
+
+
+def report(
+    context: typer.Context,
+    session_id: SessionId,
+    out: Annotated[
+        Path | None,
+        option(
+            "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the story of a session as one HTML page that opens without a network."""
+    from .....base.files import DirectoryLock, OsFileSystem, replace_file
+
+    cli = cli_of(context, json=as_json)
+    if out == Path("-"):
+        if cli.output.json:
+            raise typer.BadParameter("the page and --json can't share standard output")
+        cli.output.page(_page(cli, session_id)[1])
+        return
+    place = _report_place(out) if out is not None else None
+    session, page = _page(cli, session_id)
+    place = place or _report_place(Path(f"{session.session_id}.html"))
+    fs = OsFileSystem()
+    with DirectoryLock(fs, place.parent, follow=True) as lock:
+        replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
+    cli.output.outcome(
+        {"session_id": session.session_id, "path": str(place)}, f"Wrote {out or place.name}"
+    )
+
+
+def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
+    """Return a session and its page."""
+    from .....wiring.bootstrap import open_snapshots
+    from ....pages.session_page import session_report
+
+    manager, session = cli.load(shortened, manager=cli.keeping_manager())
+    snapshots = open_snapshots(cli.store(), cli.objects_url)
+    is_here = snapshots.is_here(session.session_id)
+    page = session_report(
+        session,
+        manager.store,
+        workspace=manager.store.workspace_path(session.session_id) if is_here else None,
+        differences=lambda before, after: manager.diff(before, after, patch=True),
+        questions=lambda question_id: _questions(cli, question_id),
+        now=cli.outside.clock(),
+    )
+    return session, page
+
+
+def _questions(cli: Cli, question_id: str) -> Sequence[Question]:
+    """Return the questions that were asked under an id."""
+    return question_sessions(cli, None, shared=False).get(question_id).request.questions
+
+
+def _report_place(path: Path) -> Path:
+    """Return the file that is written, behind links; refuse what a file must not take the place of.
+
+    A page is put in place of what is there by its name: of a device that would be the end.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        raise typer.BadParameter(
+            f"{place} is there and is no regular file; nothing was written", param_hint="--out"
+        )
+    return place

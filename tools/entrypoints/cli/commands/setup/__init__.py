@@ -1,0 +1,1 @@
+"""Commands that set up projects, agent programs, stores and webhooks."""

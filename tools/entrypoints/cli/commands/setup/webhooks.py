@@ -1,0 +1,219 @@
+"""The group `agentforge webhooks`: who is told of what, what waits for them, and trying them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...context import Cli, cli_of
+from ...options import AsJson, argument, option
+from ...output.exit_codes import ExitCode
+from ...output.text import age_text, counted_of
+
+if TYPE_CHECKING:
+    from .....integrations.observers.webhook_sender import WebhookSender
+
+_Named = Annotated[
+    str | None,
+    argument("NAME", "The webhook's name in the configuration; all of them if left out."),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the group to the application."""
+    group = typer.Typer(
+        name="webhooks",
+        help="List the webhooks of the configuration and what waits for them; try them; deliver.",
+        short_help="Who is told of events: what waits for them, and a test.",
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=False,
+    )
+    group.callback(invoke_without_command=True)(_help)
+    group.command("list", short_help="List the webhooks, and what waits for each.")(list_all)
+    group.command("test", short_help="Send a test event, once.")(try_receivers)
+    group.command("deliver", short_help="Send what waits, due or not.")(deliver)
+    app.add_typer(group)
+
+
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
+    """Return what delivers to a webhook, or to each.
+
+    Raises:
+        UnknownWebhook: The configuration has none of this name.
+        InvalidConfiguration: It names events that there are not.
+    """
+    from .....integrations.observers.errors import UnknownWebhook
+    from .....wiring.observing import check_patterns, senders
+
+    configuration = cli.configuration
+    check_patterns(configuration)
+    found = list(senders(configuration, cli.store())) if configuration.webhooks else []
+    if name is None:
+        return found
+    chosen = [one for one in found if one.webhook.name == name]
+    if not chosen:
+        raise UnknownWebhook(name, [one.webhook.name for one in found])
+    return chosen
+
+
+# ------------------------------------------------------------------------------------------- list
+
+
+def list_all(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the webhooks of the configuration, and what waits for each; nothing is sent."""
+    cli = cli_of(context, json=as_json)
+    rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
+    if cli.output.json:
+        cli.output.document({"webhooks": rows})
+        return
+    if not rows:
+        cli.output.line("The configuration has no [[webhooks]]; nobody is told of events.")
+        return
+    from ...output import render
+
+    made = render.table("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM", right=("WAITING",))
+    for row in rows:
+        waiting = str(row["waiting"])
+        if row["oldest_s"] is not None:
+            waiting += f", for {age_text(row['oldest_s'])}"
+        made.add_row(
+            render.words(row["name"]),
+            render.words(row["host"] or ""),
+            render.words(", ".join(row["events"])),
+            render.words(waiting),
+            render.words(row["problem"] or ""),
+        )
+    cli.output.show(made)
+
+
+def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
+    """Return how a webhook stands; of its address, the host alone."""
+    import os
+
+    webhook = sender.webhook
+    host, problem = None, None
+    try:
+        host = webhook.address(os.environ).hostname
+        webhook.secrets(os.environ)
+    except ValueError as error:
+        problem = str(error)
+    backlog = sender.backlog()
+    oldest = min((one.created for one in backlog.deliveries), default=None)
+    return {
+        "name": webhook.name,
+        "host": host,
+        "events": list(webhook.events),
+        "signed": webhook.secret_env is not None,
+        "waiting": len(backlog.deliveries),
+        "oldest_s": None if oldest is None else now - oldest,
+        "next_try": backlog.next_try,
+        "problem": problem or backlog.problem,
+        "cursor": sender.where,
+    }
+
+
+# ------------------------------------------------------------------------------------------- test
+
+
+def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson = False) -> None:
+    """Send an event `webhook.test`, once, and say what the receiver answered."""
+    import secrets
+
+    from .....harness.domain.session_notices import WebhookTest
+    from .....harness.domain.session_observer import SessionEvent
+    from .....integrations.observers.delivery import Delivery
+    from .....integrations.observers.errors import WebhookUnreached
+
+    cli = cli_of(context, json=as_json)
+    done = []
+    for sender in _some(_senders(cli, name)):
+        event = SessionEvent(session_id=None, at=cli.outside.clock(), what=WebhookTest())
+        delivery = Delivery(
+            id=f"evt_{secrets.token_hex(12)}",
+            event=event.to_dict(),
+            created=event.at.timestamp(),
+        )
+        answer = sender.send_once(delivery)
+        if not answer.taken:
+            raise WebhookUnreached(
+                sender.webhook.name,
+                problem=answer.in_words,
+                kept="The test is not sent again; what happens to sessions is kept until it is.",
+            )
+        done.append({"name": sender.webhook.name, "status": answer.status, "id": delivery.id})
+        if not cli.output.json:
+            cli.output.line(f"{sender.webhook.name} took it: {answer.status}.")
+    if cli.output.json:
+        cli.output.document({"tested": done})
+
+
+def _some(found: list[WebhookSender]) -> list[WebhookSender]:
+    if not found:
+        raise typer.BadParameter("the configuration has no [[webhooks]]; nothing was sent")
+    return found
+
+
+# ---------------------------------------------------------------------------------------- deliver
+
+
+def deliver(
+    context: typer.Context,
+    name: _Named = None,
+    due: Annotated[
+        bool, option("--due", "Leave out what was not taken and is not due yet.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Send what waits, whether its next try is due or not; what is not taken waits on."""
+    from .....integrations.observers.errors import WebhookUnreached
+
+    cli = cli_of(context, json=as_json)
+    rows, problems = [], []
+    for sender in _senders(cli, name):
+        found = sender.deliver(at_once=not due)
+        waiting = len(sender.backlog().deliveries)
+        rows.append(
+            {
+                "name": sender.webhook.name,
+                "delivered": found.delivered,
+                "given_up": found.given_up,
+                "waiting": waiting,
+                "busy": found.busy,
+                "problem": found.problem,
+            }
+        )
+        if found.problem is not None:
+            problems.append((sender.webhook.name, found.problem, waiting))
+    if cli.output.json:
+        cli.output.document({"webhooks": rows})
+    else:
+        for line in _lines(rows):
+            cli.output.line(line)
+    if problems and cli.output.json:
+        raise typer.Exit(ExitCode.NOT_DONE)
+    if problems:
+        failed, problem, waiting = problems[0]
+        raise WebhookUnreached(
+            failed,
+            problem=problem,
+            kept=f"Waiting for the next try: {counted_of(waiting, 'event')}.",
+        )
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        yield "The configuration has no [[webhooks]]; nothing waits."
+    for row in rows:
+        if row["busy"]:
+            yield f"{row['name']}: another process delivers to it now."
+            continue
+        given_up = f", {row['given_up']} given up" if row["given_up"] else ""
+        yield f"{row['name']}: {row['delivered']} delivered{given_up}, {row['waiting']} waiting."

@@ -1,0 +1,131 @@
+"""`agentforge submit`: hand work to the fleet instead of running it here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+import typer
+from attrs import evolve
+
+from ...context import Cli, cli_of
+from ...on_demand import GroupOnDemand, Part, add_group, parts_in
+from ...options import AsJson, option, parse_duration
+from ...running.submitting import submit_existing, submit_failed
+from .fleet import store_of
+
+_PACKAGE: Final = __package__
+_MODULES: Final = {"work": "run", "agent_work": "tdflow spec drive"}
+"""The commands whose work can be submitted, with all their options."""
+
+
+_ASKS_FOR_HELP: Final = f"{__name__}.help"
+_FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification": "tdflow"}
+
+
+class _SubmitGroup(GroupOnDemand):
+    """The commands that begin a session, each as it is without `submit`; a file names its own."""
+
+    parts: ClassVar[Mapping[str, Part]] = parts_in(_PACKAGE, _MODULES)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of a name, or the one that a file is for."""
+        ctx.meta[_ASKS_FOR_HELP] = not set(ctx.help_option_names).isdisjoint(args)
+        if args and args[0] not in self.commands and os.path.isfile(args[0]):
+            from .....workflows.documents.workflow_document import document_kind
+
+            args = [_FOR_KIND[document_kind(Path(args[0]))], *args]
+        return super().resolve_command(ctx, args)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    add_group(
+        app,
+        _SubmitGroup,
+        submit,
+        name="submit",
+        help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
+        "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
+        "the command names it: a workflow run or drive, a specification tdflow.",
+        short_help="Have the workers run a workflow, or an agent's work.",
+    )
+
+
+def submit(
+    context: typer.Context,
+    session: Annotated[
+        str | None,
+        option("--session ID", "Have the workers go on with this session; name no other work."),
+    ] = None,
+    failed: Annotated[
+        bool,
+        option("--failed", "Have the workers go on with all that have failed; name no other work."),
+    ] = False,
+    queue: Annotated[
+        str, option("--queue, -q NAME", "The queue of the workers that take it; default is one.")
+    ] = "default",
+    priority: Annotated[
+        int, option("--priority N", "Before those of a lower priority; 0 by default.")
+    ] = 0,
+    at: Annotated[
+        str | None,
+        option("--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."),
+    ] = None,
+    after: Annotated[
+        str | None, option("--in DURATION", "Not before so long, as 90m or 8h.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hand work to the workers of a PostgreSQL store."""
+    cli = cli_of(context, json=as_json)
+    if not context.meta.get(_ASKS_FOR_HELP):
+        store_of(cli)
+    if at is not None and after is not None:
+        raise typer.BadParameter("give --at or --in, not both", param_hint="--at")
+    if failed:
+        if session is not None or context.invoked_subcommand is not None:
+            raise typer.BadParameter("takes all that have failed up again", param_hint="--failed")
+        submit_failed(cli, store_of(cli))
+        return
+    chosen = _submission(cli, queue, priority, at, after)
+    context.find_root().obj = cli = evolve(cli, submission=chosen)
+    if context.invoked_subcommand is not None:
+        if session is not None:
+            raise typer.BadParameter(
+                f"begins no session, and {context.invoked_subcommand} does", param_hint="--session"
+            )
+        return
+    if session is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+    submit_existing(cli, session)
+
+
+def _submission(cli: Cli, queue: str, priority: int, at: str | None, after: str | None) -> Any:
+    from .....wiring.fleet import new_submission
+
+    try:
+        return new_submission(queue=queue, priority=priority, at=_time(cli, at, after))
+    except ValueError as error:
+        name = str(error).partition(":")[0]
+        raise typer.BadParameter(str(error), param_hint=f"--{name}") from error
+
+
+def _time(cli: Cli, at: str | None, after: str | None) -> datetime | None:
+    if after is not None:
+        return cli.outside.clock() + parse_duration(after)
+    if at is None:
+        return None
+    try:
+        found = datetime.fromisoformat(at)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{at[:60]!r} is no time. Write it as 2026-03-01T09:30, here in your time zone, or "
+            "2026-03-01T09:30+01:00",
+            param_hint="--at",
+        ) from None
+    return found.astimezone(UTC)

@@ -1,0 +1,96 @@
+"""Log events of the packages below, on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+from ....base.event_log import configure_when_heard
+from .output import remark
+from .text import safe
+
+_TOLD_ANYWAY: Final = frozenset(
+    {
+        "session.unreadable",
+        "session.conflict",
+        "session.save_failed",
+        "session.delete_failed",
+        "session.prune.skipped",
+        "session.prune.failed",
+    }
+)
+"""Events that commands report themselves; they are logged only with all events."""
+
+
+class _StandardError:
+    """A logger that writes to the current standard error."""
+
+    def msg(self, message: str) -> None:
+        remark(message)
+
+    debug = info = warning = warn = error = critical = exception = fatal = msg
+
+
+def _without_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    import structlog
+
+    if event.get("event") in _TOLD_ANYWAY:
+        raise structlog.DropEvent
+    return event
+
+
+def _render(_: object, level: str, event: MutableMapping[str, Any]) -> str:
+    name = event.pop("event", "")
+    fields = " ".join(f"{key}={_value(value)}" for key, value in event.items())
+    return f"{level}: {name} {fields}".rstrip()
+
+
+def _value(value: object) -> str:
+    text = safe(value)
+    return repr(text) if " " in text else text
+
+
+def configure_logs(*, verbose: bool) -> None:
+    """Send events to standard error: all with `verbose`, else from warnings up."""
+    _configure(
+        [_render] if verbose else [_without_told, _render],
+        logging.DEBUG if verbose else logging.WARNING,
+    )
+
+
+def configure_service_logs(*, verbose: bool, as_json: bool) -> None:
+    """Send what a service does to standard error, each event with its time.
+
+    Args:
+        verbose: Whether to send what is only for finding faults, too.
+        as_json: Whether each is a JSON object on a line.
+    """
+    from structlog.processors import TimeStamper, format_exc_info
+
+    def render(logger: object, level: str, event: MutableMapping[str, Any]) -> str:
+        at = event.pop("timestamp")
+        if as_json:
+            return json.dumps({"timestamp": at, "level": level, **event}, default=str)
+        return f"{at} {_render(logger, level, event)}"
+
+    _configure(
+        [TimeStamper(fmt="iso"), format_exc_info, render],
+        logging.DEBUG if verbose else logging.INFO,
+    )
+
+
+def _configure(processors: list[Any], minimum: int) -> None:
+
+    def configure() -> None:
+        import structlog
+
+        structlog.configure(
+            processors=processors,
+            wrapper_class=structlog.make_filtering_bound_logger(minimum),
+            logger_factory=lambda *_: _StandardError(),
+            cache_logger_on_first_use=False,
+        )
+
+    configure_when_heard(configure, minimum=minimum)

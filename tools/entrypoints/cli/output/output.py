@@ -1,0 +1,234 @@
+"""The output of a command: for a person or for a program, never for both.
+
+In JSON there is one document on standard output (or one a line, when something is followed) and
+nothing else. For people, the contents of sessions go through `cli.text` first. A reader
+that goes away (`| head`) ends the output, not the work.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TextIO
+
+from ....base.errors import AgentForgeError
+from .errors import ConfirmationNeeded, Declined, OutputLost
+from .text import safe, safe_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+Document = Mapping[str, Any]
+
+
+def to_json(payload: object, *, indent: int | None = None) -> str:
+    """Write a JSON document in ASCII, so that no terminal can act on what it holds."""
+    text = json.dumps(payload, indent=indent, default=_jsonable, ensure_ascii=True)
+    return text.replace("\x7f", "\\u007f")
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+class Output:
+    """The switch between JSON and text.
+
+    Attributes:
+        json: Whether a program reads.
+        color: Whether colour is allowed.
+        closed: Whether the reader disappeared.
+    """
+
+    def __init__(self, *, json: bool = False, color: bool = True) -> None:
+        self.json = json
+        self.color = color
+        self.closed = False
+        self._console: Console | None = None
+
+    # ------------------------------------------------------------------------------- programs
+
+    def document(self, payload: Document) -> None:
+        """Write the one document of a command."""
+        self._write(f"{to_json(payload, indent=2)}\n")
+
+    def json_line(self, payload: Document) -> None:
+        """Write one of the documents of a command that follows something."""
+        self._write(f"{to_json(payload)}\n")
+
+    # --------------------------------------------------------------------------------- people
+
+    def outcome(self, payload: Document, text: str) -> None:
+        """Write what a command did: the one document for programs, or a line for people."""
+        if self.json:
+            self.document(payload)
+        else:
+            self.line(text)
+
+    def line(self, text: str = "") -> None:
+        """Write one line, made safe."""
+        self._write(f"{safe(text)}\n")
+
+    def address(self, what: str, url: str) -> None:
+        """Write an address to open, which can be used once; "{what} at {url}"."""
+        if self.json:
+            self.json_line({"url": url})
+            return
+        more = "; Enter prints another" if sys.stdin is not None and sys.stdin.isatty() else ""
+        self.line(f"{what} at {url}")
+        self.line(
+            f"Open it on this machine, once and within ten minutes{more}. Ctrl-C ends the server."
+        )
+
+    def lines(self, text: str) -> None:
+        """Write text of several lines, made safe."""
+        self._write(f"{safe_lines(text)}\n")
+
+    def page(self, text: str) -> None:
+        """Write a document for another program as it is."""
+        self._write(text)
+
+    def show(self, *renderables: RenderableType) -> None:
+        """Write something rich, whose text the caller made safe.
+
+        Text is left to the terminal to wrap, so that what is copied from it has no breaks.
+        """
+        try:
+            for one in renderables:
+                self._show(one)
+        except OSError as error:
+            self.close()
+            raise OutputLost(error) from error
+
+    def _show(self, renderable: RenderableType) -> None:
+        from rich.text import Text
+
+        soft = isinstance(renderable, Text)
+        if self.console.is_terminal:
+            self.console.print(renderable, soft_wrap=soft)
+            return
+        with self.console.capture() as captured:
+            self.console.print(renderable, soft_wrap=soft)
+        lines = captured.get().splitlines()
+        self._write("".join(f"{line.rstrip()}\n" for line in lines))
+
+    @property
+    def console(self) -> Console:
+        """The terminal (or pipe) at standard output; made when it is first needed."""
+        if self._console is None:
+            from .console import make_console
+
+            self._console = make_console(color=self.color, on_broken_pipe=self.close)
+        return self._console
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person watches, so that lines may be redrawn."""
+        if self.json or not sys.stdout.isatty():  # colour can be forced into a pipe; this can't
+            return False
+        return self.console.is_terminal and not self.console.is_dumb_terminal
+
+    def remark(self, text: str) -> None:
+        """Write a line for a person to standard error, apart from the result."""
+        remark(text)
+
+    def ask(self, question: str, *, operation: str, yes: bool) -> None:
+        """Return if the person confirms, or did so with `--yes`.
+
+        Raises:
+            ConfirmationNeeded: There is no terminal.
+            Declined: The answer was not yes.
+        """
+        if yes:
+            return
+        if self.json or not sys.stdin.isatty():
+            raise ConfirmationNeeded(operation)
+        sys.stderr.write(f"{safe(question)} [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Declined
+
+    # -------------------------------------------------------------------------------- plumbing
+
+    def close(self) -> None:
+        """Discard further output: the reader disappeared."""
+        self.closed = True
+        discard(sys.stdout)
+
+    def _write(self, text: str) -> None:
+        if self.closed:
+            return
+        with writing(sys.stdout, on_end=self.close):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+
+@contextmanager
+def writing(stream: TextIO, *, on_end: Callable[[], None] | None = None) -> Iterator[None]:
+    """Write to a stream in the block; when it takes no more, discard what else is written.
+
+    Args:
+        stream: The stream.
+        on_end: Discards further output instead.
+
+    Raises:
+        OutputLost: The output can't be written; that the reader left is no such error.
+    """
+    try:
+        yield
+    except OSError as error:
+        if on_end is not None:
+            on_end()
+        else:
+            discard(stream)
+        if not isinstance(error, BrokenPipeError):
+            raise OutputLost(error) from error
+
+
+def discard(stream: TextIO) -> None:
+    """Discard further output of `stream`, and what it has buffered."""
+    with suppress(OSError, ValueError, io.UnsupportedOperation):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)
+
+
+def remark(text: str) -> None:
+    """Write a line for a person to standard error, if that is possible."""
+    try:
+        sys.stderr.write(f"{safe(text)}\n")
+        sys.stderr.flush()
+    except OSError:  # the reader disappeared, or the disk is full: there is no one to inform
+        discard(sys.stderr)
+
+
+def public_fields(error: BaseException) -> dict[str, Any]:
+    """Return the fields of an error that a program can use."""
+    found: dict[str, Any] = {}
+    fields = error.fields if isinstance(error, AgentForgeError) else vars(error)
+    for name, value in fields.items():
+        if name.startswith("_"):
+            continue
+        if value is None or isinstance(value, bool | int | float | str):
+            found[name] = value
+        elif isinstance(value, list | tuple):
+            found[name] = [str(item) for item in value]
+        elif isinstance(value, Enum):
+            found[name] = value.value
+        else:
+            found[name] = str(value)
+    return found

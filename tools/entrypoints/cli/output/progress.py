@@ -1,0 +1,318 @@
+"""What a person sees during a run: a table that is redrawn, or a line for each event."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from ....harness import PhaseResult, SessionManager, TokenBudget
+from ..options import QUESTIONS_OPTION
+from .output import Output
+from .render import PhaseRow, budget_bar, phase_rows, phase_table, words
+from .text import counted_of, duration_text
+
+if TYPE_CHECKING:
+    from ....workflows import Job, Phase
+    from ....workflows.agents import AgentQuestion, TokenUsage
+    from ....workflows.gates.verdict import Verdict
+
+_REFRESHES_PER_SECOND: Final = 8
+
+
+class RunView:
+    """The state of a run, of scripts or of an agent; shows nothing itself.
+
+    It is a `workflows.RunObserver`.
+
+    Attributes:
+        session_id: The session, once the run has one.
+        job: What runs, once it is known.
+        rows: The state of each phase.
+        spent: The budget, once it was read.
+        doing: The current step, in a few words, or None.
+        since: When that step began, on the view's clock.
+        last: The result of a script that was recorded last, or None.
+        problem: Why that result is no success, or None.
+        verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
+            round and attempt.
+        questions_dir: The questions directory, if it is not the default of `agentforge answer`.
+        store: The store of the questions, if it has to be named.
+    """
+
+    def __init__(
+        self, manager: SessionManager, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._manager = manager
+        self._monotonic = monotonic
+        self.session_id: str | None = None
+        self.job: Job | None = None
+        self.rows: list[PhaseRow] = []
+        self.spent: TokenBudget | None = None
+        self.doing: str | None = None
+        self.since = 0.0
+        self.last: PhaseResult | None = None
+        self.problem: str | None = None
+        self.verdicts: list[tuple[str, int, int, Verdict]] = []
+        self.questions_dir: str | None = None
+        self.store: str | None = None
+
+    # ------------------------------------------------------------------------- how it is shown
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Show the run while the context lasts."""
+        return nullcontext()
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Leave the terminal to a question while the context lasts."""
+        return nullcontext()
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether an agent does the work."""
+        return self.job is not None and self.job.work is not None
+
+    def row(self, name: str) -> PhaseRow:
+        """Return the row of a phase."""
+        return next(row for row in self.rows if row.name == name)
+
+    def answer_command(self, asked: str) -> str:
+        """Return the command by which a person answers."""
+        words = ["agentforge", "answer", asked]
+        if self.store is not None:
+            words[1:1] = ["--store", self.store]
+        if self.questions_dir is not None:
+            words += [QUESTIONS_OPTION, self.questions_dir]
+        return shlex.join(words)
+
+    def ended(self) -> None:
+        """Mark a phase without a recorded result as stopped: the run has ended."""
+        self.doing = None
+        for row in self.rows:
+            if row.state == "running":
+                row.state = "stopped"
+
+    def _do(self, step: str) -> None:
+        self.doing = step
+        self.since = self._monotonic()
+
+    # ------------------------------------------------------------------------------ the events
+
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
+        """Show the results of earlier runs."""
+        del resumed
+        self.job, self.session_id = job, session_id
+        session = self._manager.current_session
+        done: dict[str, PhaseRow] = {}
+        for row in phase_rows(session) if session else ():
+            earlier = done.get(row.name)
+            if earlier is not None:  # another round of it
+                row.tokens += earlier.tokens
+                if earlier.duration_s is not None:
+                    row.duration_s = (row.duration_s or 0.0) + earlier.duration_s
+            done[row.name] = row
+        self.rows = [done.get(name, PhaseRow(name)) for name in job.workflow.names]
+        for row in self.rows:
+            if row.state not in {"succeeded", "failed"}:
+                row.state = "pending"
+
+    def phase_started(
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
+        """Mark a phase as running."""
+        del position, total
+        row = self.row(phase.name)
+        row.state, row.attempt, row.round_number = "running", attempt, round_number
+        self._do(phase.name)
+
+    def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
+        """Show that the agent works."""
+        del call
+        self._do(f"{phase.name}: the agent is thinking (about {prompt_tokens:,} tokens in)")
+
+    def agent_answered(
+        self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
+    ) -> None:
+        """Add the cost of an answer."""
+        del failure
+        row = self.row(phase.name)
+        row.tokens += usage.total
+        row.duration_s = (row.duration_s or 0.0) + duration_s
+
+    def gate_started(self, phase: Phase) -> None:
+        """Show that the gate judges."""
+        self._do(f"{phase.name}: the gate {phase.agents_gate.kind} is judging")
+
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
+        """Mark a phase as succeeded or failed."""
+        row = self.row(phase.name)
+        if result is None:
+            self.verdicts.append((phase.name, row.round_number, row.attempt, verdict))
+        else:
+            self.last, self.problem = result, None if verdict.passed else verdict.summary
+            row.tokens += phase.tokens
+        row.state = "succeeded" if verdict.passed else "failed"
+        row.duration_s = (row.duration_s or 0.0) + verdict.duration_s
+        self.doing = None
+
+    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        """Show that the run waits for a person."""
+        self._do(
+            f"waiting for {counted_of(len(questions), 'answer')}: {self.answer_command(asked)}"
+        )
+
+    def budget(self, budget: TokenBudget) -> None:
+        """Take the budget."""
+        self.spent = budget
+
+    def paused(self, reason: str) -> None:
+        """Nothing: the summary says it."""
+
+    def completed(self) -> None:
+        """Nothing: the summary says it."""
+
+
+class LiveRunView(RunView):
+    """Redraws a table on a terminal."""
+
+    def __init__(self, manager: SessionManager, output: Output) -> None:
+        super().__init__(manager)
+        self._output = output
+        self._spinner = Spinner("dots", style="bold cyan")
+        self._live: Live | None = None
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Draw the table until the context ends, which leaves its last state on the screen."""
+        self._live = Live(
+            console=self._output.console,
+            get_renderable=self._draw,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            vertical_overflow="visible",
+        )
+        return self._live
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Stop drawing while the context lasts, and go on below."""
+        live = self._live if self._live is not None and self._live.is_started else None
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None:
+                live.start()
+
+    def phase_started(
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
+        """Show a phase as running, however short it is."""
+        super().phase_started(
+            phase, attempt=attempt, round_number=round_number, position=position, total=total
+        )
+        if self._live is not None and self._live.is_started:
+            self._live.refresh()
+
+    def _draw(self) -> RenderableType:
+        if self.job is None:
+            return Text()
+        title = words(self.job.title, "bold")
+        title.append_text(words(f"  {self.session_id}", "dim"))
+        parts: list[RenderableType] = [title, phase_table(self.rows)]
+        parts += [verdict_text(*one) for one in self.verdicts]
+        if self.doing is not None:
+            line = Table.grid(padding=(0, 1, 0, 0))
+            lasted = duration_text(self._monotonic() - self.since)
+            line.add_row(self._spinner, words(f"{self.doing}, {lasted}"))
+            parts.append(line)
+        if self.spent is not None:
+            parts.append(budget_bar(self.spent))
+        return Group(*parts)
+
+
+class PlainRunView(RunView):
+    """Writes a line for each event."""
+
+    def __init__(self, manager: SessionManager, output: Output) -> None:
+        super().__init__(manager)
+        self._output = output
+
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
+        """Name the session."""
+        super().run_started(session_id, job, resumed=resumed)
+        word = "Resuming" if resumed else "Running"
+        self._output.line(f"{word} {job.title} in session {session_id}")
+
+    def phase_started(
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
+        """Name the phase."""
+        super().phase_started(
+            phase, attempt=attempt, round_number=round_number, position=position, total=total
+        )
+        if not self.is_agents:
+            self._write(phase, f"running, attempt {attempt}")
+            return
+        again = f"round {round_number}, " if round_number > 1 else ""
+        self._write(phase, f"{again}attempt {attempt} of {phase.max_attempts}")
+
+    def agent_answered(
+        self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
+    ) -> None:
+        """Write the cost."""
+        super().agent_answered(phase, usage=usage, duration_s=duration_s, failure=failure)
+        about = "about " if usage.estimated else ""
+        cost = f"{about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
+        self._write(
+            phase, f"{failure or f'agent answered with {cost}'} ({duration_text(duration_s)})"
+        )
+
+    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        """Write the questions."""
+        super().questions_asked(asked, questions)
+        self._output.line(f"Waiting for a person: questions {asked}")
+        for one in questions:
+            self._output.line(f"    {one.prompt}")
+        self._output.line(f"To answer: {self.answer_command(asked)}")
+
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
+        """Write the result."""
+        super().phase_finished(phase, verdict, result)
+        lasted = duration_text(verdict.duration_s)
+        if result is not None:
+            ended = "succeeded" if verdict.passed else f"failed: {verdict.summary}"
+            self._write(phase, f"{ended} ({lasted}, {phase.tokens:,} tokens)")
+        else:
+            word = "passed" if verdict.passed else "failed"
+            self._write(phase, f"gate {verdict.gate} {word}: {verdict.summary} ({lasted})")
+
+    def _write(self, phase: Phase, text: str) -> None:
+        position = 1 + [row.name for row in self.rows].index(phase.name)
+        self._output.line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
+
+
+def run_view(manager: SessionManager, output: Output) -> RunView:
+    """Return how a run is shown: not at all in JSON, redrawn on a terminal, else in lines."""
+    if output.json:
+        return RunView(manager)
+    return LiveRunView(manager, output) if output.interactive else PlainRunView(manager, output)
+
+
+def verdict_text(phase: str, round_number: int, attempt: int, verdict: Verdict) -> Text:
+    """Return a verdict on one line."""
+    from ....workflows.run.progress import attempt_label
+
+    mark, style = ("passed", "green") if verdict.passed else ("failed", "red")
+    line = Text(f"{phase}, {attempt_label(round_number, attempt)}  ", "dim")
+    line.append(f"{mark}  ", style)
+    line.append_text(words(f"{verdict.gate}: {verdict.summary}"))
+    line.append(f"  ({duration_text(verdict.duration_s)})", "dim")
+    return line

@@ -1,0 +1,423 @@
+"""Sessions as text for people, made safe by `cli.text`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from attrs import define
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ....harness import (
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionSummary,
+    TokenBudget,
+    UnreadableSession,
+)
+from ....harness.domain.history_events import (
+    AgentAnswered,
+    PhaseAdvanced,
+    PhaseEnded,
+    PhaseRetried,
+    PhaseSucceeded,
+    SessionCreated,
+)
+from ....harness.format.session_digest import NOTICE
+from ....harness.views.conversations import Conversation, budget_stops, conversations
+from .text import age_text, duration_text, first_line, lines_of, safe, shorten
+
+STATE_STYLES: Final = {
+    "active": "bold cyan",
+    "running": "bold cyan",
+    "paused": "bold yellow",
+    "completed": "bold green",
+    "succeeded": "bold green",
+    "aborted": "bold red",
+    "failed": "bold red",
+    "unreadable": "bold red",
+    "pending": "dim",
+    "stopped": "bold yellow",
+    "interrupted": "bold yellow",
+    "ok": "bold green",
+    "warn": "bold yellow",
+    "fail": "bold red",
+}
+_NAME_WIDTH: Final = 11
+_BAR_CELLS: Final = 24
+_LAST_ENTRIES: Final = 8
+_GOAL_CHARS: Final = 600
+_LAST_ARTIFACTS: Final = 8
+_METADATA_CHARS: Final = 200
+_CHILDREN_SHOWN: Final = 5
+
+
+# ------------------------------------------------------------------------------------ small parts
+
+
+def words(text: object, style: str = "") -> Text:
+    """Return one line of text, made safe, in a style."""
+    return Text(safe(text), style)
+
+
+def state_text(state: str) -> Text:
+    """Write a state in its colour."""
+    return words(state, STATE_STYLES.get(state, ""))
+
+
+def moment_text(moment: datetime | None) -> str:
+    """Write a time in UTC, to the second."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def budget_bar(budget: TokenBudget) -> Text:
+    """Draw how much of a budget is spent."""
+    share = min(budget.utilization_percent, 100.0) / 100
+    filled = min(round(share * _BAR_CELLS), _BAR_CELLS)
+    style = "red" if budget.is_exhausted else "yellow" if budget.is_warning else "green"
+    bar = Text("█" * filled, style)
+    bar.append("░" * (_BAR_CELLS - filled), "dim")
+    bar.append(f" {budget.utilization_percent:.0f} %", style)
+    bar.append(f"  {budget.tokens_used:,} of {budget.total_budget:,} tokens")
+    if budget.is_exhausted:
+        bar.append("  spent", "bold red")
+    return bar
+
+
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """Return a table without lines, which `grep` and `awk` can read too."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    aligned = set(right)
+    for column in columns:
+        made.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
+    return made
+
+
+def field(name: str, value: Text) -> Text:
+    """Write a name and a value on one line."""
+    return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(value)
+
+
+# ------------------------------------------------------------------------------------- the phases
+
+
+@define
+class PhaseRow:
+    """The state of one phase, as far as the history records it.
+
+    Attributes:
+        name: The phase.
+        state: "pending", "running", "succeeded", "failed", "stopped" (its run ended before it
+            did), or the session's state if that is not active.
+        attempt: The latest attempt of its round.
+        round_number: How often the phase was entered, from 1.
+        duration_s: How long its runs took together, or None before the first result.
+        tokens: What its runs were charged with together.
+        began: When it was entered.
+    """
+
+    name: str
+    state: str = "pending"
+    attempt: int = 1
+    duration_s: float | None = None
+    tokens: int = 0
+    began: datetime | None = None
+    round_number: int = 1
+
+
+def phase_rows(session: SessionContext) -> list[PhaseRow]:
+    """Read from the history how each phase went, in the order in which they were entered.
+
+    What an agent's answers cost counts from the answer on, whether the attempt has a result or not.
+    """
+    rows: list[PhaseRow] = []
+    answered = 0  # what the attempt that has no result yet was charged with
+    for entry in session.history:
+        event = entry.event
+        if isinstance(event, SessionCreated | PhaseAdvanced | PhaseRetried):
+            answered = 0
+        if isinstance(event, SessionCreated | PhaseAdvanced) and entry.phase:
+            again = 1 + sum(1 for row in rows if row.name == entry.phase)
+            rows.append(PhaseRow(entry.phase, "running", began=entry.timestamp, round_number=again))
+            continue
+        if not rows or entry.phase != rows[-1].name:
+            continue
+        row = rows[-1]
+        if isinstance(event, PhaseRetried):
+            row.attempt += 1
+            row.state = "running"
+        elif isinstance(event, AgentAnswered):
+            row.tokens += event.tokens
+            answered += event.tokens
+        elif isinstance(event, PhaseEnded):
+            row.state = "succeeded" if isinstance(event, PhaseSucceeded) else "failed"
+            row.tokens += max(event.tokens - answered, 0)
+            answered = 0
+            if event.seconds is not None:
+                row.duration_s = (row.duration_s or 0.0) + event.seconds
+    if rows and rows[-1].name == session.current_phase:
+        rows[-1].attempt = session.attempt_number
+        if rows[-1].state == "running" and session.state.value != "active":
+            rows[-1].state = session.state.value
+    return rows
+
+
+def _attempt_text(row: PhaseRow) -> str:
+    return f"round {row.round_number}, {row.attempt}" if row.round_number > 1 else f"{row.attempt}"
+
+
+def phase_table(rows: Sequence[PhaseRow]) -> Table:
+    """Lay out the phases."""
+    made = table(
+        "PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS", right=("ATTEMPT", "DURATION", "TOKENS")
+    )
+    for row in rows:
+        made.add_row(
+            words(row.name),
+            state_text(row.state),
+            _attempt_text(row) if row.state != "pending" else "",
+            "" if row.duration_s is None else duration_text(row.duration_s),
+            f"{row.tokens:,}" if row.tokens else "",
+        )
+    return made
+
+
+# ------------------------------------------------------------------------------------ the commands
+
+
+def session_view(
+    session: SessionContext,
+    *,
+    path: object,
+    workspace: object,
+    now: datetime,
+    interrupted: str | None = None,
+    adopt: str | None = None,
+    children: Sequence[str] = (),
+) -> list[RenderableType]:
+    """Return the view of one session: its state, budget, phases, files and last entries.
+
+    Args:
+        session: The session.
+        path: Its file.
+        workspace: Its workspace.
+        now: The present moment.
+        interrupted: The command that goes on with it, where its worker ended without a word.
+        adopt: The command that makes it this person's, where it is not.
+        children: The sessions that were made from it.
+    """
+    attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
+    age = age_text((now - session.updated_at).total_seconds())
+    parts: list[RenderableType] = [
+        field("session", words(session.session_id, "bold")),
+        field("state", _state_of(session, interrupted)),
+        *([] if adopt is None else [field("adopted", words(f"no; look at it, then: {adopt}"))]),
+        *labels_lines(session, children=children),
+    ]
+    if session.workflow_type:
+        parts.append(field("workflow", words(session.workflow_type)))
+    if session.goal:
+        parts.append(field("goal", words(shorten(session.goal, _GOAL_CHARS))))
+    parts += [
+        field("phase", words(f"{session.current_phase or 'none'}{attempt}")),
+        field("budget", budget_bar(session.token_budget)),
+        *_time_split(session),
+        field("created", words(moment_text(session.created_at))),
+        field("updated", words(f"{moment_text(session.updated_at)} ({age})")),
+    ]
+    if session.completed_at is not None:
+        parts.append(field("ended", words(moment_text(session.completed_at))))
+    parts += [
+        field("file", words(f"{path} (revision {session.revision})")),
+        *([field("notice", words(NOTICE, "yellow"))] if session.unlike_its_digest else []),
+        field("workspace", words(workspace)),
+    ]
+    rows = phase_rows(session)
+    if rows:
+        parts += [Text(), phase_table(rows)]
+    talks = conversations(session.history)
+    if talks:
+        parts += [_title("Conversations", len(talks), len(talks)), conversation_table(talks)]
+        parts += [entry_line(one) for one in budget_stops(session.history)]
+    if session.artifacts:
+        kept = session.artifacts[-_LAST_ARTIFACTS:]
+        parts += [_title("Artifacts", len(kept), len(session.artifacts)), artifact_table(kept)]
+    if session.history:
+        entries = session.history[-_LAST_ENTRIES:]
+        parts += [_title("History", len(entries), len(session.history))]
+        parts += [entry_line(entry) for entry in entries]
+    return parts
+
+
+def labels_lines(session: SessionContext, *, children: Sequence[str] = ()) -> list[RenderableType]:
+    """Write what people call a session, find it by and keep with it; nothing of what it has not."""
+    lines: list[RenderableType] = []
+    if session.title is not None:
+        lines.append(field("title", words(session.title)))
+    if session.tags:
+        lines.append(field("tags", words(", ".join(session.tags))))
+    for name, value in session.metadata.items():
+        said = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        lines.append(field("metadata", words(shorten(said, _METADATA_CHARS))))
+    if session.workflow_state:
+        names = ", ".join(session.workflow_state)
+        lines.append(field("state of", words(shorten(f"its workflow: {names}", _METADATA_CHARS))))
+    if session.parent_id is not None:
+        lines.append(field("parent", words(session.parent_id)))
+    if children:
+        shown = ", ".join(children[:_CHILDREN_SHOWN])
+        more = f" and {len(children) - _CHILDREN_SHOWN} more"
+        lines.append(
+            field("children", words(shown + (more if len(children) > _CHILDREN_SHOWN else "")))
+        )
+    return lines
+
+
+def _state_of(session: SessionContext, interrupted: str | None) -> Text:
+    if interrupted is None:
+        return state_text(session.state.value)
+    text = state_text("interrupted")
+    text.append(f"  no worker is at it; go on with: {interrupted}", "default")
+    return text
+
+
+def _time_split(session: SessionContext) -> list[RenderableType]:
+    """Return where an agent's session has spent its time; empty for other sessions."""
+    if not any(entry.event_type is AgentAnswered for entry in session.history):
+        return []
+    from ....workflows.run.progress import time_spent
+
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
+    parts_text = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
+    return [field("time", words(parts_text))]
+
+
+def _title(name: str, shown: int, total: int) -> Text:
+    more = f" (the last {shown} of {total})" if shown < total else ""
+    return Text(f"\n{name}{more}", "bold")
+
+
+def entry_line(entry: SessionHistory) -> Text:
+    """Write an entry of the history on one line."""
+    line = _entry_head(entry)
+    first = first_line(entry.details)
+    if first:
+        line.append(f"  {shorten(safe(first), 200)}")
+    return line
+
+
+def entry_block(entry: SessionHistory) -> Text:
+    """Write an entry of the history whole, its further lines indented."""
+    block = _entry_head(entry)
+    first, *others = lines_of(entry.details)
+    if first:
+        block.append(f"  {first}")
+    for line in others:
+        block.append(f"\n    {line}", "dim")
+    return block
+
+
+def _entry_head(entry: SessionHistory) -> Text:
+    style = {"failed": "red", "paused": "yellow", "aborted": "red", "succeeded": "green"}
+    outcome = entry.action.rsplit("_", 1)[-1]
+    line = Text(moment_text(entry.timestamp), "dim")
+    line.append(f"  {safe(entry.action)}", style.get(outcome, "bold"))
+    if entry.phase:
+        line.append(f"  [{safe(entry.phase)}]", "cyan")
+    return line
+
+
+def conversation_table(found: Iterable[Conversation]) -> Table:
+    """Lay out what agent programs did, a row for each conversation."""
+    counts = ("PROMPTS", "TURNS", "FILES", "COMPACTIONS", "TOKENS")
+    made = table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", right=counts)
+    for one in found:
+        models = ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items()))
+        made.add_row(
+            words(one.program),
+            words(one.agent_session[:8]),
+            *map(str, (one.prompts, one.turns, len(one.files), one.compactions)),
+            f"{one.tokens:,}",
+            words(models),
+            moment_text(one.last),
+        )
+    return made
+
+
+def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
+    """Lay out the files made."""
+    made = table("PATH", "TYPE", "PHASE", "RECORDED")
+    for artifact in artifacts:
+        made.add_row(
+            words(artifact.path),
+            artifact.artifact_type,
+            words(artifact.phase or ""),
+            moment_text(artifact.timestamp),
+        )
+    return made
+
+
+def session_table(
+    sessions: Iterable[SessionSummary],
+    *,
+    now: datetime,
+    interrupted: Collection[str] = (),
+    foreign: Collection[str] = (),
+) -> Table:
+    """Return a table of sessions.
+
+    Args:
+        sessions: The sessions.
+        now: The present moment.
+        interrupted: Those that are active without a worker.
+        foreign: Those that are not this person's.
+    """
+    made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
+    for one in sessions:
+        head = one.head
+        budget = TokenBudget(head.total_budget, head.tokens_used)
+        attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
+        state = state_text("interrupted" if head.session_id in interrupted else head.state.value)
+        if head.session_id in foreign:
+            state.append(", not adopted", "default")
+        made.add_row(
+            words(head.session_id),
+            state,
+            words(head.workflow_type or ""),
+            words(f"{head.current_phase or ''}{attempt}"),
+            f"{budget.utilization_percent:.0f} %",
+            age_text((now - head.updated_at).total_seconds()),
+        )
+    return made
+
+
+def unreadable_lines(unreadable: Iterable[UnreadableSession]) -> list[Text]:
+    """Write a line for each session that can't be read."""
+    lines = []
+    for one in unreadable:
+        line = words(one.session_id)
+        line.append("  unreadable  ", STATE_STYLES["unreadable"])
+        line.append(safe(one.error))
+        lines.append(line)
+    return lines
+
+
+def state_line(session: SessionContext) -> Text:
+    """Write where a session is on one line, for a reader of plain lines."""
+    line = Text(moment_text(session.updated_at), "dim")
+    line.append(f"  revision {session.revision}  ")
+    line.append_text(state_text(session.state.value))
+    line.append(f"  {safe(session.current_phase or 'no phase')} #{session.attempt_number}")
+    budget = session.token_budget
+    line.append(f"  {budget.tokens_used:,}/{budget.total_budget:,} tokens")
+    if session.history:
+        last = session.history[-1]
+        first = first_line(last.details)
+        line.append(f"  {safe(last.action)}{': ' if first else ''}{shorten(safe(first), 160)}")
+    return line

@@ -1,0 +1,1 @@
+"""Commands that run work: here, in the sandbox's shell, or submitted."""

@@ -1,0 +1,83 @@
+"""From a specification that a session wrote to the component: the command that develops it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+from ..context import Cli
+
+if TYPE_CHECKING:
+    from ....harness import SessionContext
+
+
+@frozen
+class WrittenSpecification:
+    """An approved specification in a session's workspace.
+
+    Attributes:
+        path: Its file.
+        components: The ids of its components.
+    """
+
+    path: Path
+    components: tuple[str, ...]
+
+
+def written_specification(cli: Cli, session: SessionContext) -> WrittenSpecification | None:
+    """Return the specification that a session of SPEC wrote, or None."""
+    from ....workflows.builtin import SPEC
+    from ....workflows.documents.specification import InvalidSpecification
+    from ....workflows.documents.specification_document import load_specification
+
+    if session.workflow_type != SPEC.workflow_type:
+        return None
+    workspace = cli.store().workspace_path(session.session_id)
+    for path in reversed([one.path for one in session.artifacts]):
+        if not path.startswith("specs/"):
+            continue
+        try:
+            found = load_specification(workspace / path)
+        except InvalidSpecification:
+            continue
+        return WrittenSpecification(
+            workspace / path, tuple(one.component_id for one in found.components)
+        )
+    return None
+
+
+def command_of_component(cli: Cli, session: SessionContext) -> str | None:
+    """Return the command that develops a component of what a session wrote; None for no SPEC.
+
+    It names the session's agent and repository where the configuration does not.
+    """
+    from ....harness import HarnessError
+    from ....wiring.bootstrap import session_results
+    from ....workflows.job import AgentWork
+
+    written = written_specification(cli, session)
+    if written is None:
+        return None
+    path = written.path
+    here = Path(os.path.relpath(path))
+    words = ["tdflow", str(path if ".." in here.parts else here)]
+    if len(written.components) > 1:
+        words += ["--component", written.components[0]]
+    try:
+        agent = AgentWork.of_session(cli.store(), session.session_id).agent
+    except HarnessError:
+        agent = None
+    if agent is not None and agent.value != cli.configuration.run.agent:
+        words += ["--agent", _named(agent.kind, agent.value)]
+    base = session_results(cli.store(), cli.objects_url).snapshots.base_of(session.session_id)
+    if base is not None and not cli.configuration.repository.use:
+        words += ["--repo", base.work_tree]
+    return cli.command(*words)
+
+
+def _named(kind: str, value: str) -> str:
+    """Return an agent as the option names it."""
+    return value if kind == "command" else f"{kind}:{value}"

@@ -1,0 +1,293 @@
+"""Run phases from a command: show the run, summarise it, and end with the exit code it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from ..output.errors import Interrupted
+from ..output.exit_codes import ExitCode, exit_code_of
+
+if TYPE_CHECKING:
+    from ....harness import SessionContext, SessionManager
+    from ....workflows import RunOutcome
+    from ..context import Cli
+    from ..output.output import Output
+    from ..output.progress import RunView
+
+_TROUBLE: Final = frozenset(
+    {ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED}
+)
+"""Ends of a run after which its session can be resumed later."""
+_HEARTBEAT: Final = "working, "
+_SHOWN_LINES: Final = 12
+_SHOWN_ARTIFACTS: Final = 8
+
+
+def run_shown(
+    cli: Cli,
+    manager: SessionManager,
+    view: RunView,
+    act: Callable[[], RunOutcome],
+    *,
+    in_sandbox: bool,
+) -> None:
+    """Run, show the run, and write its summary.
+
+    Args:
+        cli: The global options.
+        manager: The manager of the session.
+        view: The view of the run.
+        act: Runs.
+        in_sandbox: Whether the run needs the sandbox's interpreter.
+
+    Raises:
+        Interrupted: A person interrupted the run.
+        typer.Exit: The session is not complete.
+    """
+    from ....harness import SessionState
+    from ....integrations.telemetry import sent_when_terminated
+    from ....workflows import StopCause
+
+    with sent_when_terminated(), _resumable(cli, manager, view):
+        if in_sandbox:
+            prepare_sandbox(cli)
+        with view.shown():
+            try:
+                outcome = act()
+            finally:
+                view.ended()
+    session = manager.current_session
+    assert session is not None  # noqa: S101 (a run that returns had one)
+    following = _next_command(cli, session, view, outcome)
+    if cli.output.json:
+        from ..output.documents import artifact_document, state_document
+
+        cli.output.document(
+            {
+                **state_document(session, manager.store),
+                "reason": outcome.reason,
+                "phases_done": list(outcome.phases_done),
+                **_details(view, outcome),
+                "artifacts": [artifact_document(one) for one in session.artifacts],
+                "next": following,
+            }
+        )
+    else:
+        _write_failure(cli.output, session, view)
+        _write_summary(cli.output, manager, session, outcome.reason, following)
+    codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
+    if outcome.state is not SessionState.COMPLETED:
+        raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
+
+
+@contextmanager
+def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[None]:
+    """Name the command that resumes the session when the block ends badly."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _interrupted(cli, view) from None
+    except Exception as error:
+        if (
+            exit_code_of(error) in _TROUBLE
+            and not cli.output.json
+            and _is_open(manager, view.session_id)
+        ):
+            resume = cli.command("resume", view.session_id or "")
+            cli.output.remark(f"The session is kept. To go on: {resume}")
+        raise
+
+
+def _is_open(manager: SessionManager, session_id: str | None) -> bool:
+    """Return whether there is a session that can be resumed."""
+    from ....base.files import DurableError
+    from ....harness import HarnessError
+
+    try:
+        session = manager.store.load(session_id) if session_id else None
+    except (HarnessError, DurableError):
+        return False
+    return session is not None and not session.state.is_terminal
+
+
+def _interrupted(cli: Cli, view: RunView) -> Interrupted:
+    if view.session_id is None:
+        return Interrupted("interrupted; no phase was begun")
+    return Interrupted(
+        f"interrupted; session {view.session_id} is kept with all that was recorded. "
+        f"To go on: {cli.command('resume', view.session_id)}",
+        session_id=view.session_id,
+    )
+
+
+# ------------------------------------------------------------------------------------ the summary
+
+
+def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: RunOutcome) -> str:
+    """Return the command that a person most likely wants now."""
+    session_id, stop = session.session_id, outcome.stop
+    if session.state.is_terminal:
+        if view.is_agents:
+            return _after_agents_work(cli, session)
+        return cli.command("artifacts" if session.artifacts else "show", session_id)
+    if outcome.waiting_for is not None:
+        return view.answer_command(outcome.waiting_for)
+    if stop is not None and stop.back_to is not None:
+        return cli.command("retry", session_id, "--from", stop.back_to)
+    if stop is not None and stop.missing_tokens:
+        return cli.command("budget", session_id, "--extend", str(stop.missing_tokens))
+    retries = stop is not None and stop.needs_retry
+    return cli.command("retry" if retries else "resume", session_id)
+
+
+def _after_agents_work(cli: Cli, session: SessionContext) -> str:
+    """Return what follows an agent's work: from a specification its component, else the result."""
+    from ....harness import SessionState
+    from ....harness.views.checkpoints import base_snapshot
+    from .next_component import command_of_component
+
+    if session.state is SessionState.COMPLETED:
+        following = command_of_component(cli, session)
+        if following is not None:
+            return following
+        if base_snapshot(session) is not None:
+            return cli.command("apply", session.session_id)
+    return cli.command("report", session.session_id)
+
+
+def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
+    """Return what the JSON document says of a run of scripts, or of an agent's."""
+    if view.is_agents:
+        return {
+            "attempts": dict(outcome.attempts),
+            "waiting_for": outcome.waiting_for,
+            "cause": None if outcome.cause is None else outcome.cause.value,
+            "verdicts": [
+                {"phase": phase, "round": number, "attempt": attempt, **verdict.to_json()}
+                for phase, number, attempt, verdict in view.verdicts
+            ],
+        }
+    last = view.last
+    return {
+        "phases": [
+            {
+                "name": row.name,
+                "state": row.state,
+                "attempt": row.attempt,
+                "duration_s": row.duration_s,
+                "tokens": row.tokens,
+            }
+            for row in view.rows
+        ],
+        "last_result": None
+        if last is None
+        else {
+            "success": last.success,
+            "problem": view.problem,
+            "exit_code": last.exit_code,
+            "trapped": last.trapped,
+            "duration_s": last.duration_s,
+            "stdout": last.stdout,
+            "stderr": last.stderr,
+        },
+    }
+
+
+def _write_failure(output: Output, session: SessionContext, view: RunView) -> None:
+    """Write the output of a script that failed, or what a gate found."""
+    if view.problem is not None and view.last is not None:
+        for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
+            lines = text.rstrip().splitlines()
+            cut = f" (the last {_SHOWN_LINES} lines)" if len(lines) > _SHOWN_LINES else ""
+            _write_block(output, f"{name} of {session.current_phase}{cut}:", lines[-_SHOWN_LINES:])
+    verdict = view.verdicts[-1][-1] if view.verdicts else None
+    if verdict is not None and not verdict.passed:
+        lines = "\n".join(verdict.evidence).splitlines()
+        more = len(lines) - _SHOWN_LINES
+        cut_off = [f"({more} more lines are in the history)"] if more > 0 else []
+        title = f"What the gate found in {session.current_phase}:"
+        _write_block(output, title, [*lines[:_SHOWN_LINES], *cut_off])
+
+
+def _write_block(output: Output, title: str, lines: list[str]) -> None:
+    if lines:
+        output.line()
+        output.line(title)
+    for line in lines:
+        output.line(f"    {line}")
+
+
+def _write_summary(
+    output: Output,
+    manager: SessionManager,
+    session: SessionContext,
+    reason: str | None,
+    following: str,
+) -> None:
+    from ..output.render import budget_bar, field, state_text, words
+
+    store = manager.store
+    fields = [field("state", state_text(session.state.value))]
+    if reason:
+        fields.append(field("reason", words(reason)))
+    fields += [
+        field("session", words(session.session_id)),
+        field("file", words(store.where_is(session.session_id))),
+        field("workspace", words(store.workspace_path(session.session_id))),
+    ]
+    paths = list(dict.fromkeys(one.path for one in session.artifacts))
+    if paths:
+        more = len(paths) - _SHOWN_ARTIFACTS
+        named = ", ".join(paths[:_SHOWN_ARTIFACTS]) + (f" and {more} more" if more > 0 else "")
+        fields.append(field("artifacts", words(named)))
+    fields += [
+        field("budget", budget_bar(session.token_budget)),
+        field("next", words(following, "bold")),
+    ]
+    output.line()
+    output.show(*fields)
+
+
+# ------------------------------------------------------------------------------------ the sandbox
+
+
+def prepare_sandbox(cli: Cli) -> None:
+    """Compile the interpreter if that was never done, and show it, because it takes minutes."""
+    from ....sandbox import prepare, runtime_info
+
+    if not runtime_info().cache_warm:
+        with sandbox_progress(cli.output) as write:
+            prepare(write)
+
+
+@contextmanager
+def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
+    """Show the preparation of the sandbox; yields the function that takes each line of it."""
+    if output.json:
+        yield lambda _line: None
+        return
+    if not output.interactive:
+
+        def write(line: str) -> None:
+            if not line.startswith(_HEARTBEAT):
+                output.line(f"Sandbox: {line}")
+
+        yield write
+        return
+    from rich.text import Text
+
+    from ..output.render import words
+
+    with output.console.status(Text("Sandbox")) as status:
+
+        def update(line: str) -> None:
+            if line.startswith(_HEARTBEAT):
+                status.update(words(f"Sandbox: {line}"))
+            else:
+                output.line(f"Sandbox: {line}")
+
+        yield update

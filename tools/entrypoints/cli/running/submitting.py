@@ -1,0 +1,132 @@
+"""Hand a session to the fleet: a new one as it is made, or one that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import typer
+from attrs import evolve
+
+from ....base.errors import AgentForgeError
+from ..context import Cli
+from ..output.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    from ....harness.submission import Submission
+    from ....workflows.job import AgentWork
+    from ....workflows.workflow import Workflow
+
+
+def submit_work(
+    cli: Cli,
+    work: Workflow | AgentWork,
+    *,
+    budget: int | None = None,
+    attachments: Mapping[str, bytes] | None = None,
+) -> str:
+    """Begin a session that the fleet runs, and say how to follow it; return its id."""
+    from ....wiring.fleet import submitting_runner
+
+    runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
+    session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
+    _say(cli, session_id)
+    return session_id
+
+
+def submit_existing(cli: Cli, shortened: str) -> None:
+    """Have the fleet go on with a session, and say how to follow it.
+
+    Raises:
+        SessionNotFound: There is none.
+        InvalidStateTransition: It has ended.
+        NotAWorkflowSession: No workflow began it.
+    """
+    from ....wiring.fleet import submit_session
+
+    _, session, _ = cli.change(shortened, submit_session)
+    _say(cli, session.session_id)
+
+
+def submit_failed(cli: Cli, store: str) -> None:
+    """Have the fleet go on with all sessions that it has given up, each as it was submitted.
+
+    One that can't be taken up is named, and the others are; the exit code is then 1.
+    """
+    from ....wiring.fleet import FleetView, new_submission, submit_session
+
+    with FleetView(store, direct=cli.store_direct) as fleet:
+        found = fleet.failed()
+    done: list[str] = []
+    left: list[tuple[str, AgentForgeError]] = []
+    for submission, sessions in groupby(sorted(found, key=_as_submitted), key=_as_submitted):
+        queue, priority = submission
+        given = new_submission(queue=queue, priority=priority, at=None)
+        of_these = evolve(cli, submission=given)
+        for session_id, _ in sessions:
+            try:
+                of_these.change(session_id, submit_session)
+            except AgentForgeError as error:
+                left.append((session_id, error))
+            else:
+                done.append(session_id)
+    _say_all(cli, done, left)
+    if left:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _as_submitted(one: tuple[str, Submission]) -> tuple[str, int]:
+    return one[1].queue, one[1].priority
+
+
+def _say_all(cli: Cli, done: list[str], left: list[tuple[str, AgentForgeError]]) -> None:
+    if cli.output.json:
+        cli.output.document(
+            {
+                "submitted": done,
+                "left": [
+                    {"session_id": one, "type": type(error).__name__, "message": str(error)}
+                    for one, error in left
+                ],
+            }
+        )
+        return
+    for one in done:
+        cli.output.line(f"Session {one} is submitted again.")
+    for one, error in left:
+        cli.output.line(f"Session {one} was left: {error}")
+    if not done and not left:
+        cli.output.line("No session has failed.")
+
+
+def _say(cli: Cli, session_id: str) -> None:
+    submission = cli.submission
+    assert submission is not None  # noqa: S101 (only `submit` gets here)
+    follow = cli.command("show", session_id, "--follow")
+    if cli.output.json:
+        cli.output.document(
+            {
+                "session_id": session_id,
+                "queue": submission.queue,
+                "priority": submission.priority,
+                "at": submission.at,
+                "next": follow,
+            }
+        )
+        return
+    when = "" if submission.at is None else f", not before {submission.at.isoformat()}"
+    cli.output.line(f"Session {session_id} is submitted to queue {submission.queue}{when}.")
+    cli.output.line(f"To follow it: {follow}")
+
+
+def require_no(value: object, option: str) -> None:
+    """Refuse an option that has no meaning where the work is submitted.
+
+    Raises:
+        typer.BadParameter: It was given.
+    """
+    if value:
+        raise typer.BadParameter(
+            "the work is done by a worker, elsewhere; leave it out", param_hint=option
+        )

@@ -1,0 +1,337 @@
+"""Questions to a person as tools: asked and waited for, or asked now and fetched later.
+
+A question that is waited for belongs to the call that asked it: if the call ends without an answer
+(it is cancelled, its client leaves or dies, the server stops), the question session is ended as
+abandoned, so that no answer is lost. One that is not waited for outlives its client on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Annotated
+
+import anyio
+from attrs import frozen
+from mcp_types import CallToolResult
+from pydantic import AliasChoices, Field
+
+from ....base.event_log import get_logger
+from ....base.files import DurableError
+from ....questions import (
+    AnswersTimeout,
+    Asker,
+    NoAnswers,
+    Notify,
+    Option,
+    Question,
+    QuestionError,
+    QuestionSession,
+    QuestionSessions,
+    SessionEnded,
+    SessionNotFound,
+    SessionStatus,
+    current_directory,
+    format_inactive,
+    format_pending,
+    format_rejected,
+    format_rejection,
+    format_submission,
+    format_user_response,
+)
+from .. import elicitation, results
+from ..arguments import MAX_QUESTIONS, MAX_WAIT_S, QuestionArgument, with_limits
+from ..calls import Call, Workers, beside
+from ..errors import InvalidArguments
+from ..tool import Effect, Tool, answer, tool, tools_of
+
+_log = get_logger("agentforge.mcp")
+
+
+@contextmanager
+def _logged(event: str, **fields: object) -> Iterator[None]:
+    """Log what goes wrong with question sessions in the block, and go on after it."""
+    try:
+        yield
+    except (QuestionError, DurableError, OSError) as error:
+        _log.warning(event, **fields, error=str(error))
+
+
+def withdraw_abandoned(sessions: QuestionSessions) -> None:
+    """End as abandoned every question whose asker was killed, as by looking at what waits.
+
+    What can't be read or ended is logged.
+    """
+    with _logged("mcp.orphans_not_looked_for"):
+        sessions.pending()
+
+
+@frozen(kw_only=True)
+class QuestionTools:
+    """Tools over one directory of question sessions.
+
+    Attributes:
+        sessions: The question sessions.
+        workers: Where what blocks runs.
+        notify: Notifies a person of each new question, or None.
+    """
+
+    sessions: QuestionSessions
+    workers: Workers
+    notify: Notify | None = None
+
+    @tool("Ask the person", open_world=True)
+    async def ask_user_questions(
+        self,
+        call: Call,
+        questions: Annotated[
+            list[QuestionArgument],
+            Field(max_length=MAX_QUESTIONS, description="The questions, asked together."),
+        ],
+        non_blocking: Annotated[
+            bool,
+            Field(
+                validation_alias=AliasChoices("non_blocking", "nonBlocking"),
+                description="False: wait for the answers. True: return the id at once; the "
+                "question then outlives this client, and get_answered_questions fetches the "
+                "answers.",
+            ),
+        ] = False,
+        timeout_s: Annotated[
+            float | None,
+            Field(
+                gt=0,
+                le=MAX_WAIT_S,
+                description="Seconds to wait before the questions are withdrawn, which is an "
+                "error; without a limit if left out. Not with non_blocking.",
+            ),
+        ] = None,
+    ) -> results.QuestionsAnswer:
+        """Ask the person one or more questions with options to choose from.
+
+        They can always write an answer of their own. Use it when a decision is theirs:
+        requirements that are open, alternatives with consequences, permission. Put
+        questions that belong together into one call, the recommended option first. Waits
+        for the answers; if this call is cancelled or its client goes away, the questions
+        are withdrawn. With non_blocking true it returns an id at once, and the questions
+        outlive this client: go on with other work and fetch the answers with
+        get_answered_questions. A rejection is a result, with the person's reason: don't ask
+        the same again. If the person asks you to elaborate or rephrase, do so and ask
+        again. Questions that break a limit are an error that names all faults; nobody was
+        asked.
+        """
+        if timeout_s is not None and non_blocking:
+            raise InvalidArguments(
+                "ask_user_questions",
+                ["timeout_s: is not for non_blocking, which waits for nothing"],
+            )
+        asked = [_question(one) for one in questions]
+        session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
+        call_id = f"mcp-{session_id}"
+        settled = False
+        try:
+            await self.workers.quick(
+                lambda: self.sessions.create_session(
+                    asked,
+                    call_id=call_id,
+                    session_id=session_id,
+                    working_directory=current_directory(),
+                    asker=None if non_blocking else Asker.current(),
+                )
+            )
+            _log.info("mcp.questions_asked", session_id=session_id, waits=not non_blocking)
+            await self.workers.quick(lambda: self._after_asking(session_id))
+            if not non_blocking:
+                await self._wait(call, session_id, asked, call_id, timeout_s)
+                settled = True
+            result = await self._standing(session_id, _asked_text)
+            settled = True
+            return result
+        finally:
+            if not settled:  # not even the id has reached the client
+                await self._abandon(session_id)
+
+    async def _wait(
+        self,
+        call: Call,
+        session_id: str,
+        asked: list[Question],
+        call_id: str,
+        timeout_s: float | None,
+    ) -> None:
+        """Return when the session has ended, however it did.
+
+        Raises:
+            AnswersTimeout: Nobody answered in time; it is ended as timed out.
+        """
+        async with (
+            self.workers.reporting(call, "waiting for the person's answers"),
+            beside(lambda: self._show(call, session_id, asked)),
+        ):
+            with suppress(SessionEnded):  # rejected, or ended by others
+                await self.sessions.wait_for_answers_async(
+                    session_id, timeout_s=timeout_s, expected_call_id=call_id, on_timeout="end"
+                )
+
+    async def _show(self, call: Call, session_id: str, asked: list[Question]) -> None:
+        """Have the client show the questions too; the first answer, here or elsewhere, counts."""
+        result = await elicitation.shown(call, asked)
+        if result is None or result.action == "cancel":
+            return
+        answers = elicitation.answers_in(result.content or {}, asked)
+        with _logged("mcp.form_not_taken", session_id=session_id):
+            if result.action == "decline":
+                await self.workers.at_once(lambda: self.sessions.reject_session(session_id))
+            elif answers:
+                await self.workers.at_once(
+                    lambda: self.sessions.save_session_answers(session_id, answers)
+                )
+
+    async def _abandon(self, session_id: str) -> None:
+        """Withdraw questions whose call ended without an answer."""
+        reason = "the client cancelled the call or went away"
+        with (
+            anyio.CancelScope(shield=True),
+            _logged("mcp.not_withdrawn", session_id=session_id),
+            suppress(SessionEnded, SessionNotFound),  # at the same moment; or never created
+        ):
+            await self.workers.at_once(lambda: self.sessions.abandon_session(session_id, reason))
+            _log.warning("mcp.questions_abandoned", session_id=session_id)
+
+    def _after_asking(self, session_id: str) -> None:
+        """Notify the person, and clean up."""
+        with _logged("mcp.not_told", session_id=session_id):
+            if self.notify is not None:
+                self.notify(self.sessions.get(session_id))
+        withdraw_abandoned(self.sessions)
+        with _logged("mcp.clean_up_failed"):
+            if deleted := self.sessions.cleanup_expired_sessions().deleted:
+                _log.info("mcp.cleaned_up", count=len(deleted))
+
+    @tool("Fetch answers", Effect.READS, open_world=True)
+    async def get_answered_questions(
+        self,
+        call: Call,
+        session_id: Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=128,
+                description="The id that ask_user_questions returned, or its beginning.",
+            ),
+        ],
+        blocking: Annotated[
+            bool, Field(description="True: wait until the person has answered or rejected.")
+        ] = False,
+        timeout_s: Annotated[
+            float | None,
+            Field(
+                gt=0,
+                le=MAX_WAIT_S,
+                description="Seconds to wait, only with blocking; the questions stay open after "
+                "them. Without a limit if left out.",
+            ),
+        ] = None,
+    ) -> results.QuestionsAnswer:
+        """Return where questions stand that were asked with non_blocking, with their answers.
+
+        With blocking true it waits for them first; cancelling that does not withdraw the
+        questions. Questions that timed out, were withdrawn or cleaned up have no answers:
+        ask again if it matters.
+        """
+        if timeout_s is not None and not blocking:
+            raise InvalidArguments(
+                "get_answered_questions", ["timeout_s: is only for blocking, which waits"]
+            )
+        whole_id = await self.workers.quick(lambda: self.sessions.resolve_id(session_id))
+        if blocking:
+            async with self.workers.reporting(call, "waiting for the person's answers"):
+                with suppress(SessionEnded, AnswersTimeout):  # where it stands is said below
+                    await self.sessions.wait_for_answers_async(whole_id, timeout_s=timeout_s)
+        result = await self._standing(whole_id, _fetched_text)
+        await self.workers.quick(lambda: self._note_fetched(whole_id))
+        return result
+
+    async def _standing(
+        self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
+    ) -> CallToolResult:
+        session = await self.workers.quick(lambda: self.sessions.get(session_id))
+        status = self.sessions.status_of(session)
+        result = _result(session, status, text(session, status))
+        return answer(result, result.text)
+
+    def _note_fetched(self, session_id: str) -> None:
+        """Note on disk that answers were fetched."""
+        with _logged("mcp.not_marked_read", session_id=session_id), suppress(NoAnswers):
+            self.sessions.mark_answers_read(session_id)
+
+    def tools(self, *, read_only: bool = False) -> tuple[Tool, ...]:
+        """The tools; the schema of the one that asks has the configured limits in it."""
+        tools = tools_of(self, read_only=read_only)
+        for one in tools:
+            if one.fn == self.ask_user_questions:
+                one.parameters = with_limits(one.parameters, self.sessions.config)
+        return tools
+
+
+def _question(given: QuestionArgument) -> Question:
+    return Question(
+        prompt=given.prompt,
+        title=given.title,
+        options=tuple(
+            Option(label=one.label, description=one.description) for one in given.options
+        ),
+        multi_select=given.multi_select,
+    )
+
+
+def _result(session: QuestionSession, status: SessionStatus, text: str) -> results.QuestionsResult:
+    answers = None
+    if session.answers is not None and status is SessionStatus.COMPLETED:
+        answers = [
+            results.AnswerResult(
+                question_index=index,
+                prompt=session.questions[index].prompt,
+                selected_option=one.selected_option,
+                selected_options=list(one.selected_options)
+                if one.selected_options is not None
+                else None,
+                custom_text=one.custom_text,
+            )
+            for index, one in session.answers.numbered()
+        ]
+    return results.QuestionsResult(
+        session_id=session.session_id,
+        status=status.value,
+        text=text,
+        answers=answers,
+        rejection_reason=session.rejection_reason,
+        end_reason=session.record.end_reason,
+    )
+
+
+def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
+    """Write what the call that asked answers."""
+    count = len(session.questions)
+    if status is SessionStatus.REJECTED:
+        return format_rejection(
+            session.rejection_reason, session_id=session.session_id, question_count=count
+        )
+    if status is SessionStatus.PENDING:
+        return format_submission(session.session_id, count)
+    return _ended_text(session, status)
+
+
+def _fetched_text(session: QuestionSession, status: SessionStatus) -> str:
+    """Write what a call that fetches answers answers."""
+    if status is SessionStatus.REJECTED:
+        return format_rejected(session.session_id, session.rejection_reason)
+    if status is SessionStatus.PENDING:
+        return format_pending(session.session_id)
+    return _ended_text(session, status)
+
+
+def _ended_text(session: QuestionSession, status: SessionStatus) -> str:
+    if status is SessionStatus.COMPLETED and session.answers is not None:
+        return format_user_response(session.answers, session.questions, session.session_id)
+    return format_inactive(session.session_id, status.value)

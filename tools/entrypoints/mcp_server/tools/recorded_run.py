@@ -1,0 +1,118 @@
+"""A run of code whose result is returned also when the session could not record it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import define, frozen
+
+from ....base.clock import Clock
+from ....base.errors import AgentForgeError
+from ....base.event_log import get_logger
+from ....base.files import WriteError
+from ....base.result import Failure, Success, attempt
+from ....harness import (
+    PhaseExecutor,
+    PhaseResult,
+    SessionConflict,
+    SessionContext,
+    SessionManager,
+    SessionObserver,
+)
+from ....harness.lazy import Lazy
+from ....harness.session_ports import LocalSessions
+from ....harness.snapshot_port import WorkspaceSnapshots
+from .session_tools import lead
+
+_log = get_logger("agentforge.mcp")
+
+
+@define
+class _Remembering:
+    """An executor that remembers its result, so that it outlives a record that fails."""
+
+    executor: PhaseExecutor
+    result: PhaseResult | None = None
+
+    def execute(self, code: str, **limits: Any) -> PhaseResult:
+        self.result = self.executor.execute(code, **limits)
+        return self.result
+
+
+@frozen(kw_only=True)
+class Run:
+    """One run of code.
+
+    Attributes:
+        session: The session after it.
+        result: How the code ended.
+        error: Why the result could not be recorded, or not safely; or None.
+    """
+
+    session: SessionContext
+    result: PhaseResult
+    error: AgentForgeError | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the session has the result."""
+        return self.error is None or (isinstance(self.error, WriteError) and self.error.visible)
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could not be recorded; a conflict's own words would advise to repeat the call."""
+        error = self.error
+        if error is None:
+            return None
+        reason = str(error)
+        if isinstance(error, SessionConflict):
+            found = (
+                "deleted it"
+                if error.actual_revision is None
+                else f"saved revision {error.actual_revision} of it, where this call began with "
+                f"revision {error.expected_revision}"
+            )
+            reason = (
+                f"while the code ran, another process ended or changed the session: it {found}."
+            )
+        return f"{type(error).__name__}: {reason}"
+
+
+def run_recorded(
+    store: LocalSessions,
+    session_id: str,
+    act: Callable[[SessionManager], PhaseResult],
+    *,
+    executor: PhaseExecutor,
+    clock: Clock,
+    snapshots: Lazy[WorkspaceSnapshots] | None = None,
+    observers: Sequence[SessionObserver] = (),
+) -> Run:
+    """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.
+
+    Raises:
+        SessionNotFound: There is no such session. As with every other error, no code ran.
+    """
+    remembering = _Remembering(executor)
+    manager, session = lead(
+        store,
+        session_id,
+        clock=clock,
+        executor=remembering,
+        snapshots=snapshots,
+        observers=observers,
+    )
+    outcome = attempt(act, manager)
+    if isinstance(outcome, Success):
+        return Run(session=session, result=outcome.value)
+    if remembering.result is None:
+        raise outcome.error
+    _log.warning("mcp.result_not_recorded", session_id=session_id, error=outcome.code)
+    found = attempt(store.load, session_id)
+    on_disk = None if isinstance(found, Failure) else found.value
+    return Run(
+        session=on_disk if on_disk is not None else session,
+        result=remembering.result,
+        error=outcome.error,
+    )

@@ -1,0 +1,213 @@
+"""MCP over streamable HTTP: the guarded application, the socket, and the server."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ....base.event_log import get_logger
+from ..calls import CancelScopes
+from ..errors import AddressUnavailable
+from ..server import mark_exchange
+from ..stdio import MAX_MESSAGE_BYTES
+from .http_guard import Guard, HttpSettings, Refusal, transport_security
+from .http_sessions import HttpSessions
+from .http_times import HEAD_TIMEOUT_S, BodyTooSlow, in_time, protocol_with
+
+PATH: Final = "/mcp"
+MAX_CONNECTIONS: Final = 512
+STOP_S: Final = 3
+"""How long connections may take to end when the server stops, in seconds."""
+_DEAD_PEER_S: Final = 30
+"""After how many seconds a peer that answers no packet is taken for dead."""
+_SHOWN_CHARS: Final = 200
+
+_log = get_logger("agentforge.mcp")
+
+
+async def _listen(
+    app: ASGIApp, listeners: CancelScopes, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serve a stream on which a client listens until it, or the server, closes the stream."""
+    begun = False
+
+    async def send_on(message: Message) -> None:
+        nonlocal begun
+        begun = True
+        await send(message)
+
+    with listeners.scope() as stream:
+        await app(scope, receive, send_on)
+    if stream.cancelled_caught and begun:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def guarded(app: ASGIApp, guard: Guard, listeners: CancelScopes | None = None) -> ASGIApp:
+    """Put a guard before an application, and mark each exchange that it lets through.
+
+    `listeners` has the streams on which clients listen, to be closed when the server stops.
+    """
+    open_streams = listeners if listeners is not None else CancelScopes()
+
+    async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        refusal = guard.refusal(scope["headers"])
+        if refusal is None and scope["path"].rstrip("/") != PATH:
+            refusal = Refusal(404, f"there is nothing here; the server is at {PATH}", scope["path"])
+        if refusal is not None:
+            _log.warning(
+                "mcp.request_refused", status=refusal.status, given=refusal.given[:_SHOWN_CHARS]
+            )
+            await _refuse(refusal, send)
+            return
+        scope = {**scope, "headers": _for_sdk(scope["headers"])}
+        receive = in_time(receive, guard.settings.body_timeout_s)
+        over = mark_exchange(scope)
+        try:
+            if scope["method"] == "GET":
+                await _listen(app, open_streams, scope, receive, send)
+            else:
+                await app(scope, receive, send)
+        except BodyTooSlow as error:
+            _log.warning("mcp.request_refused", status=408, given="a body that came too slowly")
+            await _refuse(Refusal(408, str(error)), send)
+        finally:
+            over.set()
+
+    return guarded_app
+
+
+def _for_sdk(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Leave out the request to send again what a broken stream lost, and spell names as we do.
+
+    No events are kept here, for which the SDK has no answer at all; without the header the client
+    gets a new stream. The SDK compares names by case.
+    """
+    return [
+        (name, value.lower() if name in {b"host", b"origin"} else value)
+        for name, value in headers
+        if name != b"last-event-id"
+    ]
+
+
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    error = {"code": -32600, "message": refusal.message}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@contextmanager
+def listening(settings: HttpSettings) -> Iterator[socket.socket]:
+    """Listen at the settings' address.
+
+    A peer that vanished without a word is noticed after half a minute, so that its questions do
+    not wait for the system's quarter of an hour.
+
+    Raises:
+        AddressUnavailable: The system refused.
+    """
+    try:
+        found = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise AddressUnavailable(
+            settings.host, settings.port, error.strerror or str(error)
+        ) from error
+    with listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_PEER_S // 3)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD_PEER_S // 3)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_PEER_S * 1000)
+            listener.bind(address)
+            listener.listen(128)
+        except OSError as error:
+            raise AddressUnavailable(
+                settings.host, settings.port, error.strerror or str(error)
+            ) from error
+        yield listener
+
+
+def url_of(settings: HttpSettings, port: int) -> str:
+    """Return the address that clients on this machine use."""
+    host = settings.host
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
+        host = "127.0.0.1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+
+
+def session_manager(
+    server: MCPServer[Any], settings: HttpSettings, *, port: int
+) -> StreamableHTTPSessionManager:
+    """Return the manager of the SDK's HTTP sessions.
+
+    Its limit lies above ours: sessions in use are not ended for new ones, and each of them holds a
+    connection.
+    """
+    server.streamable_http_app(
+        max_request_body_size=MAX_MESSAGE_BYTES,
+        max_sessions=settings.max_sessions + MAX_CONNECTIONS,
+        transport_security=transport_security(settings, port),
+    )
+    return server.session_manager
+
+
+def application(
+    app: ASGIApp, settings: HttpSettings, *, port: int, listeners: CancelScopes | None = None
+) -> ASGIApp:
+    """Put the guard, the time limits and the limit on sessions before the SDK's application.
+
+    `listeners` is as in `guarded`.
+    """
+    guard = Guard(settings=settings, port=port)
+    return guarded(HttpSessions(app, settings.max_sessions), guard, listeners)
+
+
+class HttpServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to its caller."""
+
+    def __init__(self, app: ASGIApp, *, head_timeout_s: float = HEAD_TIMEOUT_S) -> None:
+        """Create a server of `app`; the head of a request may take `head_timeout_s` seconds."""
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol_with(head_timeout_s),
+                lifespan="off",
+                ws="none",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_graceful_shutdown=STOP_S,
+            )
+        )
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield

@@ -1,0 +1,222 @@
+"""Reads what a page shows of a session besides the session itself: steps, files, differences.
+
+What can't be read is no fault of the page: it says so where it would stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from attrs import evolve, field, frozen
+
+from ....base.errors import AgentForgeError
+from ....base.files import FileSystem, OsFileSystem, ReadError, read_beneath
+from ....base.question import Question
+from ....harness import SessionContext
+from ....harness.domain.history_events import InputsPlaced
+from ....harness.session_ports import SessionRepository
+from ....harness.snapshot_port import WorkspaceChanges
+from ....harness.views.question_entries import questions_asked
+from ....harness.views.session_filter import SessionFilter
+from ....harness.views.session_head import SessionSummary
+from ....workflows.job import SPECIFICATION_NAME
+from ....workflows.run.step_journal import StepJournal
+from .answered_changes import answered_files
+from .asked_questions import OfferedOption, offered_by, offered_in
+from .attempts import AttemptView, ChangeView, Outcome, Step, attempts_of, with_steps
+from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
+from .patches import FileDiff, read_patch
+
+Differences: TypeAlias = Callable[[int | None, int], WorkspaceChanges]
+"""Compares the workspace at two checkpoints, named by their numbers, with the changed lines."""
+AskedUnder: TypeAlias = Callable[[str], Sequence[Question]]
+"""Returns the questions that were asked under an id."""
+
+MAX_ATTEMPTS: Final = 50
+"""How many attempts are shown in full: the last ones."""
+MAX_FILES: Final = 200
+"""How many files are shown with what they hold."""
+MAX_CHILDREN: Final = 50
+"""How many sessions that were made from one are shown."""
+_MAX_TEXT: Final = 2_000_000
+_MAX_IMAGES: Final = 4 << 20
+_MAX_READ: Final = 4 << 20
+_ENOUGH: Final = "the page shows no more files; they are in the session's workspace"
+
+
+@frozen(kw_only=True)
+class SessionMaterial:
+    """What a page shows of a session besides the session itself.
+
+    Attributes:
+        attempts: The attempts, oldest first; the last `MAX_ATTEMPTS` with what is stored of them.
+        contents: What the files hold that the session made, by path.
+        specification: The specification that it works from, or None.
+        offered: The answers that were offered to questions, by question.
+        children: Sessions that were made from it, those that changed last; `children()` reads them.
+    """
+
+    attempts: tuple[AttemptView, ...] = ()
+    contents: Mapping[str, Content] = field(factory=dict, repr=False)
+    specification: Content | None = None
+    offered: Mapping[str, tuple[OfferedOption, ...]] = field(factory=dict)
+    children: tuple[SessionSummary, ...] = ()
+
+
+@frozen(kw_only=True)
+class SessionSource:
+    """Where the material of a session is read.
+
+    Attributes:
+        session: The session.
+        sessions: Where it is kept.
+        workspace: Its workspace, or None where that is not on this machine.
+        differences: Compares its checkpoints; None where it keeps no snapshots.
+        questions: Finds the questions that were asked under an id; None where nobody can say.
+        fs: The file system.
+    """
+
+    session: SessionContext
+    sessions: SessionRepository
+    workspace: Path | None = None
+    differences: Differences | None = None
+    questions: AskedUnder | None = None
+    fs: FileSystem = field(factory=OsFileSystem)
+
+    def read(self) -> SessionMaterial:
+        """Read all of it.
+
+        Raises:
+            ReadError: The system refused to list the steps.
+        """
+        attempts = attempts_of(self.session)
+        steps = self._steps(attempts[-MAX_ATTEMPTS:])
+        shown = [with_steps(one, steps) for one in attempts[-MAX_ATTEMPTS:]]
+        known = answered_files(shown, steps)
+        changed = [
+            evolve(one, change=self._change(one, known.changes.get(one.number))) for one in shown
+        ]
+        return SessionMaterial(
+            attempts=(*attempts[:-MAX_ATTEMPTS], *changed),
+            contents=self._contents(known.files),
+            specification=self._specification(),
+            offered=offered_in(steps.values()) | offered_by(self._questions()),
+        )
+
+    def children(self) -> tuple[SessionSummary, ...]:
+        """Return the sessions that were made from it, the `MAX_CHILDREN` that changed last.
+
+        It is no part of `read`, since it looks at the heads of all sessions.
+
+        Raises:
+            ReadError: The system refused.
+        """
+        wanted = SessionFilter(parent_id=self.session.session_id)
+        return self.sessions.page(wanted, limit=MAX_CHILDREN).sessions
+
+    # ----------------------------------------------------------------------------------- the steps
+
+    def _steps(self, attempts: Sequence[AttemptView]) -> dict[str, Step]:
+        journal = StepJournal(self.sessions, self.session.session_id)
+        wanted = tuple(f"{one.key.serial:04d}-{one.key.phase}-" for one in attempts)
+        found: dict[str, Step] = {}
+        for name in journal.names():
+            if name.startswith(wanted):
+                try:
+                    found[name] = journal.read(name) or {}
+                except ReadError as error:
+                    found[name] = str(error)
+        return found
+
+    def _questions(self) -> Iterator[Question]:
+        """Go through the questions that were asked; what is not known of one is left out."""
+        if self.questions is None:
+            return
+        for question_id in sorted(questions_asked(self.session)):
+            with suppress(AgentForgeError, OSError):  # it may be deleted: the history has the rest
+                yield from self.questions(question_id)
+
+    # ----------------------------------------------------------------------------- the differences
+
+    def _change(self, attempt: AttemptView, answered: ChangeView | None) -> ChangeView | None:
+        """Return what an attempt changed: by its snapshots where there are any."""
+        if self.differences is None or attempt.after is None or attempt.outcome is Outcome.OPEN:
+            return answered
+        if attempt.after == attempt.before:
+            return ChangeView(before=attempt.before, after=attempt.after)
+        try:
+            found = self.differences(attempt.before, attempt.after)
+        except (AgentForgeError, OSError) as error:
+            known = answered or ChangeView()
+            return evolve(known, note=f"The snapshots can't be compared: {error}")
+        files = self._without_inputs(_files_of(found)) if attempt.before is None else None
+        return ChangeView(
+            files=_files_of(found) if files is None else files,
+            before=attempt.before,
+            after=attempt.after,
+        )
+
+    def _without_inputs(self, files: Iterable[FileDiff]) -> tuple[FileDiff, ...]:
+        """Leave out what was in the workspace before the first attempt."""
+        made = {one.path for one in self.session.artifacts}
+        placed = {
+            path
+            for entry in self.session.history
+            if isinstance(event := entry.event, InputsPlaced)
+            for path in event.paths
+        }
+        return tuple(one for one in files if one.path in made or one.path not in placed)
+
+    # ----------------------------------------------------------------------------------- the files
+
+    def _contents(self, answered: Mapping[str, bytes]) -> dict[str, Content]:
+        text, images = _MAX_TEXT, _MAX_IMAGES
+        found: dict[str, Content] = {}
+        for path in dict.fromkeys(one.path for one in reversed(self.session.artifacts)):
+            if len(found) >= MAX_FILES or text <= 0:
+                found[path] = NoContent(_ENOUGH)
+                continue
+            content = self._content(path, answered.get(path), text)
+            if isinstance(content, TextContent):
+                text -= len(content.text)
+            elif isinstance(content, ImageContent):
+                images -= content.size
+                content = content if images >= 0 else NoContent(_ENOUGH)
+            found[path] = content
+        return found
+
+    def _content(self, path: str, answered: bytes | None, room: int) -> Content:
+        data, problem = None, None
+        if self.workspace is not None:
+            try:
+                data = read_beneath(self.fs, self.workspace, path, max_bytes=_MAX_READ)
+            except (ReadError, OSError) as error:
+                problem = f"it can't be read: {error}"
+        there = self.workspace is not None and self.workspace.is_dir()
+        if data is None and not there:
+            data = answered
+        if data is not None:
+            return content_of(data, max_text=min(room, MAX_FILE_TEXT))
+        missing = "it is not in the workspace any more" if there else "its workspace is not here"
+        return NoContent(problem or missing)
+
+    def _specification(self) -> Content | None:
+        try:
+            data = self.sessions.read_attachment(self.session.session_id, SPECIFICATION_NAME)
+        except ReadError as error:
+            return NoContent(f"it can't be read: {error}")
+        return None if data is None else content_of(data)
+
+
+def _files_of(found: WorkspaceChanges) -> tuple[FileDiff, ...]:
+    """Return the files of a comparison, with their lines where the patch has them."""
+    lines = {one.path: one for one in read_patch(found.patch)}
+    return tuple(
+        evolve(lines[one.path], kind=one.kind)
+        if one.path in lines
+        else FileDiff(path=one.path, kind=one.kind, is_binary=one.insertions is None)
+        for one in found.files
+    )

@@ -1,0 +1,160 @@
+"""Where the time of a session went: agent, gate, person, or idle; pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
+
+from attrs import frozen
+
+from ....harness import SessionHistory
+from ....harness.domain.history_events import (
+    QUESTION_ENDINGS,
+    AgentAnswered,
+    AgentPrompted,
+    AgentTurnEnded,
+    PhaseEnded,
+    PhaseFailed,
+    PhaseSucceeded,
+    QuestionAsked,
+    QuestionEnded,
+)
+
+_TELLING: Final = frozenset(
+    {
+        AgentAnswered,
+        AgentPrompted,
+        AgentTurnEnded,
+        PhaseFailed,
+        PhaseSucceeded,
+        QuestionAsked,
+        *QUESTION_ENDINGS.values(),
+    }
+)
+"""The events that say where time went; no other is read."""
+
+
+class SpanKind(Enum):
+    """What a stretch of a session's time was spent on."""
+
+    AGENT = "agent"
+    """An agent was asked, or worked on a person's prompt."""
+    GATE = "gate"
+    """A gate judged, or a phase's script ran."""
+    PERSON = "person"
+    """A person was asked."""
+    IDLE = "idle"
+    """Nothing of these, as far as the history says."""
+
+
+@frozen
+class TimeSpan:
+    """A stretch of time, spent on one thing.
+
+    Attributes:
+        kind: On what.
+        began: Its beginning.
+        ended: Its end, not before.
+    """
+
+    kind: SpanKind
+    began: datetime
+    ended: datetime
+
+    @property
+    def seconds(self) -> float:
+        """How long it was, in seconds."""
+        return (self.ended - self.began).total_seconds()
+
+
+def time_spans(
+    history: Sequence[SessionHistory], *, until: datetime | None = None
+) -> tuple[TimeSpan, ...]:
+    """Split a session's time, without gaps or overlaps, oldest first.
+
+    Args:
+        history: The session's history.
+        until: The end; the last entry's moment if None. A question that waits takes until then.
+
+    An event says for how long there was work until its moment; what two events claim belongs to the
+    earlier one.
+    """
+    if not history:
+        return ()
+    first, last = history[0].timestamp, history[-1].timestamp
+    last = max(last, until or last)
+    spans: list[TimeSpan] = []
+    reached = first
+    for kind, began, ended in sorted(_busy(history, last), key=lambda one: (one[2], one[1])):
+        begun, end = max(began, reached), min(ended, last)
+        if end <= begun:
+            continue
+        if begun > reached:
+            spans.append(TimeSpan(SpanKind.IDLE, reached, begun))
+        spans.append(TimeSpan(kind, begun, end))
+        reached = end
+    if last > reached:
+        spans.append(TimeSpan(SpanKind.IDLE, reached, last))
+    return tuple(spans)
+
+
+def seconds_by_kind(spans: Iterable[TimeSpan]) -> dict[SpanKind, float]:
+    """Return how many seconds went to each kind; every kind is there."""
+    found = dict.fromkeys(SpanKind, 0.0)
+    for one in spans:
+        found[one.kind] += one.seconds
+    return found
+
+
+def within(spans: Sequence[TimeSpan], began: datetime, ended: datetime) -> tuple[TimeSpan, ...]:
+    """Return what lies between two moments of spans that follow each other."""
+    found: list[TimeSpan] = []
+    for index in range(bisect_right(spans, began, key=_end), len(spans)):
+        one = spans[index]
+        if one.began >= ended:
+            break
+        found.append(TimeSpan(one.kind, max(one.began, began), min(one.ended, ended)))
+    return tuple(one for one in found if one.ended > one.began)
+
+
+def _end(one: TimeSpan) -> datetime:
+    return one.ended
+
+
+def _busy(
+    history: Sequence[SessionHistory], last: datetime
+) -> Iterator[tuple[SpanKind, datetime, datetime]]:
+    """Go through what the events say of work: its kind, its beginning and its end."""
+    first = history[0].timestamp
+    asked: datetime | None = None
+    prompted: datetime | None = None
+    for entry in history:
+        if entry.event_type not in _TELLING:
+            continue
+        now = entry.timestamp
+        match entry.event:
+            case AgentAnswered(seconds=seconds) if seconds > 0:
+                yield SpanKind.AGENT, _before(now, seconds, first), now
+            case PhaseEnded(seconds=float() as seconds) if seconds > 0:
+                yield SpanKind.GATE, _before(now, seconds, first), now
+            case AgentPrompted():
+                prompted = prompted or now
+            case AgentTurnEnded() if prompted is not None:
+                yield SpanKind.AGENT, prompted, now
+                prompted = None
+            case QuestionAsked():
+                asked = asked or now
+            case QuestionEnded() if asked is not None:
+                yield SpanKind.PERSON, asked, now
+                asked = None
+    if asked is not None:
+        yield SpanKind.PERSON, asked, last
+
+
+def _before(moment: datetime, seconds: float, first: datetime) -> datetime:
+    """Return the moment so long before another, or the first one if that is later."""
+    most = (moment - first).total_seconds()  # and no calendar is left, however much is claimed
+    return moment - timedelta(seconds=min(seconds, max(most, 0.0)))

@@ -1,0 +1,1 @@
+"""Answers that are being written, and kept until they are sent."""

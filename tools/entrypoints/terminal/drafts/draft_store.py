@@ -1,0 +1,170 @@
+"""What a person has typed and not sent yet, kept on disk: a lost connection loses none of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ....base.files import (
+    DirectoryLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    WriteError,
+    make_durable_directory,
+    read_regular_file,
+    replace_file,
+)
+from ....base.identifiers import is_uuid
+from ..errors import TerminalError
+from .draft import Draft, from_fields, to_fields
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+"""The largest draft that is read."""
+
+_LOCK_TIMEOUT_S: Final = 5.0
+_SUFFIX: Final = ".json"
+
+
+class DraftUnreadable(TerminalError):
+    """A draft was there and can't be used; it was set aside.
+
+    Attributes:
+        session_id: Whose draft.
+        path: Where it is now.
+    """
+
+    def __init__(self, session_id: str, *, path: Path, reason: str) -> None:
+        super().__init__(
+            f"the draft of session {session_id} can't be used: {reason}. It is kept in {path}."
+        )
+        self.session_id = session_id
+        self.path = path
+
+
+class DraftStore:
+    """Drafts in a directory, one file each.
+
+    Files are replaced atomically and durably, with mode 0600 in a directory of mode 0700. Two
+    terminals that edit the same session's draft don't tear it; the later one's is kept.
+    """
+
+    def __init__(self, directory: Path, *, fs: FileSystem | None = None) -> None:
+        """Name the directory; it is made when the first draft is saved.
+
+        Args:
+            directory: Where the drafts are.
+            fs: The file system; the real one by default.
+        """
+        self.directory = directory
+        self._fs = fs or OsFileSystem()
+
+    def path_of(self, session_id: str) -> Path:
+        """Name the file of a session's draft.
+
+        Raises:
+            ValueError: The id is not that of a question session.
+        """
+        if not is_uuid(session_id):
+            raise ValueError(f"{session_id!r} is not the id of a question session")
+        return self.directory / f"{session_id}{_SUFFIX}"
+
+    def unsent_path_of(self, session_id: str) -> Path:
+        """Name the file that keeps what was never sent."""
+        return self.path_of(session_id).with_suffix(".unsent.txt")
+
+    def load(self, session_id: str) -> Draft | None:
+        """Read a session's draft; None if there is none.
+
+        Raises:
+            DraftUnreadable: There is one that can't be used.
+        """
+        path = self.path_of(session_id)
+        try:
+            content = read_regular_file(self._fs, str(path), path=path, max_bytes=MAX_BYTES)
+            if content is None:
+                return None
+            draft = from_fields(json.loads(content), session_id=session_id)
+        except (ReadError, ValueError, RecursionError) as error:
+            aside = self._set_aside(path)
+            raise DraftUnreadable(session_id, path=aside, reason=str(error)) from error
+        return draft
+
+    def _set_aside(self, path: Path) -> Path:
+        """Move a draft out of the way of the next one; say where it is."""
+        aside = path.with_suffix(".unreadable")
+        try:
+            with self._locked() as directory_fd:
+                self._fs.rename(
+                    path.name, aside.name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd
+                )
+        except (OSError, WriteError):
+            return path
+        return aside
+
+    def save(self, draft: Draft) -> Path:
+        """Keep a draft; one with nothing in it is deleted instead.
+
+        Raises:
+            WriteError: The one before it is kept.
+        """
+        path = self.path_of(draft.session_id)
+        if draft.empty:
+            self.drop(draft.session_id)
+        else:
+            text = json.dumps(to_fields(draft), ensure_ascii=True, indent=1)
+            self._replace(path, text.encode("ascii"))
+        return path
+
+    def keep_unsent(self, session_id: str, text: str) -> Path:
+        """Keep, as plain text, what can't be sent any more, and drop the draft.
+
+        Returns:
+            The file it is in.
+
+        Raises:
+            WriteError: The draft is kept.
+        """
+        path = self.unsent_path_of(session_id)
+        self._replace(path, text.encode("utf-8", errors="backslashreplace"))
+        self.drop(session_id)
+        return path
+
+    def drop(self, session_id: str) -> None:
+        """Delete a draft, if there is one.
+
+        Raises:
+            WriteError: The system refused.
+        """
+        path = self.path_of(session_id)
+        try:
+            with suppress(FileNotFoundError):
+                self._fs.unlink(str(path))
+        except OSError as error:
+            raise WriteError(path=path, operation="unlink", cause=error) from error
+
+    def session_ids(self) -> tuple[str, ...]:
+        """Name the sessions that have drafts; none if the directory can't be read."""
+        try:
+            names = os.listdir(self.directory)
+        except OSError:
+            return ()
+        ids = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+        return tuple(sorted(filter(is_uuid, ids)))
+
+    def _replace(self, path: Path, content: bytes) -> None:
+        with self._locked() as directory_fd:
+            replace_file(self._fs, directory_fd, path.name, [content], path=path)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        make_durable_directory(self._fs, self.directory)
+        try:
+            with DirectoryLock(self._fs, self.directory, timeout_s=_LOCK_TIMEOUT_S) as lock:
+                yield lock.fd
+        except FileNotFoundError as error:
+            raise WriteError(path=self.directory, operation="lock", cause=error) from error

@@ -1,0 +1,340 @@
+"""The screen on which one session's questions are answered, one at a time."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Static, TextArea
+
+from ....questions import Question
+from ..drafts.draft import (
+    Ask,
+    Draft,
+    Reply,
+    ask_back,
+    confirm,
+    pick,
+    preselect,
+    take_recommended,
+    take_text,
+    write,
+)
+from ..drafts.session_text import head_text, prompt_title, review_text, steps_text
+from ..key_line import KeyLine
+from ..markdown import PromptView
+from ..messages import MessageLines
+from ..question_queue import Waiting
+from .choices import Choices, OtherText, note_of
+from .dialogs import TextDialog
+from .host import Host
+
+_LEAST_PROMPT: Final = 4
+
+_WISHES: Final = {
+    Ask.ELABORATE: (
+        "Ask for more detail",
+        "The asker receives this request instead of your answer to this question. What should it "
+        "explain? You may leave this empty.",
+    ),
+    Ask.REPHRASE: (
+        "Ask to rephrase the question",
+        "The asker receives this request instead of your answer to this question. What is "
+        "unclear? You may leave this empty.",
+    ),
+}
+
+
+class AnswerScreen(Screen[None]):
+    """One session's questions."""
+
+    DEFAULT_CSS = """
+    AnswerScreen {
+        #head, #steps, #note { height: 1; padding: 0 1; text-wrap: nowrap; }
+        #head { text-style: bold; background: $panel; }
+        #body { height: 1fr; }
+        #body > Choices { height: 1fr; }
+        #note { text-style: italic; color: $quiet; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,b", "step(-1)", "Back", key_display="←"),
+        Binding("right,n", "step(1)", "Next", show=False),
+        Binding("v", "review", "Review"),
+        Binding("e", "ask('elaborate')", "Detail"),
+        Binding("d", "ask('rephrase')", "Rephrase", show=False),
+        Binding("r", "take_recommended", "Recommended", show=False),
+        Binding("a", "take_all_recommended", "All recommended", show=False),
+        Binding("x", "reject", "Reject"),
+        Binding("right_square_bracket", "step_session(1)", "Next session", show=False),
+        Binding("left_square_bracket", "step_session(-1)", "Session before", show=False),
+        Binding("escape", "leave", "Queue"),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+    ]
+
+    def __init__(
+        self, host: Host, waiting: Waiting, questions: tuple[Question, ...], draft: Draft
+    ) -> None:
+        """Show a session's questions.
+
+        Args:
+            host: The application.
+            waiting: The session.
+            questions: Its questions.
+            draft: What was chosen and typed so far.
+        """
+        super().__init__()
+        self._host = host
+        self.waiting = waiting
+        self.questions = questions
+        self.draft = draft
+        self.loose_text = ""
+        """What is being typed in a window above: a reason, a wish."""
+
+    # ------------------------------------------------------------------------------ what is seen
+
+    def compose(self) -> ComposeResult:
+        """Make the frame; a question comes into it by `show_question`."""
+        yield Static(id="head")
+        yield Static(id="steps")
+        yield Vertical(id="body")
+        yield Static(id="note")
+        yield MessageLines()
+        yield KeyLine()
+
+    async def on_mount(self) -> None:
+        """Show the question that was last looked at."""
+        self.set_interval(1, self._write_head)
+        await self.show_question()
+
+    @property
+    def question(self) -> Question:
+        """The question that is looked at."""
+        return self.questions[self.draft.position]
+
+    @property
+    def reply(self) -> Reply:
+        """What was made of it so far."""
+        return self.draft.replies[self.draft.position]
+
+    def typed_text(self) -> str:
+        """Return what was chosen and typed so far as plain text; "" if it was nothing."""
+        loose = self.loose_text.strip()
+        text = "" if self.draft.empty else review_text(self.questions, self.draft)
+        return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
+
+    async def show_question(self) -> None:
+        """Show the question at the draft's position; at the first time preselect what it should."""
+        shown = preselect(self.question, self.reply)
+        if shown != self.reply:
+            self._keep(self.draft.with_reply(self.draft.position, shown))
+        body = self.query_one("#body", Vertical)
+        title = prompt_title(self.question, self.waiting)
+        async with self.batch():
+            await body.remove_children()
+            choices = Choices(self.question, self.reply)
+            text = OtherText(self.reply.text)
+            text.display = bool(self.reply.text)
+            await body.mount(PromptView(self.question.prompt, title=title), choices, text)
+            self._write_lines()
+        if self.question.options:
+            choices.focus()
+        else:
+            self._open_text()
+        self.call_after_refresh(self._fit)
+
+    def _write_lines(self) -> None:
+        self._write_head()
+        width = max(self.size.width - 2, 1)
+        self.query_one("#steps", Static).update(
+            Content(steps_text(self.questions, self.draft, width))
+        )
+        self.query_one("#note", Static).update(Content(note_of(self.question, self.reply)))
+
+    def _write_head(self) -> None:
+        others = self._host.others_waiting(self.waiting.session_id)
+        text = head_text(
+            self.waiting,
+            f"Question {self.draft.position + 1} of {len(self.questions)}",
+            now=self._host.clock(),
+            others=others,
+            width=max(self.size.width - 2, 1),
+        )
+        self.query_one("#head", Static).update(Content(text))
+
+    def queue_changed(self, waiting: Waiting | None) -> None:
+        """Take over what the queue says of this session, and how many others wait.
+
+        Args:
+            waiting: This session in the queue; None if it is not there.
+        """
+        self.waiting = waiting or self.waiting
+        if self.is_mounted:
+            self._write_head()
+            for prompt in self.query(PromptView):
+                prompt.border_title = Content(prompt_title(self.question, self.waiting))
+
+    def on_resize(self) -> None:
+        """Fit the lines and the prompt into the new size."""
+        self.call_after_refresh(self._fit)
+        self.call_after_refresh(self._write_lines)
+
+    def _fit(self) -> None:
+        """Give the prompt what the options leave; neither pushes the other out of sight."""
+        body = self.query_one("#body", Vertical)
+        for prompt, choices, text in zip(
+            body.query(PromptView), body.query(Choices), body.query(OtherText), strict=True
+        ):
+            taken = text.outer_size.height if text.display else 0
+            room = body.size.height - taken
+            options = min(choices.virtual_size.height, max(room // 2, 1))
+            prompt.styles.max_height = max(room - options, _LEAST_PROMPT)
+
+    # ------------------------------------------------------------------------------ what is done
+
+    def change(self, reply: Reply) -> None:
+        """Make another reply of the question, keep it and show it."""
+        self._keep(self.draft.with_reply(self.draft.position, reply))
+        self.query_one(Choices).show(reply)
+        self._write_lines()
+
+    def _keep(self, draft: Draft) -> None:
+        self.draft = draft
+        self._host.keep(draft)
+
+    @on(Choices.Picked)
+    async def _picked(self, event: Choices.Picked) -> None:
+        held = event.keep and event.index in self.reply.picked and self.reply.ask is None
+        if held:
+            self.change(confirm(self.reply))
+        else:
+            self.change(pick(self.question, self.reply, event.index))
+        if event.go_on:
+            await self._go_on()
+
+    @on(Choices.GoOn)
+    async def _take_and_go_on(self) -> None:
+        self.change(confirm(self.reply))
+        await self._go_on()
+
+    async def _go_on(self) -> None:
+        if self.draft.position + 1 < len(self.questions):
+            await self.action_step(1)
+        else:
+            self.action_review()
+
+    @on(Choices.OtherWanted)
+    def _open_text(self) -> None:
+        text = self.query_one(OtherText)
+        text.display = True
+        text.focus()
+        text.move_cursor(text.document.end)
+        if self.reply.text.strip() and not self.reply.has_text:
+            self.change(take_text(self.question, self.reply, taken=True))
+        self.call_after_refresh(self._fit)
+
+    @on(TextArea.Changed)
+    def _typed(self, event: TextArea.Changed) -> None:
+        if event.text_area.text != self.reply.text:
+            self.change(write(self.question, self.reply, event.text_area.text))
+
+    @on(OtherText.Left)
+    async def _left_text(self, event: OtherText.Left) -> None:
+        text = self.query_one(OtherText)
+        text.display = bool(text.text)
+        if event.go_on:
+            await self._go_on()
+        else:
+            self.query_one(Choices).focus()
+            self.call_after_refresh(self._fit)
+
+    @on(Choices.PromptScrolled)
+    def _scroll_prompt(self, event: Choices.PromptScrolled) -> None:
+        prompt = self.query_one(PromptView)
+        lines = max(prompt.scrollable_content_region.height - 1, 1)
+        prompt.scroll_relative(y=event.pages * lines, animate=False, immediate=True)
+
+    async def action_step(self, by: int) -> None:
+        """Go to another question."""
+        draft = self.draft.at(self.draft.position + by)
+        if draft.position == self.draft.position:
+            if by > 0:
+                self.action_review()
+            return
+        self._keep(draft)
+        await self.show_question()
+
+    async def go_to(self, position: int) -> None:
+        """Show the question at a position."""
+        self._keep(self.draft.at(position))
+        await self.show_question()
+
+    def action_step_session(self, by: int) -> None:
+        """Go to another session in the queue; the draft is kept."""
+        self._host.step_session(self, by)
+
+    def action_review(self) -> None:
+        """Show all answers before they are sent."""
+        self._host.review(self)
+
+    def action_take_recommended(self) -> None:
+        """Take what is recommended for this question."""
+        reply = take_recommended(self.question, self.reply)
+        if not reply.picked:
+            self._host.say("No option of this question is recommended.")
+            return
+        self.change(reply)
+
+    def action_take_all_recommended(self) -> None:
+        """Take what is recommended where nothing was chosen, then review."""
+        draft = self.draft
+        for index, (question, reply) in enumerate(zip(self.questions, draft.replies, strict=True)):
+            if reply.preselected or not reply.answered:
+                draft = draft.with_reply(index, take_recommended(question, reply))
+        if draft == self.draft:
+            self._host.say("Nothing to take: no open question has a recommended option.")
+            return
+        self._keep(draft)
+        self.query_one(Choices).show(self.reply)
+        self._write_lines()
+        self.action_review()
+
+    def action_ask(self, kind: str) -> None:
+        """Ask something back instead of answering; the same key again takes it back."""
+        ask = Ask(kind)
+        if self.reply.ask is ask:
+            self.change(ask_back(self.reply, None))
+            return
+        title, explanation = _WISHES[ask]
+        self.loose_text = self.reply.guidance
+
+        async def wish(guidance: str | None) -> None:
+            self.loose_text = ""
+            if guidance is not None:
+                self.change(ask_back(self.reply, ask, guidance))
+                await self._go_on()
+
+        self.app.push_screen(
+            TextDialog(title, explanation, text=self.reply.guidance, typed=self._note_loose_text),
+            wish,
+        )
+
+    def _note_loose_text(self, text: str) -> None:
+        self.loose_text = text
+
+    def action_reject(self) -> None:
+        """Reject the session."""
+        self._host.ask_to_reject(self.waiting, typed=self._note_loose_text)
+
+    def action_leave(self) -> None:
+        """Go back to the queue; the draft is kept."""
+        self._host.leave_session(self)
+
+    def action_keys(self) -> None:
+        """Show all keys."""
+        self._host.show_keys()

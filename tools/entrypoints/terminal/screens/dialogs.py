@@ -1,0 +1,217 @@
+"""Small windows above a screen: a reason, a wish, a yes, the keys, and how a session ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static, TextArea
+
+from ..key_line import KeyLine
+from ..messages import MessageLines
+
+_BOX: Final = """
+    align: center middle;
+    & > Vertical {
+        width: 72;
+        max-width: 100%;
+        height: auto;
+        max-height: 100%;
+        border: round $primary;
+        border-title-style: bold;
+        padding: 0 1;
+        background: $surface;
+    }
+    & Static { height: auto; }
+    & TextArea { height: 6; margin: 1 0; }
+    & VerticalScroll { height: auto; max-height: 12; margin: 1 0; scrollbar-size-vertical: 1; }
+"""
+
+
+class TextDialog(ModalScreen[str | None]):
+    """Asks for a text that may be empty; gives the text, or None if it was called off."""
+
+    DEFAULT_CSS = f"TextDialog {{ {_BOX} }}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "accept", "OK", priority=True),
+        Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", key_display="ctrl+j"),
+        Binding("escape", "cancel", "Cancel"),
+    ]
+
+    def __init__(
+        self, title: str, explanation: str, *, text: str = "", typed: Callable[[str], None]
+    ) -> None:
+        """Ask.
+
+        Args:
+            title: What it is about.
+            explanation: What happens with the text.
+            text: What is there to begin with.
+            typed: Receives the text at each change, so that it is not lost with the window.
+        """
+        super().__init__()
+        self._title = title
+        self._explanation = explanation
+        self._text = text
+        self._typed = typed
+
+    def compose(self) -> ComposeResult:
+        """Make the window."""
+        with Vertical() as box:
+            box.border_title = Content(self._title)
+            yield Static(Content(self._explanation))
+            yield TextArea(self._text, tab_behavior="focus", soft_wrap=True)
+        yield MessageLines()
+        yield KeyLine()
+
+    def on_text_area_changed(self, event: TextArea.Changed) -> None:
+        """Hand on what was typed."""
+        self._typed(event.text_area.text)
+
+    def action_new_line(self) -> None:
+        """Begin a new line."""
+        self.query_one(TextArea).insert("\n")
+
+    def action_accept(self) -> None:
+        """Take the text."""
+        self.dismiss(self.query_one(TextArea).text)
+
+    def action_cancel(self) -> None:
+        """Call it off."""
+        self.dismiss(None)
+
+
+class YesDialog(ModalScreen[bool]):
+    """Asks for a yes."""
+
+    DEFAULT_CSS = f"YesDialog {{ {_BOX} }}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "Yes"),
+        Binding("n,escape", "answer(False)", "No", key_display="n"),
+    ]
+
+    def __init__(self, title: str, question: str) -> None:
+        """Ask.
+
+        Args:
+            title: What it is about.
+            question: What a yes means.
+        """
+        super().__init__()
+        self._title = title
+        self._question = question
+
+    def compose(self) -> ComposeResult:
+        """Make the window."""
+        with Vertical() as box:
+            box.border_title = Content(self._title)
+            yield Static(Content(self._question))
+        yield MessageLines()
+        yield KeyLine()
+
+    def action_answer(self, yes: bool) -> None:
+        """Give the answer."""
+        self.dismiss(yes)
+
+
+class MessageDialog(ModalScreen[None]):
+    """Shows something that must not be missed, with a text that can be scrolled."""
+
+    DEFAULT_CSS = f"MessageDialog {{ {_BOX} }}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close"),  # no key that ends a word that is being typed
+        Binding("up", "scroll(-1)", "Up", show=False),
+        Binding("down", "scroll(1)", "Down", show=False),
+        Binding("pageup", "scroll(-10)", "Page up", show=False),
+        Binding("pagedown", "scroll(10)", "Page down", show=False),
+    ]
+
+    def __init__(self, title: str, message: str, text: str = "") -> None:
+        """Show a message.
+
+        Args:
+            title: What it is about.
+            message: What is shown.
+            text: A longer text below, as it is.
+        """
+        super().__init__()
+        self._title = title
+        self._message = message
+        self._text = text
+
+    def compose(self) -> ComposeResult:
+        """Make the window."""
+        with Vertical() as box:
+            box.border_title = Content(self._title)
+            yield Static(Content(self._message), classes="message")
+            if self._text:
+                with VerticalScroll(can_focus=False):
+                    yield Static(Content(self._text), classes="text")
+        yield MessageLines()
+        yield KeyLine()
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll the text."""
+        for view in self.query(VerticalScroll):
+            view.scroll_relative(y=lines, animate=False, immediate=True)
+
+    def action_close(self) -> None:
+        """Go on."""
+        self.dismiss(None)
+
+
+KEYS: Final = """\
+The queue
+  up, down, PgUp, PgDn, Home, End   move
+  Enter        answer the session at the cursor
+  x            reject it, with a reason if you like
+  q            leave; what you typed is kept
+
+A question
+  up, down     move
+  Space, 1-9   choose, or take the choice back
+  Enter        choose and continue (where several may
+               be chosen: continue)
+  o            answer in your own words; there Tab
+               continues and Esc returns
+  left, right  the question before, the one after
+  PgUp, PgDn   scroll the prompt
+  e            ask for more detail instead
+  d            ask to rephrase the question
+  r            take what is recommended here
+  a            take what is recommended where you
+               chose nothing, then review
+  v            review all answers
+  ], [          the next session in the queue, the one
+               before
+  x            reject the whole session
+  Esc          back to the queue; what you chose and
+               typed is kept
+
+The review
+  s            send the answers
+  Enter        change the answer at the cursor
+  Esc          back to the questions
+
+Everywhere
+  t            other colours: dark, light, high contrast
+  ?            these keys
+  Ctrl+Q       leave
+"""
+
+
+class KeysDialog(MessageDialog):
+    """Shows all keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,question_mark", "close", show=False),
+    ]
+    DEFAULT_CSS = "KeysDialog > Vertical > VerticalScroll { max-height: 18; margin: 0; }"
+
+    def __init__(self) -> None:
+        super().__init__("Keys", "Everything works without a mouse.", KEYS)

@@ -1,0 +1,126 @@
+"""The first screen: which sessions wait."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Static
+
+from ....base.errors import counted
+from ..drafts.session_text import asked_text
+from ..key_line import KeyLine
+from ..messages import MessageLines
+from ..question_queue import Listing
+from ..text import one_line
+from .host import Host
+from .queue_view import QueueView, heading_text
+
+_NOTHING = "No questions are waiting. New ones appear here as soon as they are asked."
+
+
+class QueueScreen(Screen[None]):
+    """The waiting sessions."""
+
+    DEFAULT_CSS = """
+    QueueScreen {
+        #head, #columns, #note { height: 1; padding: 0 1; text-wrap: nowrap; }
+        #head { text-style: bold; background: $panel; }
+        #columns, #note { color: $quiet; }
+        #nothing { height: 1fr; padding: 1 1; }
+        QueueView { margin: 0 1; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "reject", "Reject"),
+        Binding("q,ctrl+c", "app.quit", "Leave", key_display="q"),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+    ]
+
+    def __init__(self, host: Host, *, where: str) -> None:
+        """Show an empty queue.
+
+        Args:
+            host: The application.
+            where: Where the sessions are.
+        """
+        super().__init__()
+        self._host = host
+        self._where = where
+        self._listing: Listing | None = None
+
+    def compose(self) -> ComposeResult:
+        """Make the list."""
+        yield Static(id="head")
+        yield Static(id="columns")
+        yield QueueView(clock=self._host.clock)
+        yield Static(Content("Loading …"), id="nothing")
+        yield Static(id="note")
+        yield MessageLines()
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Begin with an empty list."""
+        self._write()
+
+    @property
+    def view(self) -> QueueView:
+        """The list."""
+        return self.query_one(QueueView)
+
+    def show(self, listing: Listing, drafts: set[str]) -> None:
+        """Show the queue as it is now."""
+        self._listing = listing
+        self.view.show(listing.waiting, drafts)
+        self._write()
+
+    def on_resize(self) -> None:
+        """Fit the lines into the new size."""
+        self._write()
+
+    def _write(self) -> None:
+        listing = self._listing or Listing()
+        waiting = bool(listing.waiting)
+        for selector in ("#columns", "QueueView"):
+            self.query_one(selector).display = waiting
+        nothing = self.query_one("#nothing", Static)
+        nothing.display = not waiting
+        if self._listing is not None:
+            nothing.update(Content(_NOTHING))
+        if waiting and self.focused is not self.view:
+            self.view.focus()
+        head = f"Questions · {len(listing.waiting):,} waiting · {one_line(self._where)}"
+        self.query_one("#head", Static).update(Content(head))
+        columns = heading_text(max(self.size.width - 2, 1), limited=self.view.limited)
+        self.query_one("#columns", Static).update(Content(columns))
+        self._write_note()
+
+    @on(QueueView.Moved)
+    def _write_note(self) -> None:
+        """Say who asked the session at the cursor, from which folder, and what can't be read."""
+        listing = self._listing or Listing()
+        parts = []
+        if listing.unreadable:
+            count = counted(len(listing.unreadable), "session")
+            parts.append(f"! {count} can't be read; `agentforge history` says why.")
+        if (one := self.view.selected) is not None:
+            asked = asked_text(one, self.size.width - 3)
+            parts.append(asked[:1].upper() + asked[1:])
+        self.query_one("#note", Static).update(Content("  ".join(parts)))
+
+    @on(QueueView.Opened)
+    def _opened(self, event: QueueView.Opened) -> None:
+        self._host.open_session(event.session_id)
+
+    def action_reject(self) -> None:
+        """Reject the session at the cursor."""
+        if (one := self.view.selected) is not None:
+            self._host.ask_to_reject(one, typed=lambda _: None)
+
+    def action_keys(self) -> None:
+        """Show all keys."""
+        self._host.show_keys()

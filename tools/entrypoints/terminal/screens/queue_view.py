@@ -1,0 +1,256 @@
+"""The list of waiting sessions: only the lines that are seen are drawn, however many wait."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from ....base.clock import Clock
+from ....base.errors import counted
+from ..question_queue import Waiting
+from ..text import CURSOR, SHORT_ID, one_line, running, since
+
+_AGE_WIDTH: Final = 7
+_COUNT_WIDTH: Final = 12
+_NOTE_WIDTH: Final = 8
+_LEFT_WIDTH: Final = 9
+_TICK_S: Final = 1.0
+_SLOW_TICK_S: Final = 30.0
+
+
+def cursor_after(before: Sequence[str], cursor: int, after: Sequence[str]) -> int:
+    """Return where the cursor goes when the list changes: it stays on its session.
+
+    Where that session has ended it goes to the next one that still waits, else to the last.
+
+    Args:
+        before: The ids as they were.
+        cursor: Where it was.
+        after: The ids as they are.
+    """
+    places = {session_id: index for index, session_id in enumerate(after)}
+    for session_id in before[cursor:]:
+        if session_id in places:
+            return places[session_id]
+    return max(0, len(after) - 1) if before else 0
+
+
+def row_text(
+    waiting: Waiting,
+    *,
+    width: int,
+    now: datetime,
+    draft: bool,
+    at_cursor: bool,
+    limited: bool = False,
+) -> str:
+    """Write a session's line, exactly `width` cells wide.
+
+    The columns: a mark at the cursor, the short id, how long it waits, with `limited` how much time
+    is left, how many questions, whether there is a draft, the titles.
+    """
+    ends_at = waiting.ends_at
+    left = running((ends_at - now).total_seconds()) if ends_at is not None else ""
+    age = since((now - waiting.created_at).total_seconds())
+    count = counted(len(waiting.titles), "question")
+    start = "  ".join(
+        [
+            f"{CURSOR if at_cursor else ' '} {waiting.session_id[:SHORT_ID]}",
+            age.rjust(_AGE_WIDTH),
+            *([left.rjust(_LEFT_WIDTH)] if limited else []),
+            count.ljust(_COUNT_WIDTH),
+            ("draft" if draft else "").ljust(_NOTE_WIDTH - 2),
+        ]
+    )
+    titles = ", ".join(one_line(title, 60) or "(no title)" for title in waiting.titles)
+    text = f"{start}{titles}"
+    if cell_len(text) > width:
+        return set_cell_size(text, max(width - 1, 0)) + "…"
+    return set_cell_size(text, width)
+
+
+def heading_text(width: int, *, limited: bool = False) -> str:
+    """Write the line above the sessions, exactly `width` cells wide."""
+    parts = [
+        "  id      ",
+        "waiting".rjust(_AGE_WIDTH),
+        *(["time left".rjust(_LEFT_WIDTH)] if limited else []),
+        "questions".ljust(_COUNT_WIDTH),
+        " " * (_NOTE_WIDTH - 2),
+    ]
+    return set_cell_size("  ".join(parts) + "titles", width)
+
+
+class QueueView(ScrollView, can_focus=True):
+    """The waiting sessions, the oldest first."""
+
+    ALLOW_SELECT = False
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"queue--row", "queue--cursor"}
+    DEFAULT_CSS = """
+    QueueView {
+        height: 1fr;
+        overflow-x: hidden;
+        scrollbar-size-vertical: 1;
+        & > .queue--row { color: $foreground; }
+        & > .queue--cursor {
+            color: $block-cursor-foreground;
+            background: $block-cursor-background;
+            text-style: bold;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("home", "edge(-1)", "First", show=False),
+        Binding("end", "edge(1)", "Last", show=False),
+        Binding("enter,space", "open", "Answer", key_display="enter"),
+    ]
+
+    class Opened(Message):
+        """A session is to be answered.
+
+        Attributes:
+            session_id: Which.
+        """
+
+        def __init__(self, session_id: str) -> None:
+            super().__init__()
+            self.session_id = session_id
+
+    class Moved(Message):
+        """The cursor is at another session, or at none."""
+
+    def __init__(self, *, clock: Clock, **kwargs: Any) -> None:
+        """Show nothing yet.
+
+        Args:
+            clock: The time now, aware.
+            kwargs: As of any widget.
+        """
+        super().__init__(**kwargs)
+        self._clock = clock
+        self._rows: tuple[Waiting, ...] = ()
+        self._drafts: frozenset[str] = frozenset()
+        self.cursor = 0
+        self._drawn_at: datetime | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether any of the sessions has a limit in time."""
+        return any(one.ends_at is not None for one in self._rows)
+
+    def on_mount(self) -> None:
+        """Have the ages grow, and the time that is left run."""
+        self.set_interval(_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        now = self._clock()
+        slow = timedelta(seconds=_SLOW_TICK_S)
+        if self.limited or self._drawn_at is None or abs(now - self._drawn_at) >= slow:
+            self._drawn_at = now
+            self.refresh()
+
+    def show(self, rows: Sequence[Waiting], drafts: Collection[str]) -> None:
+        """Show these sessions; the cursor stays on its session."""
+        before = [one.session_id for one in self._rows]
+        after = [one.session_id for one in rows]
+        self.cursor = cursor_after(before, self.cursor, after)
+        self._rows = tuple(rows)
+        self._drafts = frozenset(drafts)
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
+        self._keep_in_sight()
+        self.refresh()
+        self.post_message(self.Moved())
+
+    @property
+    def selected(self) -> Waiting | None:
+        """The session at the cursor."""
+        return self._rows[self.cursor] if self._rows else None
+
+    def select(self, session_id: str) -> None:
+        """Put the cursor on a session, if it is there."""
+        for index, one in enumerate(self._rows):
+            if one.session_id == session_id:
+                self._go(index)
+
+    def on_resize(self) -> None:
+        """Fit the width."""
+        self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
+        self._keep_in_sight()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line of those that are seen."""
+        width = self.size.width
+        index = y + round(self.scroll_offset.y)
+        if index >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        one = self._rows[index]
+        at_cursor = index == self.cursor
+        text = row_text(
+            one,
+            width=width,
+            now=self._clock(),
+            draft=one.session_id in self._drafts,
+            at_cursor=at_cursor,
+            limited=self.limited,
+        )
+        style = self.get_component_rich_style("queue--cursor" if at_cursor else "queue--row")
+        return Strip([Segment(text, self._marked(style, index))], width)
+
+    @staticmethod
+    def _marked(style: Style, index: int) -> Style:
+        return style + Style(meta={"row": index})
+
+    def on_click(self, event: events.Click) -> None:
+        """Move to the session that was clicked; open it at the second click."""
+        row = event.style.meta.get("row")
+        if row is None:
+            return
+        if row == self.cursor:
+            self.action_open()
+        else:
+            self._go(row)
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor."""
+        self._go(self.cursor + by)
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by what is seen at once."""
+        self._go(self.cursor + by * max(1, self.size.height - 1))
+
+    def action_edge(self, to: int) -> None:
+        """Move the cursor to the first or the last session."""
+        self._go(0 if to < 0 else len(self._rows) - 1)
+
+    def action_open(self) -> None:
+        """Ask for the session at the cursor to be opened."""
+        if (one := self.selected) is not None:
+            self.post_message(self.Opened(one.session_id))
+
+    def _go(self, index: int) -> None:
+        before = self.cursor
+        self.cursor = min(max(index, 0), max(0, len(self._rows) - 1))
+        self.refresh_line(before)
+        self.refresh_line(self.cursor)
+        self._keep_in_sight()
+        self.post_message(self.Moved())
+
+    def _keep_in_sight(self) -> None:
+        if self._rows:
+            region = Region(0, self.cursor, self.size.width, 1)
+            self.scroll_to_region(region, animate=False, force=True, immediate=True)

@@ -1,0 +1,1 @@
+"""The pages of `agentforge ui`, each with its forms."""

@@ -1,0 +1,198 @@
+"""What a person does with a session or a question from a page: each is one call of the service.
+
+A person acts on what the session is now, so an action is repeated on top of what another process
+saved meanwhile; a state that forbids it is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from ....harness.errors import SessionNotFound
+from ....harness.services.session_recording import despite_conflicts
+from ....harness.session_manager import SessionManager
+from ....questions import Question, QuestionSession, UserAnswer
+from ....questions.rules import submission_faults
+from ...terminal.drafts.draft import Ask, Draft, Reply, answers_of
+from ..errors import InvalidForm, PageNotFound, UnfitAnswers
+from ..services import Services
+from .forms import Form, count_in, text_in
+
+_MOST_DIGITS: Final = 4
+_ATTEMPTS: Final = 4
+"""How often an action is tried when another process changes the session first."""
+
+
+@frozen(kw_only=True)
+class Done:
+    """What an action did.
+
+    Attributes:
+        say: What happened, in a sentence.
+        go: The page to go on at, or None: stay.
+    """
+
+    say: str
+    go: str | None = None
+
+
+Act = Callable[[SessionManager, Form], Done]
+
+
+def act_on_session(services: Services, session_id: str, name: str, form: Form) -> Done:
+    """Do something with a session.
+
+    Args:
+        services: The sessions.
+        session_id: Which.
+        name: What: one of `ACTS`.
+        form: What was filled in.
+
+    Raises:
+        PageNotFound: There is no such action.
+        AgentForgeError: It was not done; the error says what was kept and what to do.
+    """
+    act = ACTS.get(name)
+    if act is None:
+        raise PageNotFound(f"/sessions/{session_id}/{name}")
+    manager = services.acting_manager()
+    if manager.load(session_id) is None:
+        raise SessionNotFound(session_id, path=services.store.where)
+
+    def read_anew() -> bool:
+        manager.reload()
+        return True
+
+    return despite_conflicts(lambda: act(manager, form), again=read_anew, attempts=_ATTEMPTS)
+
+
+def _named(manager: SessionManager) -> str:
+    session = manager.current_session
+    assert session is not None  # noqa: S101 (it was loaded)
+    return session.session_id
+
+
+def _pause(manager: SessionManager, form: Form) -> Done:
+    manager.pause(text_in(form, "reason"))
+    return Done(say="The session is paused. Its worker stops at its next save.")
+
+
+def _abort(manager: SessionManager, form: Form) -> Done:
+    manager.abort(text_in(form, "reason"))
+    return Done(say="The session is aborted, for good.")
+
+
+def _extend(manager: SessionManager, form: Form) -> Done:
+    tokens = count_in(form, "tokens", what="Tokens")
+    manager.extend_budget(tokens)
+    return Done(say=f"{tokens:,} more tokens are allotted.")
+
+
+def _checkpoint(form: Form) -> str:
+    checkpoint = text_in(form, "checkpoint")
+    if checkpoint is None:
+        raise InvalidForm({"checkpoint": "Checkpoint: name one by its number"})
+    return checkpoint
+
+
+def _rewind(manager: SessionManager, form: Form) -> Done:
+    target = manager.rewind(_checkpoint(form))
+    return Done(say=f"The session is back at checkpoint {target.number}.")
+
+
+def _fork(manager: SessionManager, form: Form) -> Done:
+    at = _checkpoint(form)
+    budget = None
+    if text_in(form, "tokens") is not None:
+        budget = count_in(form, "tokens", what="Tokens")
+    parent = _named(manager)
+    fork = manager.fork(at, token_budget=budget)
+    return Done(say=f"Begun from {parent}.", go=f"/sessions/{fork.session_id}")
+
+
+ACTS: dict[str, Act] = {
+    "pause": _pause,
+    "abort": _abort,
+    "extend": _extend,
+    "rewind": _rewind,
+    "fork": _fork,
+}
+"""What can be done with a session, by its name in the address."""
+
+
+# ---------------------------------------------------------------------------------- questions
+
+
+def answer_question(services: Services, question_id: str, form: Form) -> Done:
+    """Answer a question session.
+
+    Raises:
+        UnfitAnswers: What was filled in is no answer to some of its questions.
+        QuestionError: It was not answered; the error says why.
+    """
+    session = services.questions.get(question_id)
+    replies = tuple(
+        reply_in(form, index, question) for index, question in enumerate(session.questions)
+    )
+    draft = Draft(session_id=session.session_id, replies=replies)
+    answers = answers_of(session.questions, draft)
+    if faults := _faults(session, replies, answers, services):
+        raise UnfitAnswers(faults)
+    services.questions.save_session_answers(session.session_id, answers)
+    return Done(say="Your answer was sent.")
+
+
+def reject_question(services: Services, question_id: str, form: Form) -> Done:
+    """Reject a question session.
+
+    Raises:
+        QuestionError: It was not rejected; the error says why.
+    """
+    services.questions.reject_session(question_id, text_in(form, "reason"))
+    return Done(say="The question was declined.")
+
+
+def reply_in(form: Form, index: int, question: Question) -> Reply:
+    """Return what was filled in for one of the questions."""
+    text = text_in(form, f"text-{index}") or ""
+    ask = text_in(form, f"ask-{index}")
+    chosen = form.get(f"choice-{index}", [])
+    count = len(question.options)
+    picked = [number for one in chosen if (number := _number(one)) is not None and number < count]
+    if not question.multi_select:
+        picked = picked[:1]
+    return Reply(
+        picked=tuple(picked),
+        other=bool(text) and (question.multi_select or not picked),
+        text=text,
+        ask=Ask(ask) if ask in set(Ask) else None,
+        guidance=text_in(form, f"note-{index}") or "",
+        seen=True,
+    )
+
+
+def _number(text: str) -> int | None:
+    fits = text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS
+    return int(text) if fits else None
+
+
+def _faults(
+    session: QuestionSession,
+    replies: Sequence[Reply],
+    answers: Sequence[UserAnswer],
+    services: Services,
+) -> dict[int, str]:
+    """Return why answers can't be taken, by question; the service's own rules judge them."""
+    found: dict[int, str] = {}
+    for index, (question, reply) in enumerate(zip(session.questions, replies, strict=True)):
+        mine = [one for one in answers if one.question_index == index]
+        if not reply.answered and not question.multi_select:
+            found[index] = "Choose one, or write an answer in your own words."
+            continue
+        faults = submission_faults(mine, session.questions, services.questions.config)
+        if faults:
+            found[index] = "; ".join(faults)
+    return found

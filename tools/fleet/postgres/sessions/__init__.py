@@ -1,0 +1,1 @@
+"""Sessions as rows: saved, listed, streamed, pruned, locked."""

@@ -1,0 +1,184 @@
+"""The lock of a run, for every machine: an advisory lock that ends with its owner's connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from psycopg.errors import LockNotAvailable
+
+from ....base.event_log import get_logger
+from ....base.files import LockTimeout
+from ....harness.session_layout import RUN_LOCKS
+from ..database import Connection, Database, advisory_key
+
+_log = get_logger("agentforge.store")
+_THERE: Final = (
+    "select 1 from agentforge.sessions where id = %(id)s and (%(name)s::text is null or exists "
+    "(select 1 from agentforge.session_attachments where session_id = id and name = %(name)s))"
+)
+_RELEASE: Final = (
+    "select pg_advisory_unlock(%s), set_config('application_name', 'agentforge', false), "
+    "set_config('lock_timeout', '0', false)"
+)
+_CLAIM: Final = (
+    "update agentforge.sessions set revision = revision + 1, claims = claims + 1 "
+    "where id = %s and state in ('active', 'paused') returning claims"
+)
+
+
+def lock_key(session_id: str) -> int:
+    """Return the number that a session's advisory lock goes by, in 64 bits with a sign."""
+    return advisory_key(f"run {session_id}")
+
+
+class PostgresRunLock:
+    """One worker's hold on a session. A `harness.session_ports.RunLock`.
+
+    It has a connection of its own, straight to the server, which the next lock of this process is
+    given: a pooler that gives each transaction another one would lose it. The server lets go of the
+    lock when the connection ends, which is when the worker's process dies, or when the server finds
+    that its machine is away.
+
+    Args:
+        database: Where the sessions are.
+        session_id: The session that is to be run.
+        name: The attachment that a run needs, without which a session can't be run; None if
+            none is asked for.
+        where: What to call it in messages.
+        timeout_s: How long to wait for another owner, in seconds.
+        job_id: The job of the queue in whose name it is held, or None.
+        claimed: Takes the number of the claim once it is made, and None when the lock is let go of.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        session_id: str,
+        name: str | None,
+        *,
+        where: str,
+        timeout_s: float,
+        job_id: int | None = None,
+        claimed: Callable[[int | None], None] | None = None,
+    ) -> None:
+        self._database = database
+        self._session_id = session_id
+        self._name = name
+        self._where = where
+        self._timeout_s = timeout_s
+        self._job_id = job_id
+        self._on_claim = claimed
+        self._connection: Connection | None = None
+
+    def acquire(self) -> PostgresRunLock:
+        """Take the lock and, for a run, claim the session.
+
+        The claim raises the session's revision. From then on what an earlier worker saves is
+        refused, however late it comes and whatever became of its lock.
+
+        Raises:
+            FileNotFoundError: There is no such session (any more), or it has nothing to lock.
+            LockTimeout: Another owner holds it.
+            StoreUnavailable: The server does not answer.
+        """
+        connection = self._database.lend()
+        try:
+            self._lock_on(connection)
+            self._claim(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return self
+
+    def _lock_on(self, connection: Connection) -> None:
+        key = lock_key(self._session_id)
+        wanted = {"id": self._session_id, "name": self._name}
+        with self._database.errors():
+            if connection.execute(_THERE, wanted).fetchone() is None:
+                raise FileNotFoundError(self._where)
+            if self._job_id is not None:
+                connection.execute(
+                    "select set_config('application_name', %s, false)",
+                    (f"agentforge job {self._job_id}",),
+                )
+            got = connection.execute("select pg_try_advisory_lock(%s)", (key,)).fetchone()
+            if got is not None and got[0]:
+                return
+            limit = int(self._timeout_s * 1000)
+            if limit <= 0:
+                raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s)
+            try:
+                connection.execute("select set_config('lock_timeout', %s, false)", (str(limit),))
+                connection.execute("select pg_advisory_lock(%s)", (key,))
+            except LockNotAvailable as error:
+                raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s) from error
+
+    def _claim(self, connection: Connection) -> None:
+        if self._name is None or self._on_claim is None:
+            return
+        with self._database.errors():
+            claim = connection.execute(_CLAIM, (self._session_id,)).fetchone()
+        # One that has ended, or was deleted just now, is not claimed; nobody saves it again.
+        self._on_claim(None if claim is None else claim[0])
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the connection that holds it is there, as far as this side knows."""
+        return self._connection is not None and not self._connection.closed
+
+    def release(self) -> None:
+        """Let go of it; does nothing when it is not held."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._on_claim is not None and self._name is not None:
+            self._on_claim(None)
+        try:
+            # Said to the server, which notices that a connection has ended a moment later.
+            unlocked = connection.execute(_RELEASE, (lock_key(self._session_id),)).fetchone()
+        except psycopg.Error:
+            _log.warning("store.lock_lost", session_id=self._session_id, store=self._where)
+            connection.close()
+            return
+        except BaseException:
+            connection.close()
+            raise
+        if unlocked is not None and unlocked[0]:
+            self._database.give_back(connection)
+        else:
+            connection.close()
+
+
+def has_run(connection: Connection, session_id: str) -> bool:
+    """Return whether a session is of the kind that runners lead."""
+    found = connection.execute(
+        "select 1 from agentforge.session_attachments where session_id = %s and name = any(%s)",
+        (session_id, list(RUN_LOCKS)),
+    ).fetchone()
+    return found is not None
+
+
+def has_job(connection: Connection, session_id: str) -> bool:
+    """Return whether a worker of the fleet is about to look at a session, or does."""
+    found = connection.execute(
+        "select 1 from agentforge.procrastinate_jobs where lock = %s and status in ('todo', "
+        "'doing') limit 1",
+        (session_id,),
+    ).fetchone()
+    return found is not None
+
+
+def is_run(connection: Connection, session_id: str) -> bool:
+    """Return whether a worker holds a session's lock; the answer may be old when it is read."""
+    key = lock_key(session_id) & (2**64 - 1)
+    found = connection.execute(
+        "select 1 from pg_locks where locktype = 'advisory' and granted and objsubid = 1 and "
+        "classid = %s::oid and objid = %s::oid and database = "
+        "(select oid from pg_database where datname = current_database())",
+        (key >> 32, key & (2**32 - 1)),
+    ).fetchone()
+    return found is not None

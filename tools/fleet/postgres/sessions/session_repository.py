@@ -1,0 +1,752 @@
+"""Sessions in PostgreSQL: a head row, a document row, and rows that are only ever added.
+
+A save is one statement: it raises the revision where the stored one is the one that the session
+was made from, adds what is new, and changes nothing at all where it is not. So what it costs does
+not grow with the history, and two writers of one session never overwrite each other.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final
+
+from ....base.event_log import get_logger
+from ....base.files import WriteError
+from ....base.identifiers import is_session_id, names_no_session
+from ....base.search_words import SearchWords
+from ....harness.errors import (
+    SessionConflict,
+    SessionCorrupted,
+    SessionFenced,
+    SessionIdTaken,
+    SessionInUse,
+    SessionNotFound,
+    SessionTooLarge,
+)
+from ....harness.events.session_feed import open_feed
+from ....harness.feed_port import Feed
+from ....harness.format.session_codec import encode_session
+from ....harness.session_domain import (
+    InvalidSession,
+    InvalidSessionId,
+    SessionContext,
+    SessionState,
+)
+from ....harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
+from ....harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
+from ....harness.views.entry_events import EntryEvent, events_after, first_own
+from ....harness.views.session_filter import SessionFilter
+from ....harness.views.session_head import SessionSummary, UnreadableSession
+from ....harness.views.session_names import ATTACHMENT, kept_documents, require_saved, resolved
+from ....harness.views.session_page import SessionCursor, SessionOrder, SessionPage
+from ....prune.records.audit_log import actor
+from ..database import Connection, Database
+from . import session_streams
+from .receivers import PostgresReceiver, keep_untold
+from .session_candidates import read_candidates
+from .session_feed import PostgresFeed, SessionSource, end_of_feed, place_after
+from .session_lock import is_run
+from .session_pages import read_all, read_page
+from .session_rows import (
+    Document,
+    NewRows,
+    StoredLists,
+    described,
+    described_values,
+    head_of,
+    head_values,
+    session_of_rows,
+)
+
+_REMEMBERED: Final = 16
+_log = get_logger("agentforge.store")
+
+_CREATE: Final = b"""
+with head as (
+    insert into agentforge.sessions (
+        id, revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
+        completed_at, total_budget, tokens_used, title, tags, parent_id, n_artifacts, n_history,
+        size_bytes)
+    values (%(id)s, %(revision)s, %(state)s, %(workflow_type)s, %(current_phase)s,
+        %(attempt_number)s, %(created_at)s, %(updated_at)s, %(completed_at)s,
+        %(total_budget)s, %(tokens_used)s, %(title)s, %(tags)s::text[], %(parent_id)s,
+        cardinality(%(artifacts)s::text[]), cardinality(%(history)s::text[]), %(size_bytes)s)
+    on conflict (id) do nothing
+    returning id),
+document as (
+    insert into agentforge.session_documents (
+        session_id, goal, goal_words, title_words, schema_minor, newer_fields,
+        newer_budget_fields, metadata, workflow_state)
+    select id, %(goal)s, %(goal_words)s, %(title_words)s, %(schema_minor)s, %(newer_fields)s,
+        %(newer_budget_fields)s, %(metadata)s, %(workflow_state)s
+    from head),
+artifacts as (
+    insert into agentforge.session_artifacts (session_id, number, entry)
+    select head.id, new.number, new.entry
+    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
+history as (
+    insert into agentforge.session_history (session_id, number, entry, saved_by)
+    select head.id, new.number, new.entry,
+        case when new.number > %(of_parent)s then pg_current_xact_id() end
+    from head, unnest(%(history)s::text[]) with ordinality new (entry, number)),
+attachments as (
+    insert into agentforge.session_attachments (session_id, name, content)
+    select head.id, new.name, new.content
+    from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
+select id"""
+_FROM_HEAD: Final = b" from head"
+
+_HEAD: Final = b"""
+    update agentforge.sessions set
+        revision = revision + 1, state = %(state)s, workflow_type = %(workflow_type)s,
+        current_phase = %(current_phase)s, attempt_number = %(attempt_number)s,
+        updated_at = %(updated_at)s, completed_at = %(completed_at)s,
+        total_budget = %(total_budget)s, tokens_used = %(tokens_used)s,
+        n_artifacts = %(n_artifacts)s, n_history = %(n_history)s, size_bytes = %(size_bytes)s
+"""
+_DESCRIBED: Final = b"""
+        , title = %(title)s, tags = %(tags)s::text[], parent_id = %(parent_id)s
+"""
+_IF_NEXT: Final = b"""
+    where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
+        and (%(claim)s::bigint is null or claims = %(claim)s)
+        and (state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
+            or state = %(state)s and %(describes)s)
+    returning id
+"""
+_ARTIFACTS: Final = b"""
+artifacts as (
+    insert into agentforge.session_artifacts (session_id, number, entry)
+    select head.id, %(stored_artifacts)s + new.number, new.entry
+    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number))
+"""
+_HISTORY: Final = b"""
+history as (
+    insert into agentforge.session_history (session_id, number, entry)
+    select head.id, %(stored_history)s + new.number, new.entry
+    from head, unnest(%(history)s::text[]) with ordinality new (entry, number))
+"""
+_ENTRY: Final = b"""
+history as (
+    insert into agentforge.session_history (session_id, number, entry)
+    select head.id, %(n_history)s, %(entry)s from head)
+"""
+_DOCUMENT: Final = b"""
+document as (
+    update agentforge.session_documents set
+        goal = %(goal)s, goal_words = %(goal_words)s, title_words = %(title_words)s,
+        schema_minor = %(schema_minor)s,
+        newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s,
+        metadata = %(metadata)s, workflow_state = %(workflow_state)s
+    from head where session_id = head.id)
+"""
+_SAVED: Final = b"with head as (select %(id)s::text as id) select id"
+_THIS: Final = b"with head as (select %(id)s as id),"
+_REPLACE_ALL: Final = (
+    b"delete from agentforge.session_artifacts where session_id = %(id)s",
+    b"delete from agentforge.session_history where session_id = %(id)s",
+    _THIS + _DOCUMENT + b"," + _ARTIFACTS + b"," + _HISTORY + b"select id from head",
+)
+
+
+def save_statement(new: NewRows, *, document: bool, described: bool) -> bytes:
+    """Return the statement of a save up to `from head`, before which more may follow from it.
+
+    What the save does not change is not in it, and costs nothing.
+
+    Args:
+        new: The rows that it adds.
+        document: Whether it changes what is beside the head and the lists.
+        described: Whether it changes the title, the tags or the parent.
+    """
+    return _save_statement(bool(new.artifacts), min(len(new.history), 2), document, described)
+
+
+@cache
+def _save_statement(artifacts: bool, entries: int, document: bool, described: bool) -> bytes:
+    parts = [b"head as (" + _HEAD + (_DESCRIBED if described else b"") + _IF_NEXT + b")"]
+    parts += [_ARTIFACTS] if artifacts else []
+    parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
+    parts += [_DOCUMENT] if document else []
+    return b"with " + b",".join(parts) + b" select id"
+
+
+_LOAD: Final = b"""
+select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
+    completed_at, total_budget, tokens_used, title, tags, parent_id,
+    goal, goal_words, title_words, schema_minor, newer_fields, newer_budget_fields, metadata,
+    workflow_state,
+    size_bytes,
+    (select coalesce(string_agg(entry, '' order by number), '')
+        from agentforge.session_artifacts where session_id = id),
+    (select coalesce(string_agg(entry, '' order by number), '')
+        from agentforge.session_history where session_id = id)
+from agentforge.sessions join agentforge.session_documents on session_id = id where id = %s
+"""
+_STEPS: Final = f"{STEPS}/"
+_KEEP_STEP: Final = b"""
+insert into agentforge.session_attachments (session_id, name, content)
+select id, %(name)s, %(content)s from agentforge.sessions
+where id = %(id)s and (%(claim)s::bigint is null or claims = %(claim)s)
+for share -- a claim waits for it, and so sees the step
+on conflict (session_id, name) do update set content = excluded.content
+returning name
+"""
+
+
+class PostgresSessions:
+    """Keeps sessions in a database.
+
+    Guarantees: when `save` returns, the session survives the death of the process and of the
+    server; when it raises, the stored session is as it was (where the connection was lost while it
+    was being committed, it may also be the new one: the next save of the same object is then
+    refused with a `SessionConflict`, and nothing is overwritten). A reader sees a whole session or
+    none. Two writers of one session never overwrite each other.
+
+    Instances may be shared between threads.
+
+    Args:
+        database: Where; its tables must be there (`schema.require_migrated`).
+        max_bytes: The most that the lists of a session take.
+    """
+
+    def __init__(self, database: Database, *, max_bytes: int = MAX_FILE_BYTES) -> None:
+        self._database = database
+        self._max_bytes = max_bytes
+        self._stored: OrderedDict[str, StoredLists] = OrderedDict()
+        self._claims: dict[str, int] = {}
+        self._follow_up = b""
+        self._mutex = Lock()
+
+    @property
+    def database(self) -> Database:
+        """Where the sessions are."""
+        return self._database
+
+    # ------------------------------------------------------------------------------- writing
+
+    def save(
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Make the stored session what it is in memory; see `SessionRepository`."""
+        faults = session.faults()
+        if faults:
+            raise InvalidSession(faults)
+        if session.revision == 0:
+            self._create(session, kept_documents(attachments, inherited), revision=1)
+        elif not self._replace(session):
+            return
+        session.revision += 1
+
+    def adopt(
+        self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
+    ) -> None:
+        """Create a session as another store has it; see `SessionRepository`."""
+        require_saved(session)
+        self._create(session, kept_documents(None, documents), revision=session.revision)
+
+    def _create(
+        self, session: SessionContext, documents: Mapping[str, bytes], *, revision: int
+    ) -> None:
+        new = self._bounded(session, NewRows.of(session.artifacts, session.history))
+        documents, streams = session_streams.without_streams(documents)
+        values = {
+            "id": session.session_id,
+            "revision": revision,
+            **head_values(session),
+            **described_values(session),
+            **Document.of(session).values(),
+            **new.values(),
+            "of_parent": first_own(session.history),
+            "names": list(documents),
+            "contents": list(documents.values()),
+        }
+        within = self._database.transaction if streams else self._database.connection
+        with within() as connection:
+            if self._saved(connection, _CREATE, values) is None:
+                raise SessionIdTaken(session.session_id, path=self.where_is(session.session_id))
+            session_streams.import_streams(connection, session.session_id, streams)
+        self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
+
+    def _replace(self, session: SessionContext) -> bool:
+        """Replace the stored session; False if there was nothing to write."""
+        stored = self._taken(session.session_id)
+        if stored is None:
+            self.load(session.session_id)  # to know what is stored of its lists
+            stored = self._taken(session.session_id)
+        new = None if stored is None else stored.grow(session)
+        if stored is None or new is None:
+            return self._replace_all(session)
+        self._bounded(session, new)
+        values = {**self._head(session, stored.state), **new.values()}
+        if stored.state.is_terminal:
+            ended = self._ended(session)
+            values["describes"] = ended is not None and session.only_describes(ended)
+        source = Document.source_of(session)
+        document = stored.document if source == stored.source else Document.of(session)
+        changed = document != stored.document
+        if changed:
+            values.update(document.values())
+        about = described(session)
+        told = about != stored.described
+        if told:
+            values.update(described_values(session))
+        statement = save_statement(new, document=changed, described=told)
+        with self._database.connection() as connection:
+            if self._saved(connection, statement, values) is None:
+                return self._refuse(connection, session)
+        stored.state, stored.document, stored.source = session.state, document, source
+        stored.described = about
+        self._remember(session.session_id, stored)
+        return True
+
+    def _ended(self, session: SessionContext) -> SessionContext | None:
+        """Read a stored session that has ended, at the revision that is to be replaced."""
+        with self._database.connection() as connection:
+            found, _ = self._load(connection, session.session_id)
+        return found if found is not None and found.revision == session.revision else None
+
+    def _replace_all(self, session: SessionContext) -> bool:
+        """Replace a stored session whose lists were changed by hand."""
+        new = self._bounded(session, NewRows.of(session.artifacts, session.history))
+        values = {
+            **self._head(session, None),
+            **described_values(session),
+            **Document.of(session).values(),
+            **new.values(),
+        }
+        with self._database.transaction() as connection:
+            if connection.execute(_HEAD + _DESCRIBED + _IF_NEXT, values).fetchone() is None:
+                return self._refuse(connection, session)
+            for statement in _REPLACE_ALL:
+                connection.execute(statement, values)
+            if self._follow_up:
+                self._saved(connection, _SAVED, values)
+        self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
+        return True
+
+    def _saved(
+        self, connection: Connection, statement: bytes, values: Mapping[str, Any]
+    ) -> tuple[Any, ...] | None:
+        """Run a statement that saves, with what follows from it in the same; None: no row."""
+        text = statement + self._follow_up + _FROM_HEAD
+        return connection.execute(text, {**values, **self._follow_up_values()}).fetchone()
+
+    def _follow_up_values(self) -> Mapping[str, Any]:
+        """Return what the follow-up of a save needs."""
+        return {}
+
+    def _bounded(self, session: SessionContext, new: NewRows) -> NewRows:
+        if new.size_bytes > self._max_bytes:
+            raise SessionTooLarge(
+                session.session_id,
+                path=self.where_is(session.session_id),
+                size_bytes=new.size_bytes,
+                max_bytes=self._max_bytes,
+            )
+        return new
+
+    def _head(self, session: SessionContext, stored: SessionState | None) -> dict[str, Any]:
+        return {
+            "id": session.session_id,
+            "revision": session.revision,
+            "claim": self._claims.get(session.session_id),
+            # Looked for in the history only where it matters.
+            "recorded": session.state is not stored and session.is_state_recorded,
+            "describes": False,
+            **head_values(session),
+        }
+
+    def _refuse(self, connection: Connection, session: SessionContext) -> bool:
+        """Say why the stored session is not replaced; False if it is what was to be written."""
+        found = connection.execute(
+            "select revision, state, created_at, claims from agentforge.sessions where id = %s",
+            (session.session_id,),
+        ).fetchone()
+        if found is not None:
+            self._require_claimed(session.session_id, found[3], revision=session.revision)
+        made_anew = found is not None and found[2] != session.created_at
+        if found is None or made_anew or found[0] != session.revision:
+            raise SessionConflict(
+                session.session_id,
+                path=self.where_is(session.session_id),
+                expected=session.revision,
+                actual=None if found is None else found[0],
+                made_anew=made_anew,
+            )
+        state = SessionState(found[1])
+        if state.is_terminal and self._load(connection, session.session_id)[0] == session:
+            return False
+        session.require_follows(state)
+        # It was stored as it is now between the two statements: whoever did that was first.
+        raise SessionConflict(
+            session.session_id,
+            path=self.where_is(session.session_id),
+            expected=session.revision,
+            actual=found[0],
+        )
+
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
+        """Delete a session with all that is stored of it; see `SessionRepository`."""
+        if names_no_session(session_id):
+            if not missing_ok:
+                raise SessionNotFound(session_id, path=self.where)
+            return False
+        with self._database.transaction() as connection:
+            found = connection.execute(
+                "select revision from agentforge.sessions where id = %s for update",
+                (checked_id(session_id),),
+            ).fetchone()
+            if found is not None:
+                if is_run(connection, session_id):
+                    raise SessionInUse(session_id, path=self.where_is(session_id))
+                if expected_revision not in {None, found[0]}:
+                    raise SessionConflict(
+                        session_id,
+                        path=self.where_is(session_id),
+                        expected=expected_revision or 0,
+                        actual=found[0],
+                    )
+                line = {"event": "removed", "reasons": ["asked for"], "by": actor()}
+                self.remove(connection, session_id, line)
+        self.forget(session_id)
+        if found is None and not missing_ok:
+            raise SessionNotFound(session_id, path=self.where)
+        return found is not None
+
+    def remove(self, connection: Connection, session_id: str, line: Mapping[str, object]) -> None:
+        """Delete a session that the caller has locked, with a line in the store's audit log.
+
+        What receivers of events have not had of it is kept for them.
+        """
+        try:
+            session, _ = self._load(connection, session_id)
+        except SessionCorrupted as error:
+            _log.warning("feed.not_kept", session_id=session_id, error=str(error))
+            session = None
+        if session is not None:
+            keep_untold(connection, session)
+        about = {"kind": KIND, "session_id": session_id, **line}
+        connection.execute(
+            "select agentforge.remove_session(%s, %s::jsonb)", (session_id, json.dumps(about))
+        )
+
+    # ----------------------------------------------------------------------------------- the feed
+
+    def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> Feed:
+        """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
+        if session_id is None:
+            place = place_after(after, self.where)
+            return PostgresFeed(self._database, self._read, place)
+        source = SessionSource(self.where, self._read, self.change_mark)
+        return open_feed(source, after, session_id)
+
+    def end_of_feed(self) -> str:
+        """Return the place behind everything that is stored now; see `SessionFeeds`."""
+        with self._database.connection() as connection:
+            return end_of_feed(connection)
+
+    def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        """Return the events of one session behind so many entries; see `SessionFeeds`."""
+        session = self._read(session_id)
+        if session is None:
+            return None
+        return list(events_after(session_id, session.history, min(after, len(session.history))))
+
+    def receiver(self, name: str) -> PostgresReceiver:
+        """Return what is kept for a receiver of events; see `SessionFeeds`."""
+        return PostgresReceiver(self._database, name)
+
+    def _read(self, session_id: str) -> SessionContext | None:
+        """Read a session; no later save builds on what was read."""
+        with self._database.connection() as connection:
+            return self._load(connection, checked_id(session_id))[0]
+
+    # ------------------------------------------------------------------------------- reading
+
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session; see `SessionRepository`."""
+        if names_no_session(session_id):
+            return None
+        with self._database.connection() as connection:
+            session, size = self._load(connection, checked_id(session_id))
+        if session is not None:
+            self._remember(session_id, StoredLists.of(session, size_bytes=size))
+        return session
+
+    def _load(self, connection: Connection, session_id: str) -> tuple[SessionContext | None, int]:
+        """Read a session, and what the rows of its lists take."""
+        row = connection.execute(_LOAD, (session_id,)).fetchone()
+        if row is None:
+            return None, 0
+        size, artifacts, history = row[21:24]
+        session = session_of_rows(
+            head_of(session_id, row[:13]),
+            Document(*row[13:21]),
+            artifacts,
+            history,
+            where=self.where_is(session_id),
+        )
+        return session, size
+
+    def exists(self, session_id: str) -> bool:
+        """Return whether there is a session of this id; see `SessionRepository`."""
+        if names_no_session(session_id):
+            return False
+        return self._stamp(session_id) is not None
+
+    def is_led(self, session_id: str) -> bool:
+        """Return whether a worker is at the session, on any machine; see `SessionRepository`."""
+        checked_id(session_id)
+        with self._database.connection() as connection:
+            return is_run(connection, session_id)
+
+    def change_mark(self, session_id: str) -> Hashable | None:
+        """Return what is another value once the session has changed; see `SessionRepository`."""
+        return self._stamp(session_id)
+
+    def _stamp(self, session_id: str) -> tuple[Any, ...] | None:
+        return self._database.one(
+            "select revision, created_at from agentforge.sessions where id = %s",
+            (checked_id(session_id),),
+        )
+
+    # ---------------------------------------------------------------------- what is kept beside it
+
+    def read_document(self, session_id: str) -> bytes | None:
+        """Return a session as the text of its file would be; see `SessionRepository`."""
+        session = self.load(session_id)
+        return None if session is None else encode_session(session)
+
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        """Return a document that was kept at the creation; see `SessionRepository`."""
+        if not re.fullmatch(ATTACHMENT, name):
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+        return self._document(session_id, name)
+
+    def _document(self, session_id: str, name: str) -> bytes | None:
+        found = self._database.one(
+            "select content from agentforge.session_attachments where session_id = %s and name = "
+            "%s",
+            (checked_id(session_id), name),
+        )
+        return None if found is None else bytes(found[0])
+
+    def read_step(self, session_id: str, name: str) -> bytes | None:
+        """Return a step of the session's runs; see `SessionRepository`."""
+        return self._document(session_id, _step(name))
+
+    def keep_step(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a step of the session's runs; see `SessionRepository`."""
+        values = {
+            "id": checked_id(session_id),
+            "name": _step(name),
+            "content": data,
+            "claim": self._claims.get(session_id),
+        }
+        with self._database.connection() as connection:
+            if connection.execute(_KEEP_STEP, values).fetchone() is None:
+                claims = connection.execute(
+                    "select claims, revision from agentforge.sessions where id = %s", (session_id,)
+                ).fetchone()
+                if claims is not None:
+                    self._require_claimed(session_id, claims[0], revision=claims[1])
+                raise WriteError(
+                    path=Path(self.where_is(session_id, _step(name))),
+                    operation="find the session",
+                    cause=FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)),
+                )
+
+    def step_names(self, session_id: str) -> list[str]:
+        """Return the names of all steps of the session's runs; see `SessionRepository`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select substr(name, %s) from agentforge.session_attachments where session_id = %s "
+                'and starts_with(name, %s) order by name collate "C"',
+                (len(_STEPS) + 1, checked_id(session_id), _STEPS),
+            )
+            return [row[0] for row in rows]
+
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        """Return all that is kept beside a session, by name; see `SessionRepository`."""
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                "select name, content from agentforge.session_attachments where session_id = %s "
+                'order by name collate "C"',
+                (checked_id(session_id),),
+            )
+            kept = {name: bytes(content) for name, content in rows}
+            return kept | session_streams.export_streams(connection, session_id)
+
+    # ------------------------------------------------------------------------------- streams
+
+    def append_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Add entries to a stream, all or none; see `SessionStreams`."""
+        session_streams.append_entries(
+            self._database, checked_id(session_id), stream, entries, expected
+        )
+
+    def replace_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Have a stream hold these entries and no others; see `SessionStreams`."""
+        session_streams.replace_entries(
+            self._database, checked_id(session_id), stream, entries, expected
+        )
+
+    def read_entries(
+        self, session_id: str, stream: str, *, since: StreamMark | None = None
+    ) -> StreamPart:
+        """Return what a stream holds, in order; see `SessionStreams`."""
+        return session_streams.read_entries(self._database, checked_id(session_id), stream, since)
+
+    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream; see `SessionStreams`."""
+        return session_streams.read_last(self._database, checked_id(session_id), stream, count)
+
+    def read_bodies(
+        self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
+    ) -> list[bytes]:
+        """Return the bodies of entries, in the order given; see `SessionStreams`."""
+        return session_streams.read_bodies(
+            self._database, checked_id(session_id), stream, entries, mark
+        )
+
+    # ------------------------------------------------------------------------------- all sessions
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, sorted; see `SessionRepository`."""
+        with self._database.connection() as connection:
+            rows = connection.execute("select id from agentforge.sessions order by id")
+            return [row[0] for row in rows]
+
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
+        return read_all(self._database, wanted or SessionFilter())
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order; see `SessionRepository`."""
+        return read_page(
+            self._database, wanted or SessionFilter(), order=order, limit=limit, after=after
+        )
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words; see `SessionRepository`."""
+        return read_candidates(self._database, words, wanted or SessionFilter())
+
+    def resolve(self, shortened: str) -> str:
+        """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""
+
+        def known() -> list[str]:
+            with self._database.connection() as connection:
+                rows = connection.execute(
+                    "select id from agentforge.sessions where strpos(id, %s) > 0 order by id",
+                    (shortened,),
+                )
+                return [row[0] for row in rows]
+
+        return resolved(shortened, known, where=self.where)
+
+    @property
+    def where(self) -> str:
+        """Where the sessions are kept, for messages."""
+        return self._database.name
+
+    def where_is(self, session_id: str, name: str | None = None) -> str:
+        """Return where a session is kept, or would be; see `SessionRepository`."""
+        place = f"{self._database.name}/{checked_id(session_id)}"
+        return place if name is None else f"{place}/{name}"
+
+    def reference(self, session_id: str) -> str:
+        """Return the session's id: who looks for it knows the store; see `SessionRepository`."""
+        return checked_id(session_id)
+
+    def close(self) -> None:
+        """Close the connections to the database; see `SessionRepository`."""
+        self._database.close()
+
+    # ------------------------------------------------------------------------------- the claim
+
+    def _claimed(self, session_id: str, claim: int | None) -> None:
+        """Note which claim of a session this worker's saves are of; None: it runs it no more."""
+        if claim is None:
+            self._claims.pop(session_id, None)
+        else:
+            self._claims[session_id] = claim
+
+    def _require_claimed(self, session_id: str, last: int, *, revision: int) -> None:
+        if self._claims.get(session_id, last) != last:
+            raise SessionFenced(session_id, path=self.where_is(session_id), expected=revision)
+
+    # ------------------------------------------------------------------------------- remembering
+
+    def forget(self, session_id: str) -> None:
+        """Drop what is remembered of a session that was deleted elsewhere."""
+        with self._mutex:
+            self._stored.pop(session_id, None)
+
+    def _remember(self, session_id: str, stored: StoredLists) -> None:
+        with self._mutex:
+            self._stored[session_id] = stored
+            self._stored.move_to_end(session_id)
+            if len(self._stored) > _REMEMBERED:
+                self._stored.popitem(last=False)
+
+    def _taken(self, session_id: str) -> StoredLists | None:
+        """Return what is remembered, which is then whoever's asked for it until it is again."""
+        with self._mutex:
+            return self._stored.pop(session_id, None)
+
+
+def _step(name: str) -> str:
+    if not re.fullmatch(ATTACHMENT, name):
+        raise ValueError(f"{name!r} can't be the name of a step")
+    return f"{_STEPS}{name}"
+
+
+def checked_id(session_id: str) -> str:
+    """Return the id of a session.
+
+    Raises:
+        InvalidSessionId: It is none.
+    """
+    if not is_session_id(session_id):
+        raise InvalidSessionId(session_id)
+    return session_id

@@ -1,0 +1,315 @@
+"""A session as rows: columns for what is looked for, the YAML form's own words for the rest.
+
+The artifacts and the entries of the history are kept as they stand in a session's file, one row
+each, and are read by the same reader: a text that YAML can say is kept exactly, and a session that
+goes from files to rows and back is the same to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from attrs import define, frozen
+
+from ....harness.errors import SessionCorrupted
+from ....harness.format.session_codec import (
+    END_MARK,
+    decode_session,
+    encode_artifact,
+    encode_entry,
+    encode_head,
+    encode_own_data,
+    encode_text,
+    minor_version,
+    session_of,
+)
+from ....harness.session_domain import (
+    InvalidSession,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionState,
+    TokenBudget,
+)
+from ....harness.views.session_head import SessionHead
+
+_NO_GOAL: Final = f"{encode_text(None, indent=2)}\n"
+
+
+@frozen
+class Document:
+    """What a session has besides its head and its lists; it seldom changes.
+
+    Attributes:
+        goal: As the YAML form says it.
+        goal_words: What it is searched by (`searched_text`); None without a goal.
+        title_words: The same of the title.
+        schema_minor: The form's minor version, where a newer program wrote it.
+        newer_fields: The session's fields that a newer program wrote, as YAML.
+        newer_budget_fields: The same of its budget.
+        metadata: As the YAML form says it, its name with it; empty where there is none.
+        workflow_state: The same.
+    """
+
+    goal: str
+    goal_words: str | None
+    title_words: str | None
+    schema_minor: int
+    newer_fields: str
+    newer_budget_fields: str
+    metadata: str
+    workflow_state: str
+
+    @classmethod
+    def of(cls, session: SessionContext) -> Document:
+        """Take it from a session."""
+        goal = session.goal
+        return cls(
+            encode_text(goal, indent=2),
+            None if goal is None else searched_text(goal),
+            None if session.title is None else searched_text(session.title),
+            session.schema_minor,
+            session.newer_fields,
+            session.token_budget.newer_fields,
+            encode_own_data("metadata", session.metadata),
+            encode_own_data("workflow_state", session.workflow_state),
+        )
+
+    @staticmethod
+    def source_of(session: SessionContext) -> tuple[object, ...]:
+        """Return all that it is made of; where that is equal, so are the documents."""
+        return (
+            session.goal,
+            session.title,
+            session.schema_minor,
+            session.newer_fields,
+            session.token_budget.newer_fields,
+            _Same(session.metadata),
+            _Same(session.workflow_state),
+        )
+
+    def values(self) -> dict[str, object]:
+        """Return its columns by name."""
+        return {
+            "goal": self.goal,
+            "goal_words": self.goal_words,
+            "title_words": self.title_words,
+            "schema_minor": self.schema_minor,
+            "newer_fields": self.newer_fields,
+            "newer_budget_fields": self.newer_budget_fields,
+            "metadata": self.metadata,
+            "workflow_state": self.workflow_state,
+        }
+
+
+@define(eq=False)
+class _Same:
+    """Equal to what holds the same object: 1, 1.0 and true are equal, and no two of them the same.
+
+    Attributes:
+        value: What can't be changed in place.
+    """
+
+    value: object
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class NewRows(NamedTuple):
+    """The rows that a save adds to a session's lists.
+
+    Attributes:
+        artifacts: Each as it stands in a file.
+        history: The same of the history.
+        stored_artifacts: How many are stored before them.
+        stored_history: The same of the history.
+        size_bytes: What all rows take then, those that are stored and these.
+    """
+
+    artifacts: list[str]
+    history: list[str]
+    stored_artifacts: int
+    stored_history: int
+    size_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        artifacts: Sequence[SessionArtifact],
+        history: Sequence[SessionHistory],
+        stored: tuple[int, int, int] = (0, 0, 0),
+    ) -> NewRows:
+        """Write the rows of some artifacts and entries, behind so many and their size."""
+        made = [encode_artifact(one) for one in artifacts]
+        happened = [encode_entry(one) for one in history]
+        size = stored[2]
+        for row in (*made, *happened):
+            size += len(row.encode())
+        return cls(made, happened, stored[0], stored[1], size)
+
+    def values(self) -> dict[str, object]:
+        """Return the parameters of a statement that adds them."""
+        return {
+            "artifacts": self.artifacts,
+            "history": self.history,
+            "entry": self.history[0] if self.history else None,  # the only one, in most saves
+            "n_artifacts": self.stored_artifacts + len(self.artifacts),
+            "n_history": self.stored_history + len(self.history),
+            "stored_artifacts": self.stored_artifacts,
+            "stored_history": self.stored_history,
+            "size_bytes": self.size_bytes,
+        }
+
+
+def searched_text(text: str) -> str:
+    """Return a text as goals are searched by: letters folded, nothing PostgreSQL can't hold."""
+    return text.casefold().replace("\0", " ")
+
+
+@define
+class StoredLists:
+    """What a session's rows hold, so that the next save adds what is new and no more.
+
+    Attributes:
+        state: Its state.
+        described: Its title, tags and parent.
+        document: What its document's row says.
+        source: What that was made of.
+        artifacts: Its artifacts, as they are stored.
+        history: Its history, as it is stored.
+        size_bytes: What the rows of both take.
+    """
+
+    state: SessionState
+    described: tuple[object, ...]
+    document: Document
+    source: tuple[object, ...]
+    artifacts: list[SessionArtifact]
+    history: list[SessionHistory]
+    size_bytes: int
+
+    @classmethod
+    def of(cls, session: SessionContext, *, size_bytes: int) -> StoredLists:
+        """Take it from a session that was just read or written."""
+        return cls(
+            session.state,
+            described(session),
+            Document.of(session),
+            Document.source_of(session),
+            session.artifacts.copy(),
+            session.history.copy(),
+            size_bytes,
+        )
+
+    def grow(self, session: SessionContext) -> NewRows | None:
+        """Take on what a session's lists have more than those that are stored.
+
+        Entries can't be changed, so this is one look at each pointer. Whoever does not store what
+        is returned must not use these lists again.
+
+        Returns:
+            The new rows; None if the session's lists don't begin with the stored ones.
+
+        Raises:
+            InvalidSession: A list holds what is no entry of it.
+        """
+        before = len(self.artifacts), len(self.history), self.size_bytes
+        artifacts = session.artifacts[before[0] :]
+        history = session.history[before[1] :]
+        self.artifacts += artifacts
+        self.history += history
+        # Compared in place: a slice would touch every entry.
+        if self.artifacts != session.artifacts or self.history != session.history:
+            return None
+        new = NewRows.of(artifacts, history, before)
+        self.size_bytes = new.size_bytes
+        return new
+
+
+def head_values(session: SessionContext) -> dict[str, object]:
+    """Return the columns of a session's head by name, the revision aside."""
+    budget = session.token_budget
+    return {
+        "state": session.state.value,
+        "workflow_type": session.workflow_type,
+        "current_phase": session.current_phase,
+        "attempt_number": int(session.attempt_number),
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "completed_at": session.completed_at,
+        "total_budget": int(budget.total_budget),
+        "tokens_used": int(budget.tokens_used),
+    }
+
+
+def described(session: SessionContext) -> tuple[object, ...]:
+    """Return what a listing shows of a session that few saves change."""
+    return session.title, session.tags, session.parent_id
+
+
+def described_values(session: SessionContext) -> dict[str, object]:
+    """Return the columns of that by name."""
+    return {
+        "title": session.title,
+        "tags": list(session.tags),
+        "parent_id": session.parent_id,
+    }
+
+
+def head_of(session_id: str, row: Sequence[Any]) -> SessionHead:
+    """Return the head that a row says, its columns in the order of `SessionHead`."""
+    revision, state, *rest = row
+    *rest, title, tags, parent_id = rest
+    own: Sequence[Any] = (*rest, title, tuple(tags), parent_id)
+    return SessionHead(session_id, revision, SessionState(state), *own)
+
+
+def session_of_rows(
+    head: SessionHead, document: Document, artifacts: str, history: str, *, where: str
+) -> SessionContext:
+    """Build, and so judge, the session that some rows say.
+
+    Args:
+        head: Its head.
+        document: Its document.
+        artifacts: The rows of its artifacts, one after the other.
+        history: The rows of its history, one after the other.
+        where: What to call it in messages.
+
+    Raises:
+        SessionCorrupted: They say no session.
+        UnsupportedSchema: A newer program wrote them.
+    """
+    try:
+        shell = session_of(head)
+        shell.schema_minor = document.schema_minor
+        shell.token_budget = TokenBudget(
+            head.total_budget, head.tokens_used, document.newer_budget_fields
+        )
+        carries = 1 if document.metadata or document.workflow_state else 0
+        minor = max(minor_version(shell), carries)
+        begun = encode_head(shell, revision=head.revision, minor=minor).decode()
+        text = (
+            f"{begun.removesuffix(_NO_GOAL)}{document.goal}\n"
+            f"{document.metadata}{document.workflow_state}"
+            f"{_list('artifacts', artifacts)}{_list('history', history)}"
+            f"{document.newer_fields}{END_MARK.decode()}"
+        )
+        return decode_session(text.encode(), path=Path(where))
+    except SessionCorrupted as error:
+        raise SessionCorrupted(
+            path=where, faults=error.faults, session_id=head.session_id
+        ) from error
+    except InvalidSession as error:
+        raise SessionCorrupted(
+            path=where, faults=error.faults, session_id=head.session_id
+        ) from error
+
+
+def _list(key: str, rows: str) -> str:
+    return f"{key}:\n{rows}" if rows else f"{key}: []\n"

@@ -1,0 +1,265 @@
+"""The streams of sessions as rows: one for each entry, and one by which appends take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
+
+from ....base.files.log_frames import decode_log, encode_log
+from ....harness.domain.session_states import InvalidStateTransition, SessionState
+from ....harness.errors import SessionNotFound, StreamMoved
+from ....harness.session_layout import STREAMS
+from ....harness.stream_port import (
+    NewEntry,
+    StreamEntry,
+    StreamMark,
+    StreamPart,
+    StreamTail,
+    require_count,
+)
+from ....harness.views.session_names import STREAM_SUFFIX, require_room, stream_file
+from ..database import Connection, Database
+
+_FOLDER: Final = f"{STREAMS}/"
+_APPEND: Final = b"""
+with head as (
+    select id from agentforge.sessions
+    where id = %(id)s and state in ('active', 'paused')
+    for share), -- its end, or its deletion, waits for the entries, or they see it
+stream as (
+    insert into agentforge.session_streams as stored (session_id, name, last, size_bytes)
+    select id, %(stream)s, cardinality(%(heads)s::bytea[]), %(size)s from head
+    where %(last)s::bigint is null or %(last)s = 0 or exists (
+        select 1 from agentforge.session_streams
+        where session_id = %(id)s and name = %(stream)s)
+    on conflict (session_id, name) do update set
+        last = stored.last + excluded.last, size_bytes = stored.size_bytes + excluded.size_bytes
+    where %(last)s is null or (stored.generation, stored.last) = (%(generation)s, %(last)s)
+    returning session_id, name, last - cardinality(%(heads)s::bytea[]) as before),
+entries as (
+    insert into agentforge.session_stream_entries (session_id, stream, position, head, body)
+    select session_id, name, before + new.number, new.head, new.body
+    from stream, unnest(%(heads)s::bytea[], %(bodies)s::bytea[])
+        with ordinality new (head, body, number))
+select (select count(*) from stream), (select count(*) from head)
+"""
+_LOCK: Final = b"""
+select generation, last from agentforge.session_streams
+where session_id = %s and name = %s for update
+"""
+_ENTRIES: Final = b"""
+select generation, last, position, head, octet_length(body)
+from agentforge.session_streams left join agentforge.session_stream_entries
+    on session_stream_entries.session_id = session_streams.session_id and stream = name
+    and position > case when generation = %(generation)s then %(last)s else 0 end
+where session_streams.session_id = %(id)s and name = %(stream)s
+order by position
+"""
+_LAST: Final = b"""
+select generation, last, position, head, size
+from agentforge.session_streams left join lateral (
+    select position, head, octet_length(body) as size
+    from agentforge.session_stream_entries entries
+    where entries.session_id = session_streams.session_id and stream = name
+    order by position desc limit %(count)s) as latest on true
+where session_streams.session_id = %(id)s and name = %(stream)s
+order by position
+"""
+_BODIES: Final = b"""
+select position, body from agentforge.session_stream_entries
+where session_id = %(id)s and stream = %(stream)s and position = any(%(positions)s)
+    and exists (select 1 from agentforge.session_streams
+        where session_id = %(id)s and name = %(stream)s and generation = %(generation)s)
+"""
+_EXPORTED: Final = b"""
+select name, head, body
+from agentforge.session_streams left join agentforge.session_stream_entries
+    on session_stream_entries.session_id = session_streams.session_id and stream = name
+where session_streams.session_id = %s
+order by name collate "C", position
+"""
+
+
+def append_entries(
+    database: Database,
+    session_id: str,
+    stream: str,
+    entries: Sequence[NewEntry],
+    expected: StreamMark | None,
+) -> None:
+    """Add entries to a stream, all or none; see `SessionStreams`."""
+    stream_file(stream)
+    require_room(entries)
+    if entries:
+        with database.connection() as connection:
+            _append(connection, database.name, session_id, stream, entries, expected)
+
+
+def replace_entries(
+    database: Database,
+    session_id: str,
+    stream: str,
+    entries: Sequence[NewEntry],
+    expected: StreamMark | None,
+) -> None:
+    """Have a stream hold these entries and no others; see `SessionStreams`."""
+    stream_file(stream)
+    with database.transaction() as connection:
+        # The session before the stream, as an append locks them; and alone, or two that find no
+        # stream would both begin it.
+        head = connection.execute(
+            "select state from agentforge.sessions where id = %s for no key update", (session_id,)
+        ).fetchone()
+        _require_open(head, database.name, session_id)
+        found = connection.execute(_LOCK, (session_id, stream)).fetchone()
+        if expected is not None and expected[:2] != (found or (0, 0)):
+            raise StreamMoved(session_id, stream=stream)
+        connection.execute(
+            "delete from agentforge.session_streams where session_id = %s and name = %s",
+            (session_id, stream),
+        )
+        _append(connection, database.name, session_id, stream, entries, None)
+
+
+def read_entries(
+    database: Database, session_id: str, stream: str, since: StreamMark | None
+) -> StreamPart:
+    """Return what a stream holds, in order; see `SessionStreams`."""
+    stream_file(stream)
+    generation, last, _ = since or StreamMark()
+    values = {"id": session_id, "stream": stream, "generation": generation, "last": last}
+    with database.connection() as connection:
+        rows = connection.execute(_ENTRIES, values).fetchall()
+    if not rows:
+        return StreamPart([], StreamMark(), anew=True)
+    entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
+    mark = StreamMark(rows[0][0], rows[0][1])
+    return StreamPart(entries, mark, anew=mark.one != generation)
+
+
+def read_last(database: Database, session_id: str, stream: str, count: int) -> StreamTail:
+    """Return the last entries of a stream; see `SessionStreams`."""
+    stream_file(stream)
+    require_count(count)
+    values = {"id": session_id, "stream": stream, "count": count}
+    with database.connection() as connection:
+        rows = connection.execute(_LAST, values).fetchall()
+    if not rows:
+        return StreamTail([], StreamMark(), whole=True)
+    entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
+    mark = StreamMark(rows[0][0], rows[0][1])
+    return StreamTail(entries, mark, whole=len(entries) == mark.two)
+
+
+def read_bodies(
+    database: Database,
+    session_id: str,
+    stream: str,
+    entries: Sequence[StreamEntry],
+    mark: StreamMark,
+) -> list[bytes]:
+    """Return the bodies of entries, in the order given; see `SessionStreams`."""
+    stream_file(stream)
+    if not entries:
+        return []
+    positions = [entry.position for entry in entries]
+    values = {
+        "id": session_id,
+        "stream": stream,
+        "positions": positions,
+        "generation": mark.one,
+    }
+    with database.connection() as connection:
+        found: dict[int, bytes] = dict(connection.execute(_BODIES, values).fetchall())
+    if not found.keys() >= set(positions):
+        raise StreamMoved(session_id, stream=stream)
+    return [bytes(found[position]) for position in positions]
+
+
+def export_streams(connection: Connection, session_id: str) -> dict[str, bytes]:
+    """Return a session's streams as every store writes them, by the names of their documents."""
+    rows = connection.execute(_EXPORTED, (session_id,)).fetchall()
+    return {
+        f"{_FOLDER}{name}{STREAM_SUFFIX}": encode_log(
+            (bytes(head), bytes(body)) for _, head, body in entries if head is not None
+        )
+        for name, entries in groupby(rows, key=itemgetter(0))
+    }
+
+
+def without_streams(
+    documents: Mapping[str, bytes],
+) -> tuple[dict[str, bytes], dict[str, list[NewEntry]]]:
+    """Part what is to be kept beside a new session into documents and streams.
+
+    Raises:
+        ValueError: A stream is none.
+    """
+    kept, streams = {}, {}
+    for name, content in documents.items():
+        if name.startswith(_FOLDER) and name.endswith(STREAM_SUFFIX):
+            stream = name[len(_FOLDER) : -len(STREAM_SUFFIX)]
+            streams[stream] = [NewEntry(*entry) for entry in decode_log(content)]
+        else:
+            kept[name] = content
+    return kept, streams
+
+
+def import_streams(
+    connection: Connection, session_id: str, streams: Mapping[str, list[NewEntry]]
+) -> None:
+    """Add the streams of a session that was just created; it may have ended elsewhere."""
+    for stream, entries in streams.items():
+        connection.execute(
+            "insert into agentforge.session_streams (session_id, name, last, size_bytes) "
+            "values (%s, %s, %s, %s)",
+            (session_id, stream, len(entries), _size(entries)),
+        )
+        connection.execute(
+            "insert into agentforge.session_stream_entries "
+            "(session_id, stream, position, head, body) "
+            "select %s, %s, number, head, body "
+            "from unnest(%s::bytea[], %s::bytea[]) with ordinality new (head, body, number)",
+            (session_id, stream, [one.head for one in entries], [one.body for one in entries]),
+        )
+
+
+def _append(
+    connection: Connection,
+    where: str,
+    session_id: str,
+    stream: str,
+    entries: Sequence[NewEntry],
+    expected: StreamMark | None,
+) -> None:
+    values = {
+        "id": session_id,
+        "stream": stream,
+        "heads": [entry.head for entry in entries],
+        "bodies": [entry.body for entry in entries],
+        "size": _size(entries),
+        "generation": None if expected is None else expected.one,
+        "last": None if expected is None else expected.two,
+    }
+    row = connection.execute(_APPEND, values).fetchone()
+    if row is not None and row[0]:
+        return
+    head = connection.execute(
+        "select state from agentforge.sessions where id = %s", (session_id,)
+    ).fetchone()
+    _require_open(head, where, session_id)
+    raise StreamMoved(session_id, stream=stream)
+
+
+def _require_open(head: tuple[Any, ...] | None, where: str, session_id: str) -> None:
+    if head is None:
+        raise SessionNotFound(session_id, path=where)
+    state = SessionState(head[0])
+    if state.is_terminal:
+        raise InvalidStateTransition(session_id=session_id, state=state, operation="append_entries")
+
+
+def _size(entries: Iterable[NewEntry]) -> int:
+    return sum(len(entry.head) + len(entry.body) for entry in entries)

@@ -1,0 +1,1 @@
+"""The session's values and rules, pure: states, entries, events, budget, checks."""

@@ -1,0 +1,126 @@
+"""The life cycle of a session: its states, what each allows, and what is refused; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final
+
+from ..errors import HarnessError
+from .history_events import (
+    HistoryEvent,
+    SessionAborted,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+)
+
+
+class SessionState(Enum):
+    """Where a session is in its life."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing can happen to the session any more."""
+        return self in _TERMINAL
+
+
+_TERMINAL: Final = (SessionState.COMPLETED, SessionState.ABORTED)
+
+TRANSITIONS: Final[Mapping[tuple[SessionState, str], SessionState]] = MappingProxyType(
+    {
+        (SessionState.ACTIVE, "pause"): SessionState.PAUSED,
+        (SessionState.ACTIVE, "complete"): SessionState.COMPLETED,
+        (SessionState.ACTIVE, "abort"): SessionState.ABORTED,
+        (SessionState.PAUSED, "resume"): SessionState.ACTIVE,
+        (SessionState.PAUSED, "abort"): SessionState.ABORTED,
+    }
+)
+"""The life cycle, whole: what each state allows and where it leads. What is not here is refused."""
+
+STEPS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(
+    {
+        "pause": SessionPaused,
+        "resume": SessionResumed,
+        "complete": SessionCompleted,
+        "abort": SessionAborted,
+    }
+)
+"""The event of each step of the life cycle."""
+HISTORY_ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {operation: kind.action for operation, kind in STEPS.items()}
+)
+"""How each step is named in the history."""
+
+_LEADS_TO: Final = {operation: target for (_, operation), target in TRANSITIONS.items()}
+STATE_AFTER: Final[Mapping[str, SessionState]] = MappingProxyType(
+    {HISTORY_ACTIONS[operation]: target for operation, target in _LEADS_TO.items()}
+)
+"""The state that each transition's entry of the history leads to."""
+
+_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "advance_phase": "take session {} to another phase",
+        "retry_phase": "begin another attempt in session {}",
+        "run_phase": "run code in session {}",
+        "checkpoint_session": "make a checkpoint of session {}",
+        "record_tokens": "record tokens in session {}",
+        "extend_budget": "extend the budget of session {}",
+        "add_artifact": "record an artifact in session {}",
+        "add_history": "add to the history of session {}",
+        "set_workflow_state": "change the workflow state of session {}",
+        "update_workflow_state": "change the workflow state of session {}",
+        "record": "record work in session {}",
+        "ask": "ask a person in session {}",
+        "append_entries": "add entries to session {}",
+        "save": "save session {} so",
+    }
+)
+"""What is refused, in words; an operation of the life cycle is one already."""
+
+
+class InvalidStateTransition(HarnessError):
+    """The session's state does not allow what was asked.
+
+    Attributes:
+        session_id: The session.
+        current_state: The state it is in, and stays in.
+        target_state: The state that was asked for, or that the operation needs.
+        operation: What was asked ("pause", "record_tokens", …).
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        state: SessionState,
+        operation: str,
+        target: SessionState | None = None,
+    ) -> None:
+        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is state)
+        hint = f"from here it can only: {allowed}" if allowed else "it has ended for good"
+        if not allowed and operation in {"rewind", "retry"}:
+            hint = f"{hint}, and a fork goes on from one of its checkpoints"
+        what = _REFUSED.get(operation, f"{operation.replace('_', ' ')} session {{}}")
+        super().__init__(
+            f"cannot {what.format(session_id)}: it is {state.value}; {hint}. Nothing was changed.",
+            session_id=session_id,
+        )
+        self.current_state = state
+        self.target_state = target or _LEADS_TO.get(operation, SessionState.ACTIVE)
+        self.operation = operation
+
+    @property
+    def user_message(self) -> str:
+        """What is not possible, for the person who uses the program."""
+        return f"Cannot transition from {self.current_state.value} to {self.target_state.value}."
+
+
+class InvalidStateForPhaseAdvance(InvalidStateTransition):
+    """`advance_phase()` of a session that is not active."""

@@ -1,0 +1,242 @@
+"""What happens to sessions, once it is on disk: built once, logged, handed to the observers."""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from ...base.clock import Clock, utc_now
+from ...base.files import WriteError
+from ..domain.event_codec import logged
+from ..domain.event_values import Occurrence
+from ..domain.history_events import (
+    BudgetCrossed,
+    SessionAborted,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+)
+from ..domain.session_entries import SessionHistory
+from ..domain.session_notices import (
+    ConflictMet,
+    Notice,
+    PhaseStarted,
+    QuestionNotWithdrawn,
+    SaveFailed,
+    SessionDeleted,
+    SessionLoaded,
+    SessionPassedOver,
+    SessionsCleanedUp,
+)
+from ..domain.session_observer import Observers, SessionEvent, SessionObserver, occurrences
+from ..errors import SessionConflict
+from ..session_domain import SessionContext, SessionState
+from ..views.session_head import UnreadableSession
+
+_STEPS: Final[dict[type[Occurrence], tuple[str, SessionState]]] = {
+    SessionPaused: ("pause", SessionState.PAUSED),
+    SessionResumed: ("resume", SessionState.ACTIVE),
+    SessionCompleted: ("complete", SessionState.COMPLETED),
+    SessionAborted: ("abort", SessionState.ABORTED),
+}
+"""The steps of the life cycle: what they are called, and where they lead."""
+
+
+class SessionStep(NamedTuple):
+    """What a session was at when one of several changes of one save was made.
+
+    Attributes:
+        entries: How many entries its history had after the change.
+        phase: Its phase.
+        attempt: Which attempt at it.
+        tokens: What was spent with the change.
+    """
+
+    entries: int
+    phase: str | None
+    attempt: int
+    tokens: int
+
+
+class _Place(NamedTuple):
+    """Where something happened: a session, and what it was at then."""
+
+    session_id: str
+    phase: str | None
+    attempt: int
+
+
+class SessionEvents:
+    """Logs what happens to sessions, and hands it to the observers.
+
+    What is in a session's history is read off it (`added`), so that history, log and observers
+    can't differ. A step of the life cycle is logged as `session.state_changed`; observers are given
+    the step itself.
+
+    Args:
+        log: A structlog logger.
+        observers: Who observes, in this order.
+        clock: The time of what leaves no entry.
+    """
+
+    def __init__(
+        self, log: Any, *, observers: Iterable[SessionObserver] = (), clock: Clock = utc_now
+    ) -> None:
+        self.log = log
+        self._observers = Observers(observers, log)
+        self._clock = clock
+
+    # ----------------------------------------------------------------------------- the history
+
+    def added(
+        self,
+        session: SessionContext,
+        since: int,
+        *,
+        came_from: SessionState | None = None,
+        steps: Sequence[SessionStep] = (),
+    ) -> None:
+        """Entries of a session's history are on disk.
+
+        Each is announced with the phase that the session was at then.
+
+        Args:
+            session: The session, with them.
+            since: The first of them, from 0.
+            came_from: The state that the session was in before; as it is now if None.
+            steps: The changes that were made of it, in their order, where several were saved
+                together; what no step has belongs to the session as it is now.
+        """
+        state = session.state if came_from is None else came_from
+        budget: list[tuple[_Place, BudgetCrossed, datetime]] = []
+        now, taken = _place(session), 0
+        for number, entry in enumerate(session.history[since:], since + 1):
+            event = entry.event
+            while taken < len(steps) and steps[taken].entries < number:
+                taken += 1
+            place = now
+            if taken < len(steps):
+                step = steps[taken]
+                place = now._replace(phase=step.phase, attempt=step.attempt)
+            if isinstance(event, BudgetCrossed):
+                budget.append((place, event, entry.timestamp))
+                continue
+            for what in occurrences(entry, number):
+                state = self._added(place, entry, what, state)
+        for place, crossed, at in budget:
+            self._tell(place, crossed, at)
+
+    def _added(
+        self,
+        session: _Place,
+        entry: SessionHistory,
+        what: Occurrence,
+        state: SessionState,
+    ) -> SessionState:
+        """Tell of what an entry says; return the state of the session after it."""
+        if type(what) in _STEPS:
+            operation, after = _STEPS[type(what)]
+            self.log.info(
+                "session.state_changed",
+                session_id=session.session_id,
+                operation=operation,
+                from_state=state.value,
+                to_state=after.value,
+                reason=getattr(what, "reason", None),
+            )
+            self._observe(session, what, entry.timestamp)
+            return after
+        self._tell(session, what, entry.timestamp)
+        return state
+
+    # ------------------------------------------------------------------------- what is around it
+
+    def announce(self, session: SessionContext | str | None, notice: Notice) -> None:
+        """Tell of something that leaves no entry.
+
+        Args:
+            session: The session, or its id; None where it is of no one session.
+            notice: What happened.
+        """
+        self._tell(_place(session) if isinstance(session, SessionContext) else session, notice)
+
+    def loaded(self, session: SessionContext) -> None:
+        """A session was made the current one."""
+        self.announce(session, SessionLoaded(state=session.state.value, revision=session.revision))
+
+    def unreadable(self, found: UnreadableSession) -> None:
+        """A session was passed over because it can't be read."""
+        self.announce(found.session_id, SessionPassedOver(error=str(found.error)))
+
+    def deleted(self, session_id: str) -> None:
+        """A session was deleted."""
+        self.announce(session_id, SessionDeleted())
+
+    def phase_started(self, session: SessionContext) -> None:
+        """The work of the phase is about to run."""
+        self.announce(session, PhaseStarted())
+
+    def question_not_withdrawn(
+        self, session: SessionContext, question_id: str, error: Exception
+    ) -> None:
+        """A question of a session that has ended could not be ended with it."""
+        self.announce(session, QuestionNotWithdrawn(question_id=question_id, error=str(error)))
+
+    def conflict(self, session: SessionContext, error: SessionConflict) -> None:
+        """Another worker saved the session first."""
+        self.announce(
+            session,
+            ConflictMet(
+                expected_revision=error.expected_revision, actual_revision=error.actual_revision
+            ),
+        )
+
+    def save_failed(self, session: SessionContext, error: WriteError) -> None:
+        """A session could not be saved."""
+        self.announce(
+            session,
+            SaveFailed(path=str(error.path), operation=error.operation, errno=error.errno),
+        )
+
+    def cleaned_up(self, *, days: float, dry_run: bool, count: int) -> None:
+        """Old sessions were deleted, or would have been."""
+        self.announce(None, SessionsCleanedUp(days=days, dry_run=dry_run, count=count))
+
+    # ------------------------------------------------------------------------- log and observers
+
+    def _tell(
+        self, session: _Place | str | None, what: Occurrence, at: datetime | None = None
+    ) -> None:
+        where: dict[str, Any] = {}
+        if isinstance(session, _Place):
+            where["session_id"] = session.session_id
+            if what.with_phase:
+                where["phase"] = session.phase
+            if what.with_attempt:
+                where["attempt"] = session.attempt
+        elif session is not None:
+            where["session_id"] = session
+        getattr(self.log, what.level)(what.log_name, **where, **logged(what))
+        self._observe(session, what, at)
+
+    def _observe(self, session: _Place | str | None, what: Occurrence, at: datetime | None) -> None:
+        if not self._observers:
+            return
+        at = self._clock() if at is None else at  # the clock is asked for observers alone
+        event = (
+            SessionEvent(
+                session_id=session.session_id,
+                at=at,
+                phase=session.phase,
+                attempt=session.attempt,
+                what=what,
+            )
+            if isinstance(session, _Place)
+            else SessionEvent(session_id=session, at=at, what=what)
+        )
+        self._observers.notify(event)
+
+
+def _place(session: SessionContext) -> _Place:
+    return _Place(session.session_id, session.current_phase, session.attempt_number)

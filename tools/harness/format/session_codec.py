@@ -1,0 +1,715 @@
+"""Sessions as YAML: the one form that is written, and every form that is read.
+
+What is written is plain block YAML 1.1 that any YAML library reads to the same values. Its form is
+so regular that a reader of ours needs no YAML parser for it: a file that is exactly as we write it
+is taken apart by regular expressions, and every other one (edited by hand, say) goes through
+`session_document`. Both ways end in the same constructors, so nothing is believed because of how it
+was read.
+
+docs/session-format.md describes the format for people. The module is longer than most because the
+two directions of one form are easier to keep alike side by side.
+"""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from ...base.identifiers import SESSION_ID_PATTERN
+from ..domain.entry_data import NO_DATA, EntryData, freeze
+from ..domain.session_checks import check, name_fault, path_fault
+from ..domain.session_data import MAX_TAG_CHARS, MAX_TAGS, NO_METADATA, NO_WORKFLOW_STATE
+from ..domain.session_entries import sound_artifacts, sound_entries
+from ..errors import SessionCorrupted
+from ..session_domain import (
+    MAX_GOAL_CHARS,
+    MAX_NAME_CHARS,
+    InvalidSession,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionState,
+    TokenBudget,
+)
+from ..session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
+from ..views.session_head import OWN_FIELDS, SessionHead
+from .session_digest import LINE as DIGEST_LINE
+from .session_digest import GrowingChecksum, checksum_of, differs, digest_line
+from .session_values import (
+    BARE_TIME,
+    BLOCK,
+    COUNT,
+    NAME,
+    NAME_RE,
+    OWN_INDENT,
+    PLAIN,
+    TIME,
+    NotOurs,
+    decode_block,
+    decode_data,
+    decode_name,
+    decode_text,
+    decode_time,
+    encode_data,
+    encode_name,
+    encode_own_data,
+    encode_recent_time,
+    encode_text,
+    indented,
+    is_plain,
+)
+
+__all__ = [
+    "END_MARK",
+    "HEAD_BYTES",
+    "SCHEMA_VERSION",
+    "SessionEncoder",
+    "SessionHead",
+    "SessionStamp",
+    "decode_goal",
+    "decode_head",
+    "decode_session",
+    "decode_stamp",
+    "encode_artifact",
+    "encode_entry",
+    "encode_own_data",
+    "encode_session",
+    "encode_text",
+]
+
+_T = TypeVar("_T")
+
+END_MARK: Final = b"...\n"
+HEADER: Final = "# A session of AgentForge Harness. Its fields: docs/session-format.md\n"
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def minor_version(session: SessionContext) -> int:
+    """Return the minor version of the form that a session is written in."""
+    carries = (
+        session.parent_id is not None
+        or session.title is not None
+        or session.tags
+        or session.metadata
+        or session.workflow_state
+    )
+    return max(session.schema_minor, OWN_DATA_MINOR if carries else 0)
+
+
+def encode_head(session: SessionContext, *, revision: int, minor: int) -> bytes:
+    """Write all that comes before the session's own data, the artifacts and the history.
+
+    Args:
+        session: The session.
+        revision: The revision to write in its place.
+        minor: The minor version of the whole, as `minor_version` says.
+    """
+    budget = session.token_budget
+    return (
+        f"{HEADER}"
+        f"schema_version: {_version(minor)}\n"
+        f"session_id: {encode_name(session.session_id)}\n"
+        f"{_encode_identity(session)}"
+        f"revision: {revision}\n"
+        f"state: {session.state.value}\n"
+        f"workflow_type: {encode_name(session.workflow_type)}\n"
+        f"current_phase: {encode_name(session.current_phase)}\n"
+        f"attempt_number: {int(session.attempt_number)}\n"
+        f"created_at: {encode_recent_time(session.created_at)}\n"
+        f"updated_at: {encode_recent_time(session.updated_at)}\n"
+        f"completed_at: {encode_recent_time(session.completed_at)}\n"
+        f"token_budget:\n"
+        f"  total_budget: {int(budget.total_budget)}\n"
+        f"  tokens_used: {int(budget.tokens_used)}\n"
+        f"  remaining: {budget.tokens_remaining}\n"
+        f"{indented(budget.newer_fields, '  ')}"
+        f"goal: {encode_text(session.goal, indent=2)}\n"
+    ).encode()
+
+
+def _version(minor: int) -> str:
+    return f'"{SCHEMA_VERSION}.{minor}"' if minor else str(SCHEMA_VERSION)
+
+
+def _encode_identity(session: SessionContext) -> str:
+    """Write where a session comes from and what people call it; nothing of what it has not."""
+    parent, title, tags = session.parent_id, session.title, session.tags
+    return (
+        ("" if parent is None else f"parent_id: {encode_name(parent)}\n")
+        + ("" if title is None else f"title: {encode_text(title)}\n")
+        + ("tags:\n" + "".join([f"  - {encode_name(tag)}\n" for tag in tags]) if tags else "")
+    )
+
+
+def encode_artifact(artifact: SessionArtifact) -> str:
+    """Write an artifact as it stands in the list."""
+    return (
+        f"  - path: {encode_text(artifact.path)}\n"
+        f"    artifact_type: {encode_name(artifact.artifact_type)}\n"
+        f"    timestamp: {encode_recent_time(artifact.timestamp)}\n"
+        f"    phase: {encode_name(artifact.phase)}\n"
+        f"{indented(artifact.newer_fields, '    ')}"
+    )
+
+
+def encode_entry(entry: SessionHistory) -> str:
+    """Write an entry of the history as it stands in the list."""
+    return (
+        f"  - timestamp: {encode_recent_time(entry.timestamp)}\n"
+        f"    action: {encode_name(entry.action)}\n"
+        f"    phase: {encode_name(entry.phase)}\n"
+        f"    details: {encode_text(entry.details)}\n"
+        f"{encode_data(entry.data)}"
+        f"{indented(entry.newer_fields, '    ')}"
+    )
+
+
+class _EncodedList(Generic[_T]):
+    """A list's entries as they stand in the file, grown as the list grows.
+
+    The entries can't be changed, so what was written for them stays good as long as the list
+    still begins with the same ones; comparing that takes one look at each pointer.
+    """
+
+    def __init__(self, key: str, kind: type[_T], encode: Callable[[_T], str]) -> None:
+        self._key = key
+        self.kind = kind
+        self._encode = encode
+        self._entries: list[_T] = []
+        self._bytes = bytearray()
+        self._checksum = GrowingChecksum()
+
+    def seed(self, entries: list[_T], encoded: bytes) -> None:
+        self._entries = entries.copy()
+        self._bytes = bytearray(encoded)
+        self._checksum = GrowingChecksum()
+
+    def checksum(self, before: int) -> int:
+        """Return the checksum of the list as it was written last, and of what stands before it."""
+        opening = self._opening(self._entries)
+        return self._checksum.behind(checksum_of([opening], before), self._bytes)
+
+    def _opening(self, entries: list[_T]) -> bytes:
+        return f"{self._key}:\n".encode() if entries else f"{self._key}: []\n".encode()
+
+    def pieces(self, entries: list[_T]) -> list[bytes | bytearray]:
+        new = entries[len(self._entries) :]
+        encoded = self._encoded(new) if new else b""
+        self._entries += new
+        if self._entries != entries:  # compared in place: a slice would touch every entry
+            self._entries, self._bytes = [], bytearray()
+            self._checksum = GrowingChecksum()
+            encoded = self._encoded(entries)
+            self._entries = entries.copy()
+        self._bytes += encoded
+        return [self._opening(entries), self._bytes]
+
+    def _encoded(self, entries: list[_T]) -> bytes:
+        """Write entries; nothing is kept yet, so one that can't be written changes nothing."""
+        if not all(type(entry) is self.kind for entry in entries):
+            raise InvalidSession([f"{self._key}: holds what is no {self.kind.__name__}"])
+        return "".join(map(self._encode, entries)).encode()
+
+
+class _EncodedData:
+    """A field of data as it stands in the file; written anew where another one is set.
+
+    What is set can't be changed in place, so as long as it is the same object, it is the same.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._data: Mapping[str, Any] | None = None
+        self._bytes = b""
+
+    def piece(self, data: Mapping[str, Any]) -> bytes:
+        if self._data is not data:
+            self._data, self._bytes = data, encode_own_data(self._name, data).encode()
+        return self._bytes
+
+
+class SessionEncoder:
+    """Writes one session again and again, paying for each entry once."""
+
+    def __init__(self) -> None:
+        self._metadata = _EncodedData("metadata")
+        self._workflow_state = _EncodedData("workflow_state")
+        self._artifacts = _EncodedList("artifacts", SessionArtifact, encode_artifact)
+        self._history = _EncodedList("history", SessionHistory, encode_entry)
+
+    def encode(self, session: SessionContext, *, revision: int) -> list[bytes | bytearray]:
+        """Write the session's file, in pieces that are good until the next call.
+
+        Args:
+            session: What to write; checked first.
+            revision: The revision to write in its place.
+
+        Raises:
+            InvalidSession: It breaks the rules of the domain, so it must not reach the disk.
+        """
+        faults = session.faults()
+        if faults:
+            raise InvalidSession(faults)
+        before = [
+            encode_head(session, revision=revision, minor=minor_version(session)),
+            self._metadata.piece(session.metadata),
+            self._workflow_state.piece(session.workflow_state),
+            *self._artifacts.pieces(session.artifacts),
+        ]
+        history = self._history.pieces(session.history)
+        newer = session.newer_fields.encode()
+        checksum = checksum_of([newer], self._history.checksum(checksum_of(before)))
+        return [*before, *history, newer, digest_line(checksum), END_MARK]
+
+    def seed(self, session: SessionContext, artifacts: bytes, history: bytes) -> None:
+        """Take over what a session's lists look like in the file it was read from."""
+        self._artifacts.seed(session.artifacts, artifacts)
+        self._history.seed(session.history, history)
+
+
+def encode_session(session: SessionContext) -> bytes:
+    """Write a session's file in one piece.
+
+    Raises:
+        InvalidSession: It breaks the rules of the domain.
+    """
+    return b"".join(SessionEncoder().encode(session, revision=session.revision))
+
+
+# ----------------------------------------------------------------------------------- reading a head
+
+HEAD_BYTES: Final = 4096
+"""How much of a file is enough to read its head (`goal`, the one long field, comes after it)."""
+
+
+class Expression:
+    """A regular expression that is compiled when it is first needed; few commands need all."""
+
+    __slots__ = ("_compiled", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def match(self) -> Callable[..., re.Match[str] | None]:
+        """The pattern's own `match`."""
+        return self._pattern.match
+
+    @property
+    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
+        """The pattern's own `finditer`."""
+        return self._pattern.finditer
+
+    @property
+    def _pattern(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            self._compiled = re.compile(self._text)
+        return self._compiled
+
+
+def _head_pattern(*, identity: str, name: str, tag: str, count: str, positive: str) -> Expression:
+    """Write the expression for a head whose fields look so."""
+    return Expression(
+        re.escape(HEADER) + rf'schema_version: (1|"1\.{OWN_DATA_MINOR}")\n'
+        rf"session_id: ({identity})\n"
+        rf"(?:parent_id: ({identity})\n)?"
+        rf"(?:title: ({name})\n)?"
+        rf"(?:tags:\n((?:  - {tag}\n)++))?"
+        rf"revision: ({count})\n"
+        r"state: (active|paused|completed|aborted)\n"
+        rf"workflow_type: ({name})\n"
+        rf"current_phase: ({name})\n"
+        rf"attempt_number: ({positive})\n"
+        rf"created_at: ({TIME})\n"
+        rf"updated_at: ({TIME})\n"
+        rf"completed_at: (null|{TIME})\n"
+        r"token_budget:\n"
+        rf"  total_budget: ({positive})\n"
+        rf"  tokens_used: ({count})\n"
+        r"  remaining: -?(?:0|[1-9][0-9]{0,18})\n(?=goal:)"
+    )
+
+
+HEAD_RE: Final = _head_pattern(identity=NAME, name=NAME, tag=NAME, count=COUNT, positive=COUNT)
+_WORD: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:-++[A-Za-z0-9_./()+=]++)*+"
+"""A plain text without blanks."""
+SOUND_HEAD_RE: Final = _head_pattern(
+    identity=SESSION_ID_PATTERN,
+    name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){PLAIN}",
+    tag=rf"(?=.{{1,{MAX_TAG_CHARS}}}\n){_WORD}",
+    count="(?:0|[1-9][0-9]{0,17})",
+    positive="[1-9][0-9]{0,17}",
+)
+"""What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
+
+
+_REVISION, _STATE, _CREATED_AT = 6, 7, 11
+"""The groups of a head's expression that a stamp is made of."""
+
+
+def _head_in(text: str) -> re.Match[str] | None:
+    """What `HEAD_RE` finds: the sound heads are some of its own, and by then compiled mostly."""
+    return SOUND_HEAD_RE.match(text) or HEAD_RE.match(text)
+
+
+def make_head(match: re.Match[str]) -> SessionHead:
+    """Build a head from what `HEAD_RE` found; `NotOurs` if a value is spelled otherwise."""
+    _, identity, parent, title, tags, *found = match.groups()
+    return SessionHead(
+        decode_name(identity),
+        int(found[0]),
+        SessionState(found[1]),
+        decode_text(found[2]),
+        decode_text(found[3]),
+        int(found[4]),
+        datetime.fromisoformat(found[5][1:-1]),
+        datetime.fromisoformat(found[6][1:-1]),
+        decode_time(found[7]),
+        int(found[8]),
+        int(found[9]),
+        None if title is None else decode_name(title),
+        () if tags is None else _decode_tags(tags),
+        None if parent is None else decode_name(parent),
+    )
+
+
+def _decode_tags(lines: str) -> tuple[str, ...]:
+    """Read tags back; `NotOurs` if they are spelled otherwise or not in their order."""
+    tags = tuple([decode_name(line[4:]) for line in lines.split("\n")[:-1]])
+    if any(first >= second for first, second in pairwise(tags)):
+        raise NotOurs
+    return tags
+
+
+def session_of(
+    head: SessionHead,
+    goal: str | None = None,
+    artifacts: list[SessionArtifact] | None = None,
+    history: list[SessionHistory] | None = None,
+    metadata: Mapping[str, Any] = NO_METADATA,
+    workflow_state: Mapping[str, Any] = NO_WORKFLOW_STATE,
+) -> SessionContext:
+    """Build, and so judge, the session that a head begins."""
+    return SessionContext(
+        **{name: getattr(head, name) for name in OWN_FIELDS},
+        token_budget=TokenBudget(head.total_budget, head.tokens_used),
+        artifacts=artifacts or [],
+        history=history or [],
+        goal=goal,
+        metadata=metadata,
+        workflow_state=workflow_state,
+    )
+
+
+def decode_head(data: bytes) -> SessionHead | None:
+    """Read the head of a file from its first bytes, and judge it as the whole would be.
+
+    Args:
+        data: At least `HEAD_BYTES` of the file, or all of it.
+
+    Returns:
+        The head, or None if the file is not exactly as we write it, which says nothing about
+        whether it is a session: `decode_session` does.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        match = SOUND_HEAD_RE.match(text)
+        if match is not None:
+            head = make_head(match)
+            if _is_sound(head):
+                return head
+        match = HEAD_RE.match(text)
+        if match is None:
+            return None
+        head = make_head(match)
+        session_of(head)
+    except (NotOurs, ValueError):
+        return None
+    return head
+
+
+def _is_sound(head: SessionHead) -> bool:
+    """Return whether what no expression can judge is as `SessionContext.faults` asks."""
+    if head.parent_id == head.session_id or len(head.tags) > MAX_TAGS:
+        return False
+    ended = head.completed_at
+    if ended is None:
+        return not head.state.is_terminal and head.created_at <= head.updated_at
+    return head.state.is_terminal and head.created_at <= min(head.updated_at, ended)
+
+
+class SessionStamp(NamedTuple):
+    """What a save compares with the stored session before it replaces it.
+
+    Attributes: as those of `SessionContext`.
+    """
+
+    revision: int
+    state: SessionState
+    created_at: datetime
+
+
+def decode_stamp(data: bytes) -> SessionStamp | None:
+    """Read the stamp from the first `HEAD_BYTES` of a file.
+
+    Returns:
+        The stamp, or None if the file does not begin as we write it.
+    """
+    match = _head_in(data.decode("utf-8", "surrogateescape"))
+    if match is None:
+        return None
+    try:
+        created_at = datetime.fromisoformat(match[_CREATED_AT][1:-1])
+    except ValueError:
+        return None
+    return SessionStamp(int(match[_REVISION]), SessionState(match[_STATE]), created_at)
+
+
+# -------------------------------------------------------------------------- reading a whole session
+
+_GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
+"""More than a goal ever takes: ten characters for one at most, and its margin."""
+_GOAL_RE: Final = Expression(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
+_END_RE: Final = Expression(rf"(?:{DIGEST_LINE})?\.\.\.\n\Z")
+_BEHIND_GOAL: Final = ("artifacts:", "metadata:", "workflow_state:")
+_OWN_DATA: Final = r"%s:\n((?:  [^\n]*+\n|\n++)++)"
+_OWN_DATA_RE: Final = Expression(
+    rf"(?:{_OWN_DATA % 'metadata'})?(?:{_OWN_DATA % 'workflow_state'})?"
+)
+_ARTIFACT_RE: Final = Expression(
+    rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
+    rf'    timestamp: "({BARE_TIME})"\n    phase: ([^\n]++)\n|()'
+)
+"""An artifact, or the end of the list, where the last group is."""
+_ENTRY_RE: Final = Expression(
+    rf'  - timestamp: "({BARE_TIME})"\n'
+    r"    action: ([^\n]++)\n    phase: ([^\n]++)\n"
+    rf"    details: (?:\"([^\"\\\n]*+)\"\n|({NAME})\n|({BLOCK % '      '}))"
+    r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?|()"
+)
+"""An entry, or the end of the list."""
+
+
+def decode_session(
+    data: bytes, *, path: Path, encoder: SessionEncoder | None = None
+) -> SessionContext:
+    """Read a session's file.
+
+    Args:
+        data: The file, whole.
+        path: Its path, for messages.
+        encoder: If given, it takes over the text of the entries, so that the next save need not
+            write them anew.
+
+    A file that has another digest than its content is read all the same, and the session says so
+    (`SessionContext.unlike_its_digest`).
+
+    Raises:
+        SessionCorrupted: It is no session; the error names the file and every fault.
+        UnsupportedSchema: A newer version wrote it.
+    """
+    text = _decode_bytes(data, path)
+    try:
+        session, artifacts, history = decode_ours(data, text)
+    except (NotOurs, ValueError):
+        # Whatever the quick reader stumbles over, the careful one gives the words for.
+        from .session_document import decode_any  # rare, and it takes long to load
+
+        session = decode_any(text, path)
+    else:
+        if encoder is not None:
+            encoder.seed(session, artifacts, history)
+    session.unlike_its_digest = differs(data)
+    return session
+
+
+def _decode_bytes(data: bytes, path: Path) -> str:
+    fault = None
+    text = ""
+    if not data:
+        fault = "it is empty"
+    elif data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        fault = "line 1: it begins with a byte order mark; save it as UTF-8 without one"
+    elif b"\0" in data:
+        fault = f"it holds binary data: a NUL byte at {data.index(0)}"
+    else:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            fault = f"line {line}: byte {error.start} is not UTF-8"
+    if "\r" in text:
+        line = text.count("\n", 0, text.index("\r")) + 1
+        fault = f"line {line}: it has Windows line endings (CR); save it with Unix ones (dos2unix)"
+    elif _is_cut_off(data, text):
+        fault = "it is cut off: the last line is not the end mark '...'"
+    if fault is not None:
+        raise SessionCorrupted(path=path, faults=[fault])
+    return text
+
+
+def _is_cut_off(data: bytes, text: str) -> bool:
+    """Return whether a file of ours has no end; other programs may end theirs as they like."""
+    return (
+        text.startswith(HEADER)
+        and not data.endswith(END_MARK)
+        and not text.rstrip().endswith("\n...")
+    )
+
+
+def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
+    """Read a file that is exactly as we write it.
+
+    Returns:
+        The session, and its artifacts and history as they stand in the file.
+
+    Raises:
+        NotOurs: It is not.
+        InvalidSession: It is, and breaks the rules of the domain.
+    """
+    if not is_plain(data, text):
+        raise NotOurs
+    match = _head_in(text)
+    if match is None or not _goal_ends(text, match.end()):
+        raise NotOurs
+    goal = _GOAL_RE.match(text, match.end())
+    if goal is None:
+        raise NotOurs
+    head = make_head(match)
+    quoted, block = goal.groups()
+    own = _OWN_DATA_RE.match(text, goal.end())
+    metadata, state = (None, None) if own is None else own.groups()
+    position = goal.end() if own is None else own.end()
+    artifacts, first, second = _decode_artifacts(text, position)
+    history, third, fourth = _decode_history(text, second)
+    if not _END_RE.match(text, fourth):
+        raise NotOurs
+    session = session_of(
+        head,
+        decode_text(quoted) if block is None else decode_block(block, "  "),
+        artifacts,
+        history,
+        NO_METADATA if metadata is None else decode_data(metadata, indent=OWN_INDENT),
+        NO_WORKFLOW_STATE if state is None else decode_data(state, indent=OWN_INDENT),
+    )
+    if match[1] != _version(minor_version(session)):
+        raise NotOurs
+    return session, text[first:second].encode(), text[third:fourth].encode()
+
+
+def _goal_ends(text: str, position: int) -> bool:
+    """Return whether what follows a goal is near enough for there to be one."""
+    end = position + _GOAL_SPAN
+    return any(text.find(f"\n{key}", position, end) >= 0 for key in _BEHIND_GOAL)
+
+
+def decode_goal(data: bytes, *, path: Path) -> str | None:
+    """Read the goal of a session's file, and of one as we write it no more than that.
+
+    Raises: as `decode_session`.
+    """
+    text = data[: HEAD_BYTES + _GOAL_SPAN].decode("utf-8", "surrogateescape")
+    match = _head_in(text)
+    goal = None if match is None else _GOAL_RE.match(text, match.end())
+    if goal is None or not text.startswith(_BEHIND_GOAL, goal.end()):
+        return decode_session(data, path=path).goal
+    quoted, block = goal.groups()
+    try:
+        return decode_text(quoted) if block is None else decode_block(block, "  ")
+    except (NotOurs, ValueError):
+        return decode_session(data, path=path).goal
+
+
+def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], int, int]:
+    """Read the artifacts, each value judged once; return them and where they begin and end."""
+    empty = "artifacts: []\n"
+    if text.startswith(empty, position):
+        end = position + len(empty)
+        return [], end, end
+    rows, begin, end = _rows(text, position, "artifacts", _ARTIFACT_RE)
+    paths, blocks, kinds, timestamps, phases, _ = zip(*rows, strict=True)
+    found = [
+        decode_name(path) if block is None else decode_block(block, "      ")
+        for path, block in zip(paths, blocks, strict=True)
+    ]
+    check([fault for path in found for fault in path_fault("path", path)])
+    times = map(datetime.fromisoformat, timestamps)
+    return sound_artifacts(found, kinds, times, map(_sound_name_or_null, phases)), begin, end
+
+
+def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int, int]:
+    """Read the entries as `_decode_artifacts` does; what a large session takes long for."""
+    rows, begin, end = _rows(text, position, "history", _ENTRY_RE)
+    timestamps, actions, phases, quoted, others, blocks, data, _ = zip(*rows, strict=True)
+    details = [
+        (decode_text(other) if block is None else decode_block(block, "      "))
+        if text is None
+        else text
+        for text, other, block in zip(quoted, others, blocks, strict=True)
+    ]
+    known = _SoundData()
+    entries = sound_entries(
+        list(map(datetime.fromisoformat, timestamps)),
+        map(_sound_name, actions),
+        map(_sound_name_or_null, phases),
+        details,
+        [NO_DATA if one is None else known[one] for one in data],
+    )
+    return entries, begin, end
+
+
+def _rows(
+    text: str, position: int, key: str, pattern: Expression
+) -> tuple[list[tuple[Any, ...]], int, int]:
+    """Read one list; return what its items are made of, and where they begin and end."""
+    opening = f"{key}:\n"
+    if not text.startswith(opening, position):
+        raise NotOurs
+    begin = end = position + len(opening)
+    rows = []
+    for found in pattern.finditer(text, begin):
+        row = found.groups()
+        if row[-1] is not None:
+            end = found.start()
+            break
+        rows.append(row)
+    if not rows:
+        raise NotOurs
+    return rows, begin, end
+
+
+@lru_cache(maxsize=512)
+def _sound_name_or_null(scalar: str) -> str | None:
+    """Read a name, or null, back and judge it; remembered, for a session has few of them."""
+    if not NAME_RE.fullmatch(scalar):
+        raise NotOurs
+    name = decode_text(scalar)
+    check(name_fault("name", name, optional=True))
+    return name
+
+
+@lru_cache(maxsize=512)
+def _sound_name(scalar: str) -> str:
+    """Read a name that can't be null back and judge it; remembered as well."""
+    name = _sound_name_or_null(scalar)
+    if name is None:
+        raise NotOurs
+    return name
+
+
+class _SoundData(dict[str, EntryData]):
+    """The data of entries, each text of it read and judged once: many have the same."""
+
+    def __missing__(self, text: str) -> EntryData:
+        data, faults = freeze(decode_data(text))
+        check(faults)
+        self[text] = data
+        return data

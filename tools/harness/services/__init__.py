@@ -1,0 +1,1 @@
+"""What the manager does with a session: recording, checkpoints, questions."""

@@ -1,0 +1,327 @@
+"""What a manager does with checkpoints: keep the workspace at each, go back to one, begin from one.
+
+The snapshot comes first, then the session's save that refers to it: a kill in between leaves a
+snapshot that nothing refers to, which is harmless and swept. Going back is the other way round:
+first the save, by which the session says what its workspace is to be; then the files. Whoever opens
+the session after a kill in between brings the files back first (`prepare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ...base.clock import Clock
+from ..domain.history_events import (
+    Checkpoint,
+    CheckpointTaken,
+    InputsPlaced,
+    SessionForked,
+    SessionRewound,
+    WorkspacePrepared,
+)
+from ..domain.token_budget import TokenBudget
+from ..errors import HarnessError
+from ..lazy import Lazy
+from ..session_domain import SessionContext
+from ..session_layout import GUARDS, WORKSPACE
+from ..session_ports import SessionPlaces
+from ..snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+from ..views.checkpoints import (
+    CheckpointEntry,
+    base_snapshot,
+    find_checkpoint,
+    last_kept,
+    last_return,
+    phase_beginning,
+    snapshots_of,
+)
+from .session_recording import SessionChanges
+
+_Checkpoint = TypeVar("_Checkpoint", bound=Checkpoint)
+_NOTHING = SnapshotTaken()
+
+
+class NoSnapshotKeeper(HarnessError):
+    """An operation needs snapshots, and the manager keeps none."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation}() needs snapshots of workspaces, and this manager keeps none; give it "
+            "some: SessionManager(snapshots=...), or bootstrap.build_manager()."
+        )
+        self.operation = operation
+
+
+class CheckpointNotKept(HarnessError):
+    """A checkpoint has no snapshot of the workspace; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        checkpoint: The checkpoint's number.
+        reason: Why not, as far as it is known.
+    """
+
+    def __init__(self, session_id: str, *, checkpoint: int, reason: str | None) -> None:
+        why = f": {reason}" if reason else ", for there was no workspace to keep"
+        super().__init__(
+            f"checkpoint {checkpoint} of session {session_id} has no snapshot{why}; nothing was "
+            f"changed. `agentforge checkpoints {session_id}` shows which have one."
+        )
+        self.session_id = session_id
+        self.checkpoint = checkpoint
+        self.reason = reason
+
+
+class WorkspaceNotKept(HarnessError):
+    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        reason: Why not.
+    """
+
+    def __init__(self, session_id: str, *, reason: str) -> None:
+        super().__init__(
+            f"session {session_id} was not taken back: what is in its workspace now would be lost, "
+            f"for {reason}. Nothing was changed. Remove what is named "
+            f"(agentforge sandbox rm --agent-session {session_id} PATH), then go back again."
+        )
+        self.session_id = session_id
+        self.reason = reason
+
+
+class SessionCheckpoints:
+    """The checkpoints of the sessions of one store.
+
+    Args:
+        snapshots: Keeps the workspaces, opened when it is first needed; None: none is kept.
+        places: Where the sessions' directories are, and their locks.
+        changes: Saves them.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        snapshots: Lazy[WorkspaceSnapshots] | None,
+        *,
+        places: SessionPlaces,
+        changes: SessionChanges,
+        clock: Clock,
+    ) -> None:
+        self._opened = snapshots
+        self._places = places
+        self._changes = changes
+        self._clock = clock
+
+    @property
+    def _snapshots(self) -> WorkspaceSnapshots | None:
+        return None if self._opened is None else self._opened()
+
+    def prepare(self, session: SessionContext) -> None:
+        """Make the workspace what the session says it is: what a killed worker began is finished.
+
+        Raises:
+            SessionConflict: Another worker saved the session meanwhile.
+            WriteError: It could not be saved.
+            AgentForgeError: The workspace could not be made; the error says what to do.
+        """
+        snapshots = self._snapshots
+        if snapshots is None:
+            return
+        back = last_return(session)
+        position, event = (None, None) if back is None else back
+        parent_id = event.parent_id if isinstance(event, SessionForked) else None
+        more = snapshots_of(session) if parent_id is not None else ()
+        snapshots.take_up(
+            session.session_id, last_kept(session), mark=position, parent_id=parent_id, more=more
+        )
+        if position is not None and event is not None:
+            snapshots.settle(
+                session.session_id, event.snapshot, mark=position, parent_id=parent_id, more=more
+            )
+            return
+        if any(entry.event_type is WorkspacePrepared for entry in session.history):
+            return
+        made = snapshots.prepare(session.session_id)
+        if made is None:
+            return
+        prepared = WorkspacePrepared(
+            base=made.base,
+            revision=made.revision,
+            with_uncommitted=made.with_uncommitted,
+            snapshot=made.snapshot,
+        )
+        with self._changes.changing(session):
+            session.add_event(prepared, now=self._clock())
+
+    def take(self, session: SessionContext, label: str) -> SnapshotTaken:
+        """Keep the workspace of a session that is about to be saved at a checkpoint."""
+        if self._snapshots is None:
+            return _NOTHING
+        named = f"{label} {session.current_phase or ''} attempt {session.attempt_number}"
+        return self._snapshots.take(session.session_id, named)
+
+    def with_snapshot(self, session: SessionContext, event: _Checkpoint) -> _Checkpoint:
+        """Return a checkpoint's event with the snapshot that is taken for it now."""
+        if event.snapshot is not None or event.unkept is not None:
+            return event
+        taken = self.take(session, event.action)
+        if taken == _NOTHING:
+            return event
+        return replace(event, snapshot=taken.snapshot, unkept=taken.unkept)
+
+    def with_inputs(self, session: SessionContext, event: InputsPlaced) -> InputsPlaced:
+        """Return the event with a snapshot of the workspace, where another machine may need it."""
+        if self._snapshots is None or not self._snapshots.travels:
+            return event
+        return replace(event, snapshot=self.take(session, event.action).snapshot)
+
+    def changes(
+        self,
+        session: SessionContext,
+        before: str | int | None,
+        after: str | int | None,
+        *,
+        patch: bool,
+        paths: Sequence[str],
+    ) -> WorkspaceChanges:
+        """Compare two checkpoints; see `SessionManager.diff`."""
+        snapshots = self._require("diff")
+        first = base_snapshot(session) if before is None else self._kept(session, before).snapshot
+        second = None if after is None else self._kept(session, after).snapshot
+        if after is None and not snapshots.is_here(session.session_id):
+            second = last_kept(session).snapshot
+        return snapshots.changes(session.session_id, first, second, patch=patch, paths=paths)
+
+    def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:
+        """Take a session and its workspace back; see `SessionManager.rewind`."""
+        snapshots = self._require("rewind")
+        with self._places.idle(session.session_id, GUARDS):
+            target = self._kept(session, to)
+            event = SessionRewound(
+                checkpoint=target.number,
+                position=target.position,
+                attempt=target.attempt,
+                succeeded=target.succeeded,
+                snapshot=target.snapshot or "",
+            )
+            self._go_back(snapshots, session, event, phase=target.phase)
+        return target
+
+    def begin_again(self, session: SessionContext, phase: str) -> bool:
+        """Take a session and its files back to where a phase began.
+
+        The caller holds the session's run lock.
+
+        Returns:
+            Whether it did; not where the files of then are not kept.
+
+        Raises:
+            SessionInUse: Something is at work in the workspace.
+            WorkspaceNotKept: The workspace as it is now can't be kept; nothing was changed.
+            WriteError: The disk or its permissions.
+        """
+        snapshots = self._snapshots
+        found = phase_beginning(session, phase)
+        if snapshots is None or found is None:
+            return False
+        with self._places.idle(session.session_id, (WORKSPACE,)):
+            snapshot = found.snapshot
+            if not found.checkpoint:
+                snapshot = snapshots.empty(session.session_id).snapshot
+            if snapshot is None:
+                return False
+            event = SessionRewound(
+                checkpoint=found.checkpoint, position=found.position, snapshot=snapshot
+            )
+            self._go_back(snapshots, session, event, phase=phase)
+        return True
+
+    def _go_back(
+        self,
+        snapshots: WorkspaceSnapshots,
+        session: SessionContext,
+        event: SessionRewound,
+        *,
+        phase: str | None,
+    ) -> None:
+        snapshots.require(session.session_id, event.snapshot)
+        self.prepare(session)
+        left = snapshots.take(session.session_id, "before going back")
+        if left.unkept is not None:
+            raise WorkspaceNotKept(session.session_id, reason=left.unkept)
+        with self._changes.changing(session):
+            if left.snapshot is not None and left.snapshot not in snapshots_of(session):
+                kept = CheckpointTaken(snapshot=left.snapshot)
+                session.add_event(kept, details="before going back", now=self._clock())
+            session.go_back(event, phase=phase, now=self._clock())
+        self.prepare(session)
+
+    def fork(
+        self, parent: SessionContext, at: str | int, *, token_budget: int | None
+    ) -> SessionContext:
+        """Return a new session, not saved yet, that stands at a checkpoint of another one."""
+        snapshots = self._require("fork")
+        target = self._kept(parent, at)
+        snapshot = target.snapshot or ""
+        snapshots.require(parent.session_id, snapshot)
+        now = self._clock()
+        spent = parent.token_budget
+        fork = SessionContext.create(
+            parent.workflow_type,
+            target.phase,
+            spent.total_budget,
+            goal=parent.goal,
+            title=parent.title,
+            tags=parent.tags,
+            metadata=parent.metadata,
+            workflow_state=parent.workflow_state,
+            parent_id=parent.session_id,
+            now=now,
+        )
+        fork.token_budget = TokenBudget(
+            total_budget=spent.total_budget if token_budget is None else token_budget,
+            tokens_used=spent.tokens_used if token_budget is None else 0,
+        )
+        fork.history = list(parent.history[: target.position + 1])
+        fork.artifacts = [one for one in parent.artifacts if one.timestamp <= target.at]
+        event = SessionForked(
+            checkpoint=target.number,
+            position=target.position,
+            attempt=target.attempt,
+            succeeded=target.succeeded,
+            snapshot=snapshot,
+            parent_id=parent.session_id,
+            parent_entries=len(parent.history),
+        )
+        fork.go_back(event, phase=target.phase, now=now)
+        return fork
+
+    def sweep(self, session: SessionContext) -> None:
+        """Remove the snapshots that no entry of a session refers to, and pack the others."""
+        if self._snapshots is not None:
+            self._snapshots.sweep(session.session_id, snapshots_of(session))
+
+    def disk_bytes(self, session: SessionContext) -> int:
+        """Return what the snapshots of a session take up on the disk, in bytes."""
+        return 0 if self._snapshots is None else self._snapshots.disk_bytes(session.session_id)
+
+    def forget_deleted(self) -> None:
+        """Let go of what was kept elsewhere for sessions that are not there any more."""
+        if self._snapshots is not None:
+            self._snapshots.forget_deleted()
+
+    def _kept(self, session: SessionContext, named: str | int) -> CheckpointEntry:
+        found = find_checkpoint(session, named)
+        if found.snapshot is None:
+            raise CheckpointNotKept(
+                session.session_id, checkpoint=found.number, reason=found.unkept
+            )
+        return found
+
+    def _require(self, operation: str) -> WorkspaceSnapshots:
+        if self._snapshots is None:
+            raise NoSnapshotKeeper(operation)
+        return self._snapshots

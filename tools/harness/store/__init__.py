@@ -1,0 +1,1 @@
+"""Sessions in directories: reading, deleting, copying, streams, whose they are."""

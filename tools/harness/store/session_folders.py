@@ -1,0 +1,89 @@
+"""The folders in a session's directory: made one by one, and the steps of its runs in theirs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ...base.files import (
+    DirectoryLock,
+    FileSystem,
+    ReadError,
+    WriteError,
+    read_regular_file,
+    replace_file,
+)
+from ...base.files.filesystem import DIRECTORY_FLAGS
+from ...base.files.safe_path import is_bare
+
+MAX_STEP_BYTES: Final = 48 << 20
+
+
+def make_folder(fs: FileSystem, path: Path) -> None:
+    """Make a directory of a session's, with mode 0700 and durably, if it is not there.
+
+    Args:
+        fs: The file system.
+        path: The directory; its parent, the session's directory, has to be there.
+
+    Raises:
+        FileNotFoundError: The session is not there any more.
+        WriteError: The system refused.
+    """
+    operation = "open the session's directory"
+    try:
+        parent_fd = fs.open(str(path.parent), DIRECTORY_FLAGS)
+        try:
+            operation = "mkdir"
+            try:
+                fs.mkdir(path.name, 0o700, dir_fd=parent_fd)
+            except FileExistsError:
+                if not is_bare(str(path)):
+                    return
+            operation = "fsync of the session's directory"
+            fs.fsync(parent_fd)
+        finally:
+            fs.close(parent_fd)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise WriteError(path=path, operation=operation, cause=error) from error
+
+
+def read_step(fs: FileSystem, path: Path) -> bytes | None:
+    """Read a step, or None if there is none.
+
+    Raises:
+        ReadError: It is no regular file, is too large, or the system refused.
+    """
+    return read_regular_file(fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
+
+
+def keep_step(fs: FileSystem, path: Path, data: bytes) -> None:
+    """Write a step, whole and durable.
+
+    Raises:
+        WriteError: The disk or its permissions, or the session is not there.
+    """
+    folder = path.parent
+    try:
+        make_folder(fs, folder)  # never the session's own directory
+        with DirectoryLock(fs, folder) as lock:
+            replace_file(fs, lock.fd, path.name, [data], path=path)
+    except FileNotFoundError as error:
+        raise WriteError(path=folder, operation="lock the steps", cause=error) from error
+
+
+def step_names(folder: Path) -> list[str]:
+    """Return the names of all steps, in their order; empty when there are none.
+
+    Raises:
+        ReadError: The system refused.
+    """
+    try:
+        return sorted(name for name in os.listdir(folder) if name[:1] != ".")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ReadError(path=folder, cause=error) from error

@@ -1,0 +1,641 @@
+"""Sessions on disk, read: one whole, or all of them by the heads of their files.
+
+The module is long because each way to look must agree with the others on what is a session.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...base.event_log import get_logger
+from ...base.files import (
+    DurableError,
+    FileLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    read_regular_file,
+)
+from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ...base.identifiers import is_session_id, names_no_session
+from ..disk_errors import SessionUnreadable, raising_harness_errors
+from ..errors import SessionCorrupted
+from ..format.session_codec import (
+    END_MARK,
+    HEAD_BYTES,
+    SessionEncoder,
+    decode_goal,
+    decode_head,
+    decode_session,
+)
+from ..format.session_digest import NOTICE
+from ..session_domain import InvalidSessionId, SessionContext, SessionState
+from ..session_layout import (
+    DEFAULT_BASE_PATH,
+    MAX_FILE_BYTES,
+    RUN_LOCKS,
+    SESSION_FILE,
+    SNAPSHOTS,
+    STEPS,
+    STREAMS,
+    WORKSPACE,
+)
+from ..views.session_head import SessionHead, SessionSummary, UnreadableSession
+from ..views.session_names import ATTACHMENT, INHERITED, resolved
+
+if TYPE_CHECKING:
+    from ...base.search_words import SearchWords
+    from ..events.receiver_files import ReceiverFiles
+    from ..events.session_feed import CountedSource, PositionFeed
+    from ..format.session_sieve import DocumentSieve
+    from ..views.entry_events import EntryEvent
+    from ..views.session_filter import SessionFilter
+    from ..views.session_page import SessionCursor, SessionOrder, SessionPage
+
+_CACHED_PLACES: Final = 1024
+
+_log = get_logger("agentforge.store")
+
+
+def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
+    """Read the head of an open session file.
+
+    Args:
+        fs: The file system.
+        fd: The file.
+        session_id: The session that it is of.
+        size: The file's size.
+
+    Returns:
+        The head, or None if the file is not exactly as we write it.
+    """
+    data = fs.pread(fd, HEAD_BYTES, 0)
+    tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
+    if tail != END_MARK:
+        return None
+    head = decode_head(data)
+    return head if head is not None and head.session_id == session_id else None
+
+
+class SessionReader:
+    """Reads the sessions under one directory; changes nothing.
+
+    A reader needs no lock: it sees a whole session or none. No id leads outside the base.
+
+    Args:
+        base_path: Where the sessions are; `.agentforge/sessions` by default.
+        fs: The file system; the real one by default.
+        max_file_bytes: The largest session file that is read.
+    """
+
+    def __init__(
+        self,
+        base_path: Path | str | None = None,
+        *,
+        fs: FileSystem | None = None,
+        max_file_bytes: int = MAX_FILE_BYTES,
+    ) -> None:
+        self.base_path = Path(base_path) if base_path is not None else DEFAULT_BASE_PATH
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._max_file_bytes = max_file_bytes
+        self._places: dict[str, tuple[Path, Path]] = {}
+
+    # ------------------------------------------------------------------------------- places
+
+    @property
+    def where(self) -> str:
+        """Where the sessions are kept, for messages: the base."""
+        return str(self.base_path)
+
+    def where_is(self, session_id: str, name: str | None = None) -> str:
+        """Return where a session is kept, or would be, for messages: the path of its file.
+
+        Args:
+            session_id: The session.
+            name: A file beside its own; the session's own if None.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        directory, path = self._place(session_id)
+        return str(path if name is None else directory / name)
+
+    def reference(self, session_id: str) -> str:
+        """Return the absolute path of a session's directory, or where it would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return str(self.session_directory(session_id).absolute())
+
+    def session_path(self, session_id: str) -> Path:
+        """Return where a session's file is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[1]
+
+    def _place(self, session_id: str) -> tuple[Path, Path]:
+        """Return a session's directory and file, as paths that are built once."""
+        place = self._places.get(session_id)
+        if place is None:
+            if not is_session_id(session_id):
+                raise InvalidSessionId(session_id)
+            directory = self.base_path / session_id
+            place = (directory, directory / SESSION_FILE)
+            if len(self._places) >= _CACHED_PLACES:
+                self._places.clear()
+            self._places[session_id] = place
+        return place
+
+    def session_directory(self, session_id: str) -> Path:
+        """Return where a session's directory is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[0]
+
+    def workspace_path(self, session_id: str) -> Path:
+        """Return where a session's workspace is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[0] / WORKSPACE
+
+    # -------------------------------------------------------------------------------- one session
+
+    @raising_harness_errors
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session.
+
+        Returns:
+            The session, or None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            SessionCorrupted: Its file is no session; the error names every fault.
+            SessionUnreadable: Its file is no regular file, is too large, or the system refused.
+        """
+        if names_no_session(session_id):
+            return None
+        return self._load(self.session_path(session_id), session_id=session_id)
+
+    def _load(
+        self, path: Path, session_id: str | None = None, encoder: SessionEncoder | None = None
+    ) -> SessionContext | None:
+        data = self._read(path)
+        if data is None:
+            return None
+        session = decode_session(data, path=path, encoder=encoder)
+        faults = []
+        if session.session_id != path.parent.name:
+            faults.append(
+                f"session_id: is {session.session_id}, but its directory is {path.parent.name}"
+            )
+        if session.revision < 1:
+            faults.append("revision: is 0, and a session that was saved has 1 or more")
+        if faults:
+            raise SessionCorrupted(path=path, faults=faults, session_id=session_id)
+        if session.unlike_its_digest:
+            _log.warning("store.digest_differs", path=str(path), notice=NOTICE)
+        return session
+
+    def _read(self, path: Path) -> bytes | None:
+        """Read a file of a session's directory, following no link to either."""
+        directory = path.parent
+        try:
+            fd = self._fs.open(str(directory), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ENOTDIR and not directory.is_symlink():
+                return None
+            linked = error.errno in {errno.ENOTDIR, errno.ELOOP}
+            reason = "it is a symbolic link, which is not followed" if linked else None
+            raise ReadError(path=directory, cause=error, reason=reason) from error
+        try:
+            return read_regular_file(
+                self._fs, path.name, path=path, max_bytes=self._max_file_bytes, directory_fd=fd
+            )
+        finally:
+            close_reader(self._fs, fd)
+
+    @raising_harness_errors
+    def read_document(self, session_id: str) -> bytes | None:
+        """Return the content of a session's file, or None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionUnreadable: It is no regular file, is too large, or the system refused.
+        """
+        return self._read(self.session_path(session_id))
+
+    @raising_harness_errors
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        """Read a file that was put beside the session at its creation.
+
+        Returns:
+            Its content, or None if there is none of this name.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be an attachment's.
+            ReadError: It is no regular file, is too large, or the system refused.
+        """
+        directory = self.session_directory(session_id)
+        if not re.fullmatch(ATTACHMENT, name):
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+        return self._read(directory / name)
+
+    @raising_harness_errors
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        """Return all files beside a session but its own, by name, also those one folder deep.
+
+        Neither its streams nor the workspace and its snapshots are among them, nor is what is no
+        regular file.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: One is too large, or the system refused.
+        """
+        directory = self.session_directory(session_id)
+        found: dict[str, bytes] = {}
+        try:
+            for entry in sorted(os.scandir(directory), key=lambda one: one.name):
+                if entry.name in {SESSION_FILE, WORKSPACE, SNAPSHOTS, STREAMS}:
+                    continue
+                inside = os.scandir(entry) if entry.is_dir(follow_symlinks=False) else [entry]
+                for file in inside:
+                    name = os.path.relpath(file.path, directory)
+                    if file.is_file(follow_symlinks=False) and re.fullmatch(INHERITED, name):
+                        content = self._read(directory / name)
+                        if content is not None:
+                            found[name] = content
+        except OSError as error:
+            raise ReadError(path=directory, cause=error) from error
+        return found
+
+    def read_step(self, session_id: str, name: str) -> bytes | None:
+        """Return a step of the session's runs, or None if there is none of this name.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be a step's.
+            ReadError: It is no regular file, is too large, or the system refused.
+        """
+        from .session_folders import read_step
+
+        return read_step(self._fs, self._step_path(session_id, name))
+
+    def step_names(self, session_id: str) -> list[str]:
+        """Return the names of all steps of the session's runs, sorted.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The system refused.
+        """
+        from .session_folders import step_names
+
+        return step_names(self.session_directory(session_id) / STEPS)
+
+    def _step_path(self, session_id: str, name: str) -> Path:
+        folder = self.session_directory(session_id) / STEPS
+        if not re.fullmatch(ATTACHMENT, name):
+            raise ValueError(f"{name!r} can't be the name of a step")
+        return folder / name
+
+    @raising_harness_errors
+    def exists(self, session_id: str) -> bool:
+        """Return whether there is a session of this id, readable or not.
+
+        What is there and can't be read is a session for `list_sessions` and `summaries` too, and
+        `load` raises for it: whatever else has the name `session.yaml`, a directory that can't be
+        entered, a symbolic link in the directory's place. A directory without `session.yaml`, or a
+        file in its place, is no session for any of them.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The system refused to look.
+        """
+        if names_no_session(session_id):
+            return False
+        directory, path = self._place(session_id)
+        try:
+            self._fs.stat(str(path))
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            try:
+                found = self._fs.stat(str(directory))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except OSError as refused:
+                raise ReadError(path=directory, cause=refused) from refused
+            return stat.S_ISLNK(found.st_mode) or not missing
+        return True
+
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        """Return whether a run of the session was cut off: it is active, and no runner is at it.
+
+        A session that no runner ever led is never interrupted: the program that leads it holds no
+        lock. The lock is held for a moment to find out; a runner that begins just then waits.
+
+        Args:
+            session_id: The session.
+            state: The state that its file says.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return state is SessionState.ACTIVE and self._led(session_id) is False
+
+    def is_led(self, session_id: str) -> bool:
+        """Return whether a runner is at the session now; see `SessionRepository`.
+
+        The lock is held for a moment to find out; a runner that begins just then waits.
+        """
+        return self._led(session_id) is True
+
+    def _led(self, session_id: str) -> bool | None:
+        """Return whether a runner is at the session; None if none ever led it."""
+        for name in RUN_LOCKS:
+            lock = self.run_lock(session_id, name, timeout_s=0.0)
+            try:
+                lock.acquire()
+            except FileNotFoundError:
+                continue
+            except DurableError:  # held, or not to be opened by this user
+                return True
+            lock.release()
+            return False
+        return None
+
+    def close(self) -> None:
+        """Let go of what is held open: nothing."""
+
+    def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> FileLock:
+        """Return the lock of a run, not taken yet: on an attachment.
+
+        Saves lock the session's directory, and the workspace belongs to the code that runs in it.
+
+        Args:
+            session_id: The session that is to be run.
+            name: The attachment.
+            timeout_s: How long to wait for another owner, in seconds.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return FileLock(self._fs, self._place(session_id)[0] / name, timeout_s=timeout_s)
+
+    def change_mark(self, session_id: str) -> Hashable | None:
+        """Return what is another value once the session's file has changed; None if unknown.
+
+        Only the file's status is read.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        try:
+            status = self._fs.stat(str(self.session_path(session_id)))
+        except OSError:
+            return None
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+    # ----------------------------------------------------------------------------------- the feed
+
+    def _feed_source(self) -> CountedSource:
+        """Return where feeds look, from any thread."""
+        return self
+
+    def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> PositionFeed:
+        """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
+        from ..events.session_feed import open_feed
+
+        return open_feed(self._feed_source(), after, session_id)
+
+    def end_of_feed(self) -> str:
+        """Return the place behind everything that is stored now; see `SessionFeeds`."""
+        from ..events.session_feed import end_of_feed
+
+        return end_of_feed(self._feed_source())
+
+    def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
+        """Return the events of one session behind so many entries; see `SessionFeeds`."""
+        from ..events.session_feed import entry_events
+
+        return entry_events(self._feed_source(), session_id, after)
+
+    def receiver(self, name: str) -> ReceiverFiles:
+        """Return what is kept for a receiver of events, beside the sessions; see `SessionFeeds`."""
+        from ..events.receiver_files import ReceiverFiles
+
+        return ReceiverFiles(self.base_path, name, self._fs)
+
+    # ------------------------------------------------------------------------------- all sessions
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, readable or not, sorted.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        return [name for name, _ in self._names() if self.exists(name)]
+
+    @raising_harness_errors
+    def _names(self) -> list[tuple[str, bool]]:
+        """Return the ids of directories and links in the base, sorted, and which are links."""
+        try:
+            with os.scandir(self.base_path) as entries:
+                names = [
+                    (entry.name, entry.is_symlink())
+                    for entry in entries
+                    if is_session_id(entry.name)
+                    and (entry.is_dir(follow_symlinks=False) or entry.is_symlink())
+                ]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ReadError(path=self.base_path, cause=error) from error
+        return sorted(names)
+
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions by the heads of their files, sorted by id.
+
+        What a session costs here does not grow with its history: a few kilobytes are read. One
+        that can't be read comes as `UnreadableSession`, whatever is wanted; one that is deleted
+        meanwhile is left out.
+
+        Args:
+            wanted: Only those that fit; all of them by default.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        base = os.fspath(self.base_path)
+        for name, linked in self._names():
+            file = f"{base}/{name}/{SESSION_FILE}"
+            found = self._careful_summary(name) if linked else self._summary(name, file)
+            if found is not None and (wanted is None or self._fits(found, wanted)):
+                yield found
+
+    def _fits(self, found: SessionSummary | UnreadableSession, wanted: SessionFilter) -> bool:
+        if isinstance(found, UnreadableSession):
+            return True
+        return wanted.fits(found.head) and (
+            wanted.goal is None or self._fits_goal(found.session_id, wanted)
+        )
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder | None = None,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order; the head of each is read for it.
+
+        Args:
+            wanted: Only those that fit; all of them by default.
+            order: The order; the last changed first if None.
+            limit: The most sessions of the page, 1 or more.
+            after: Where the page before it ended; None for the first one.
+
+        Raises:
+            InvalidSession: There can't be so many sessions on a page.
+            InvalidCursor: `after` ended a page of another order or filter.
+            ReadError: The base is there and can't be read.
+        """
+        from ..views.session_page import SessionOrder, page_of  # which take long to load
+
+        order = SessionOrder.LAST_CHANGED if order is None else order
+        return page_of(self.summaries(wanted), wanted=wanted, order=order, limit=limit, after=after)
+
+    def candidates(
+        self, words: SearchWords, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that may hold words, the last changed first.
+
+        Each file is read whole once, before the first one comes, and taken apart only where it may
+        hold the words.
+
+        Args:
+            words: The words.
+            wanted: Only those that fit; all of them by default.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        from ..format.session_sieve import DocumentSieve
+        from ..views.session_page import SessionOrder, in_order
+
+        sieve, base = DocumentSieve(words), os.fspath(self.base_path)
+        held: list[SessionSummary] = []
+        for name, linked in self._names():
+            file = f"{base}/{name}/{SESSION_FILE}"
+            found = self._careful_summary(name) if linked else self._sifted(name, file, sieve)
+            if isinstance(found, UnreadableSession):
+                yield found
+            elif found is not None and (wanted is None or self._fits(found, wanted)):
+                held.append(found)
+        yield from in_order(held, SessionOrder.LAST_CHANGED)
+
+    def _sifted(
+        self, name: str, file: str, sieve: DocumentSieve
+    ) -> SessionSummary | UnreadableSession | None:
+        """Return a session whose file may hold what a sieve lets through; None if it can't."""
+        try:
+            document = self._document(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            document = b""
+        if document.endswith(END_MARK):
+            if not sieve.lets_through(document):
+                return None
+            head = decode_head(document[:HEAD_BYTES])
+            if head is not None and head.session_id == name:
+                return SessionSummary(head, file, len(document))
+        return self._careful_summary(name)
+
+    def _document(self, file: str) -> bytes:
+        """Read a session's file whole; nothing where it is none that may be read."""
+        fd = self._fs.open(file, READ_FLAGS)
+        try:
+            status = self._fs.fstat(fd)
+            regular = stat.S_ISREG(status.st_mode) and status.st_size <= self._max_file_bytes
+            return self._fs.pread(fd, status.st_size, 0) if regular else b""
+        finally:
+            close_reader(self._fs, fd)
+
+    def _fits_goal(self, name: str, wanted: SessionFilter) -> bool:
+        """Return whether a session's goal fits, which stands behind its head."""
+        try:
+            data = self._read(self.session_path(name))
+            return data is not None and wanted.fits_goal(decode_goal(data, path=Path(name)))
+        except (ReadError, SessionCorrupted):
+            return False  # it can't be read behind its head, and so has no goal to be found by
+
+    def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:
+        fs = self._fs
+        try:
+            fd = fs.open(file, READ_FLAGS)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            return self._careful_summary(name)
+        try:
+            status = fs.fstat(fd)
+            regular = stat.S_ISREG(status.st_mode) and status.st_size <= self._max_file_bytes
+            head = read_head(fs, fd, name, status.st_size) if regular else None
+        except OSError:
+            return self._careful_summary(name)
+        finally:
+            close_reader(fs, fd)
+        if head is None:
+            return self._careful_summary(name)
+        return SessionSummary(head, file, status.st_size)
+
+    def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
+        """Read a session whole because its head is not as we write it."""
+        path = self.session_path(name)
+        try:
+            session = self._load(path, session_id=name)
+            if session is None:
+                return None
+            size = self._fs.stat(str(path)).st_size
+            return SessionSummary(SessionHead.of(session), str(path), size)
+        except FileNotFoundError:
+            return None
+        except SessionCorrupted as error:
+            return UnreadableSession(name, path, error)
+        except ReadError as error:
+            return UnreadableSession(name, path, SessionUnreadable(error, session_id=name))
+        except OSError as error:
+            refused = ReadError(path=path, cause=error)
+            return UnreadableSession(name, path, SessionUnreadable(refused, session_id=name))
+
+    def resolve(self, shortened: str) -> str:
+        """Return the one id that `shortened` is, begins, ends or is part of.
+
+        Args:
+            shortened: An id, or a part of one. A whole id wins over ids that it is a part of, a
+                beginning over an end, an end over a middle.
+
+        Raises:
+            InvalidSessionId: It could not be a part of an id.
+            SessionNotFound: It fits none.
+            AmbiguousSessionId: It fits several.
+        """
+        return resolved(shortened, self.list_sessions, where=self.where)

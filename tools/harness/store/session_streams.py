@@ -1,0 +1,273 @@
+"""The streams of sessions on disk: a log each, in a folder of the session's directory.
+
+An append holds the lock that a save and a deletion hold, so that it goes to a session that is there
+and has not ended; readers need no lock. A log is replaced as any file is, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from attrs import define, field
+
+from ...base.event_log import get_logger
+from ...base.files import DirectoryLock, FileSystem, ReadError, WriteError, hand_over, replace_file
+from ...base.files.append_log import APPEND_FLAGS, AppendLog
+from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ...base.files.log_frames import LogEntry, LogMark, encode_log
+from ...base.files.safe_path import Missing, directory_beneath, is_bare
+from ..domain.session_states import InvalidStateTransition, SessionState
+from ..errors import SessionNotFound, StreamMoved
+from ..session_layout import STREAMS
+from ..stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail, require_count
+from ..views.session_names import require_room, stream_file
+
+_REMEMBERED: Final = 128
+_NEW_LOG: Final = APPEND_FLAGS | os.O_CREAT | os.O_EXCL
+
+_Look = tuple[int, int, int, int, int]
+
+_log = get_logger("agentforge.store")
+
+
+@define(slots=False)
+class FileStreams:
+    """The streams beneath one base. A `stream_port.SessionStreams`, given directories.
+
+    Attributes:
+        fs: The file system.
+        lock_timeout_s: How long to wait for a save or another append, in seconds.
+        state_in: Returns the state of the session whose directory is open, None if it is none.
+        token: Gives fresh random texts for hidden names.
+    """
+
+    fs: FileSystem
+    lock_timeout_s: float
+    state_in: Callable[[int, Path], SessionState | None]
+    token: Callable[[], str]
+    _marks: OrderedDict[Path, LogMark] = field(factory=OrderedDict, init=False)
+    _looks: dict[Path, tuple[_Look, StreamMark]] = field(factory=dict, init=False)
+    _mutex: Lock = field(factory=Lock, init=False)
+
+    def append(
+        self, directory: Path, stream: str, entries: Sequence[NewEntry], expected: StreamMark | None
+    ) -> None:
+        """Add entries; see `SessionStreams.append_entries`."""
+        path = directory / STREAMS / stream_file(stream)
+        require_room(entries)
+        if not entries:
+            return
+        with self._locked(directory, path) as (directory_fd, folder_fd):
+            fd = self._opened(folder_fd, path)
+            try:
+                log = AppendLog(self.fs, fd, path)
+                self._require(log, directory.name, stream, expected)
+                if log.is_empty:  # its maker may have been killed before it synced the names
+                    self._sync_names(directory_fd, folder_fd, path)
+                mark, torn = log.append(entries, since=self._known(path))
+            finally:
+                close_reader(self.fs, fd)
+        if torn:
+            _log.warning("stream.unfinished_append_dropped", path=str(path), bytes=torn)
+        self._remember(path, mark)
+
+    def replace(
+        self, directory: Path, stream: str, entries: Sequence[NewEntry], expected: StreamMark | None
+    ) -> None:
+        """Replace all entries; see `SessionStreams.replace_entries`."""
+        path = directory / STREAMS / stream_file(stream)
+        with self._locked(directory, path) as (directory_fd, folder_fd):
+            if expected is not None:
+                with self._log(directory, path) as log:
+                    self._require(log, directory.name, stream, expected)
+            if is_bare(folder_fd):
+                self._sync_names(directory_fd, folder_fd, path)
+            replace_file(
+                self.fs, folder_fd, path.name, [encode_log(entries)], path=path, token=self.token
+            )
+
+    def read(self, directory: Path, stream: str, since: StreamMark | None) -> StreamPart:
+        """Return what a stream holds; see `SessionStreams.read_entries`."""
+        path = directory / STREAMS / stream_file(stream)
+        look = self._look(path)
+        if since is not None and look is not None and self._looks.get(path) == (look, since):
+            return StreamPart([], since, anew=False)
+        with self._log(directory, path) as log:
+            if log is None:
+                return StreamPart([], StreamMark(), anew=True)
+            part = log.read(None if since is None else _of_log(since))
+        self._remember(path, part.mark)
+        if look is not None:  # that of before the file was read: what came meanwhile is seen next
+            self._looks[path] = (look, _of_stream(part.mark))
+        entries = [StreamEntry(*entry) for entry in part.entries]
+        return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
+
+    def read_last(self, directory: Path, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream; see `SessionStreams.read_last`."""
+        path = directory / STREAMS / stream_file(stream)
+        require_count(count)
+        with self._log(directory, path) as log:
+            if log is None:
+                return StreamTail([], StreamMark(), whole=True)
+            tail = log.read_last(count)
+        self._remember(path, tail.mark)
+        entries = [StreamEntry(*entry) for entry in tail.entries]
+        return StreamTail(entries, _of_stream(tail.mark), tail.whole)
+
+    def bodies(
+        self, directory: Path, stream: str, entries: Sequence[StreamEntry], mark: StreamMark
+    ) -> list[bytes]:
+        """Return the bodies of entries; see `SessionStreams.read_bodies`."""
+        path = directory / STREAMS / stream_file(stream)
+        with self._log(directory, path) as log:
+            found = None
+            if log is not None:
+                found = log.bodies((LogEntry(*entry) for entry in entries), _of_log(mark))
+        if found is None:
+            if not entries:
+                return []
+            raise StreamMoved(directory.name, stream=stream)
+        return found
+
+    def export(self, directory: Path) -> Mapping[str, bytes]:
+        """Return the whole logs of a session, by name, as every store writes them."""
+        try:
+            names = sorted(name for name in os.listdir(directory / STREAMS) if name[:1] != ".")
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except OSError as error:
+            raise ReadError(path=directory / STREAMS, cause=error) from error
+        exported = {}
+        for name in names:
+            with self._log(directory, directory / STREAMS / name) as log:
+                if log is not None:
+                    entries, mark, _ = log.read()
+                    bodies = log.bodies(entries, mark) or []
+                    heads = (entry.head for entry in entries)
+                    exported[f"{STREAMS}/{name}"] = encode_log(zip(heads, bodies, strict=True))
+        return exported
+
+    # ------------------------------------------------------------------------------- one log
+
+    def _require(
+        self, log: AppendLog | None, session_id: str, stream: str, expected: StreamMark | None
+    ) -> None:
+        """Refuse a log that holds other than what the caller read."""
+        if expected is None:
+            return
+        found = LogMark()
+        if log is not None:
+            part = log.read(_of_log(expected))
+            found = part.mark
+        if _of_stream(found) != expected:
+            raise StreamMoved(session_id, stream=stream)
+
+    @contextmanager
+    def _locked(self, directory: Path, path: Path) -> Iterator[tuple[int, int]]:
+        """Hold the directory of a session that may be written to, and its streams' folder, open."""
+        try:
+            lock = DirectoryLock(self.fs, directory, timeout_s=self.lock_timeout_s).acquire()
+        except FileNotFoundError:
+            raise SessionNotFound(directory.name, path=directory.parent) from None
+        try:
+            state = self.state_in(lock.fd, directory)
+            if state is None:
+                raise SessionNotFound(directory.name, path=directory.parent)
+            if state.is_terminal:
+                raise InvalidStateTransition(
+                    session_id=directory.name, state=state, operation="append_entries"
+                )
+            try:
+                with self._folder(lock.fd) as folder_fd:
+                    yield lock.fd, folder_fd
+            except OSError as error:
+                raise WriteError(path=path, operation="open", cause=error) from error
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _folder(self, directory_fd: int) -> Iterator[int]:
+        """Hold the folder of a session's streams open, which the first append makes."""
+        with ExitStack() as held:
+            try:
+                fd = held.enter_context(directory_beneath(self.fs, directory_fd, [STREAMS]))
+            except FileNotFoundError:
+                missing = Missing.MADE
+                made = directory_beneath(self.fs, directory_fd, [STREAMS], missing=missing)
+                fd = held.enter_context(made)
+            yield fd
+
+    def _opened(self, folder_fd: int, path: Path) -> int:
+        """Open a log to add to it; make it if it is missing."""
+        try:
+            return self.fs.open(path.name, APPEND_FLAGS, dir_fd=folder_fd)
+        except FileNotFoundError:
+            fd = self.fs.open(path.name, _NEW_LOG, 0o600, dir_fd=folder_fd)
+            hand_over(self.fs, fd, folder_fd)
+            return fd
+
+    def _sync_names(self, directory_fd: int, folder_fd: int, path: Path) -> None:
+        """Sync the names of the folder and of the log, before the first entry is written."""
+        try:
+            self.fs.fsync(directory_fd)
+            self.fs.fsync(folder_fd)
+        except OSError as error:
+            raise WriteError(path=path, operation="fsync of its folder", cause=error) from error
+
+    @contextmanager
+    def _log(self, directory: Path, path: Path) -> Iterator[AppendLog | None]:
+        """Open a log to read it, following no link; None if there is none."""
+        fd = -1
+        try:
+            directory_fd = self.fs.open(str(directory), DIRECTORY_FLAGS)
+            try:
+                with directory_beneath(self.fs, directory_fd, [STREAMS]) as folder_fd:
+                    fd = self.fs.open(path.name, READ_FLAGS, dir_fd=folder_fd)
+            finally:
+                close_reader(self.fs, directory_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise ReadError(path=path, cause=error) from error
+        try:
+            yield None if fd < 0 else AppendLog(self.fs, fd, path)
+        finally:
+            if fd >= 0:
+                close_reader(self.fs, fd)
+
+    # ------------------------------------------------------------------------------- remembering
+
+    def _look(self, path: Path) -> _Look | None:
+        """Return what is another value once a log was written; None if there is none to see."""
+        try:
+            found = self.fs.stat(str(path))
+        except OSError:
+            return None  # which the one who opens it will find out
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def _known(self, path: Path) -> LogMark | None:
+        with self._mutex:
+            return self._marks.get(path)
+
+    def _remember(self, path: Path, mark: LogMark) -> None:
+        """Remember how far a log was looked at, so that no append begins with a look at all."""
+        with self._mutex:
+            self._marks[path] = mark
+            self._marks.move_to_end(path)
+            if len(self._marks) > _REMEMBERED:
+                self._looks.pop(self._marks.popitem(last=False)[0], None)
+
+
+def _of_log(mark: StreamMark) -> LogMark:
+    end, checksum, last = mark
+    return LogMark(end, checksum, last - 1)  # a stream's mark begins at zeros
+
+
+def _of_stream(mark: LogMark) -> StreamMark:
+    return StreamMark(mark.end, mark.checksum, mark.last + 1)

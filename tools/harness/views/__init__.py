@@ -1,0 +1,1 @@
+"""What is read off sessions, pure: heads, pages, filters, checkpoints, the briefing."""

@@ -1,0 +1,112 @@
+"""What agent programs did in a session, conversation by conversation; a function of its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from ..domain.history_events import (
+    BUDGET_CAUSE,
+    AgentCompacted,
+    AgentEdited,
+    AgentGateJudged,
+    AgentPrompted,
+    AgentStarted,
+    AgentTurnEnded,
+    AgentUsage,
+    SessionPaused,
+)
+from ..domain.session_entries import SessionHistory
+
+_ABOUT_AGENTS = "agent_"
+"""How the actions of all events of agent programs begin."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """One conversation of an agent program, as far as a session's record has it.
+
+    Attributes:
+        program: The program.
+        agent_session: The program's own id of it.
+        first: When it is met first in the record.
+        last: When it is met last.
+        prompts: How many prompts a person gave.
+        turns: How many turns the agent ended.
+        compactions: How often its context was replaced by a summary.
+        gates: How often the project's check judged the end of a turn.
+        files: The files that it created or modified, oldest first.
+        models: The tokens that were charged, by model; what no model is known of, under "".
+    """
+
+    program: str
+    agent_session: str
+    first: datetime
+    last: datetime
+    prompts: int = 0
+    turns: int = 0
+    compactions: int = 0
+    gates: int = 0
+    files: list[str] = field(default_factory=list)
+    models: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that were charged."""
+        return sum(self.models.values())
+
+
+_Event = (
+    AgentStarted
+    | AgentPrompted
+    | AgentTurnEnded
+    | AgentEdited
+    | AgentCompacted
+    | AgentGateJudged
+    | AgentUsage
+)
+
+
+def conversations(history: Iterable[SessionHistory]) -> list[Conversation]:
+    """Return the conversations that worked on a session, in the order in which they began."""
+    found: dict[tuple[str, str], Conversation] = {}
+    for entry in history:
+        if not entry.action.startswith(_ABOUT_AGENTS):
+            continue
+        event = entry.event
+        if isinstance(event, _Event):
+            key, moment = (event.program, event.agent_session), entry.timestamp
+            one = found.setdefault(key, Conversation(*key, moment, moment))
+            one.last = moment
+            _add(one, event)
+    return list(found.values())
+
+
+def _add(one: Conversation, event: _Event) -> None:
+    match event:
+        case AgentPrompted():
+            one.prompts += 1
+        case AgentTurnEnded():
+            one.turns += 1
+        case AgentCompacted():
+            one.compactions += 1
+        case AgentGateJudged():
+            one.gates += 1
+        case AgentEdited(path=path) if path not in one.files:
+            one.files.append(path)
+        case AgentUsage():
+            known = {**event.models} or {"": event.tokens}
+            for name, tokens in known.items():
+                one.models[name] = one.models.get(name, 0) + tokens
+
+
+def budget_stops(history: Iterable[SessionHistory]) -> list[SessionHistory]:
+    """Return the entries of the moments at which an agent was stopped because of the budget."""
+    return [
+        entry
+        for entry in history
+        if entry.event_type is SessionPaused
+        and isinstance(event := entry.event, SessionPaused)
+        and event.cause == BUDGET_CAUSE
+    ]

@@ -1,0 +1,87 @@
+"""A session as a listing shows it: its head, or why it can't be read; pure."""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from ..errors import SessionCorrupted
+from ..session_domain import SessionContext, SessionState
+
+
+class SessionHead(NamedTuple):
+    """What stands at the beginning of a session's file: enough to list and to clean up.
+
+    Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
+        `token_budget`.
+    """
+
+    session_id: str
+    revision: int
+    state: SessionState
+    workflow_type: str | None
+    current_phase: str | None
+    attempt_number: int
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    total_budget: int
+    tokens_used: int
+    title: str | None = None
+    tags: tuple[str, ...] = ()
+    parent_id: str | None = None
+
+    @classmethod
+    def of(cls, session: SessionContext) -> Self:
+        """Take the head of a session that was read whole."""
+        budget = session.token_budget
+        return cls(
+            **{name: getattr(session, name) for name in OWN_FIELDS},
+            total_budget=budget.total_budget,
+            tokens_used=budget.tokens_used,
+        )
+
+
+OWN_FIELDS: Final = tuple(
+    name for name in SessionHead._fields if name not in {"total_budget", "tokens_used"}
+)
+"""The fields of a head that a session has under the same names."""
+
+
+class SessionSummary(NamedTuple):
+    """A session as a listing shows it.
+
+    Attributes:
+        head: Its fields, less the artifacts and the history.
+        where: Where it is kept: its file, or its address in a store.
+        size_bytes: Its size.
+    """
+
+    head: SessionHead
+    where: str
+    size_bytes: int
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return Path(self.where)
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.head.session_id
+
+
+class UnreadableSession(NamedTuple):
+    """A session that is there and can't be read.
+
+    Attributes:
+        session_id: Its directory's name.
+        path: Its file.
+        error: Why.
+    """
+
+    session_id: str
+    path: Path
+    error: SessionCorrupted

@@ -1,0 +1,106 @@
+"""The names that sessions go by, whole or shortened, and those of what is kept beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...base.identifiers import completions
+from ..domain.session_checks import InvalidSession, InvalidSessionId
+from ..errors import AmbiguousSessionId, SessionNotFound
+from ..session_layout import SESSION_FILE, SNAPSHOTS, STREAMS, WORKSPACE
+from ..stream_port import MAX_ENTRY_BYTES, NewEntry
+
+if TYPE_CHECKING:
+    from ..session_domain import SessionContext
+
+# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+"""The regular expression of the names of what is kept beside a session from its creation on."""
+INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
+"""That of what a fork takes along: some of it is in a folder."""
+
+STREAM_SUFFIX: Final = ".log"
+"""What the names of the files end with that streams are in."""
+_STREAM: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_TAKEN: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
+_PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
+
+
+def kept_documents(
+    attachments: Mapping[str, bytes] | None, inherited: Mapping[str, bytes] | None
+) -> dict[str, bytes]:
+    """Return what is to be kept beside a new session, by name.
+
+    Raises:
+        ValueError: One has a name that none of them may have.
+    """
+    for files, names in ((attachments, ATTACHMENT), (inherited, INHERITED)):
+        for name in files or ():
+            taken = name == STREAMS or name.split("/")[0] in _TAKEN
+            if taken or not re.fullmatch(names, name):
+                raise ValueError(f"{name!r} can't be the name of an attachment")
+    return {**(attachments or {}), **(inherited or {})}
+
+
+def stream_file(stream: str) -> str:
+    """Return the name of the file, or of the document, that a stream is in.
+
+    Raises:
+        ValueError: It can't be a stream's name.
+    """
+    if not re.fullmatch(_STREAM, stream):
+        raise ValueError(f"{stream!r} can't be the name of a stream")
+    return f"{stream}{STREAM_SUFFIX}"
+
+
+def require_room(entries: Sequence[NewEntry]) -> None:
+    """Refuse an append that is too large.
+
+    Raises:
+        ValueError: It is.
+    """
+    size = sum(len(entry.head) + len(entry.body) for entry in entries)
+    if size > MAX_ENTRY_BYTES:
+        raise ValueError(
+            f"the entries of one append have {size:,} bytes, more than the limit of "
+            f"{MAX_ENTRY_BYTES:,}; nothing was written"
+        )
+
+
+def require_saved(session: SessionContext) -> None:
+    """Refuse a session that no store can have.
+
+    Raises:
+        InvalidSession: It breaks the rules of the domain.
+        ValueError: It was never saved.
+    """
+    faults = session.faults()
+    if faults:
+        raise InvalidSession(faults)
+    if session.revision < 1:
+        raise ValueError(f"{session.session_id} was never saved, and has no revision to keep")
+
+
+def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) -> str:
+    """Return the one id that `shortened` is, begins, ends or is part of.
+
+    Args:
+        shortened: An id, or a part of one.
+        known: Lists the ids that there are; asked only for what could be a part of one.
+        where: Where they are, for messages.
+
+    Raises:
+        InvalidSessionId: It could not be a part of an id.
+        SessionNotFound: It fits none.
+        AmbiguousSessionId: It fits several.
+    """
+    if not re.fullmatch(_PART_OF_AN_ID, shortened):
+        raise InvalidSessionId(shortened)
+    fitting = completions(shortened, known())
+    if not fitting:
+        raise SessionNotFound(shortened, path=where)
+    if len(fitting) > 1:
+        raise AmbiguousSessionId(shortened, fitting)
+    return fitting[0]

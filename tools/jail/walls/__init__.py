@@ -1,0 +1,1 @@
+"""The walls of the jail: folders, /etc, control groups, filters of system calls."""

@@ -1,0 +1,1 @@
+"""The audit log of removals, and the room kept for it."""

@@ -1,0 +1,1 @@
+"""Removing: locks, the trash, run records, pins, and recovery after a kill."""

@@ -1,0 +1,227 @@
+"""What is under a root: sessions that could go, and what is left alone with the reason why.
+
+Nothing is changed here. Directories are opened by name relative to a descriptor and never through
+a link; what is found is believed only as far as it was looked at through such a descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from attrs import field, frozen
+
+from ...base.files import FileSystem
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..domain import Candidate, Skipped, SkipReason
+from ..errors import reason_of
+from ..ports import Dated, PruneTarget, Record, settled
+from .session_lock import is_in_use
+from .session_size import SessionSize
+
+CLOCK_SKEW: Final = timedelta(minutes=5)
+"""How far in the future a session may be dated without a warning: two clocks may differ."""
+
+_BLOCK: Final = 512
+_NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
+
+
+@frozen(kw_only=True)
+class Inspection:
+    """What is under a root.
+
+    Attributes:
+        candidates: Sessions that can be dated and are ours.
+        skipped: What has a session's name and is neither.
+        skipped_bytes: What the skipped ones hold, where all had to be measured.
+        hidden: Other names in the root, those that begin with a dot.
+    """
+
+    candidates: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...]
+    skipped_bytes: int = 0
+    hidden: tuple[str, ...] = ()
+
+
+@frozen
+class InspectionCache:
+    """What a look found in sessions that may go, by session id; it spares their removal another.
+
+    Attributes:
+        now_ns: When it had not begun, on the clock that file systems stamp changes with.
+        names: What is in those that hold few files and no directory.
+        records: What they are dated by, where every later change of that shows in its times.
+    """
+
+    now_ns: int
+    names: dict[str, Sequence[str]] = field(factory=dict)
+    records: dict[str, Record] = field(factory=dict)
+
+    def take(self, session_id: str, size: SessionSize, dated: Dated) -> None:
+        """Keep what was found in a session."""
+        if size.names is not None:  # most have the same names
+            self.names[session_id] = tuple(map(sys.intern, size.names))
+        record = settled(dated, self.now_ns)
+        if record is not None:
+            self.records[session_id] = record
+
+
+@frozen(kw_only=True)
+class Inspector:
+    """Looks at what is under a root.
+
+    Attributes:
+        fs: The file system.
+        target: The kind of sessions.
+        now: The time, aware.
+        pins: Ids that are pinned.
+        mounted: Names in the root at or below which something is mounted.
+        owners: The users whose sessions may be removed.
+        cache: Takes what helps to remove what was looked at; None for nothing.
+        latest: Sessions dated later are reported; those dated in the future go in no case.
+    """
+
+    fs: FileSystem
+    target: PruneTarget
+    now: datetime
+    pins: Collection[str] = ()
+    mounted: Collection[str] = ()
+    owners: Collection[int] = field(factory=lambda: (os.geteuid(),))
+    cache: InspectionCache | None = None
+    latest: datetime = field(init=False)
+
+    @latest.default
+    def _latest(self) -> datetime:
+        return self.now + CLOCK_SKEW
+
+    def look(self, root_fd: int, *, wanted: Callable[[Dated, bool], bool] | None) -> Inspection:
+        """Date what is under a root, and measure what may have to go.
+
+        Args:
+            root_fd: The root, open.
+            wanted: Whether a session, dated so and pinned or not, is to be measured. None for
+                all, the skipped ones too.
+
+        Raises:
+            OSError: The root can't be listed.
+        """
+        fs = self.fs
+        candidates = []
+        skipped = []
+        skipped_bytes = 0
+        device = fs.fstat(root_fd).st_dev
+        names = fs.listdir(root_fd)
+        for name in sorted(filter(self.target.owns, names)):
+            try:
+                fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+            except OSError as error:
+                why = self._unopened(root_fd, name, error)
+                if why is not None:
+                    skipped.append(why)
+                continue
+            try:
+                found = self._examine(fd, name, device, wanted)
+                if isinstance(found, Skipped):
+                    skipped.append(found)
+                    if wanted is None:
+                        skipped_bytes += SessionSize(fs, fd, fs.fstat(fd)).size_bytes
+                elif found is not None and not (found.in_use and self._is_gone(root_fd, name)):
+                    candidates.append(found)
+            except OSError as error:
+                reason = reason_of(error)
+                skipped.append(self._skip(name, SkipReason.UNREADABLE, reason))
+            finally:
+                close_reader(fs, fd)
+        return Inspection(
+            candidates=tuple(candidates),
+            skipped=tuple(skipped),
+            skipped_bytes=skipped_bytes,
+            hidden=tuple(name for name in names if name[0] == "."),
+        )
+
+    def _is_gone(self, root_fd: int, name: str) -> bool:
+        """Return whether nothing has a name any more: who held it was removing it."""
+        try:
+            self.fs.stat(name, dir_fd=root_fd)
+        except FileNotFoundError:
+            return True
+        return False
+
+    def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
+        return Skipped(kind=self.target.kind, session_id=name, reason=reason, detail=detail)
+
+    def _unopened(self, root_fd: int, name: str, error: OSError) -> Skipped | None:
+        """Return why a session can't be opened; None for what is not there or is no directory."""
+        if error.errno == errno.ENOENT:
+            return None
+        if error.errno not in _NO_DIRECTORY:
+            return self._skip(name, SkipReason.UNREADABLE, reason_of(error))
+        try:
+            mode = self.fs.stat(name, dir_fd=root_fd).st_mode
+        except OSError:
+            return None
+        if stat.S_ISLNK(mode):
+            detail = "a symbolic link has a session's name; it is not followed"
+            return self._skip(name, SkipReason.SYMBOLIC_LINK, detail)
+        return None
+
+    def _examine(
+        self, fd: int, name: str, device: int, wanted: Callable[[Dated, bool], bool] | None
+    ) -> Candidate | Skipped | None:
+        """Make a candidate of what can be dated, and measure it if it may have to go."""
+        fs, target = self.fs, self.target
+        status = fs.fstat(fd)
+        if status.st_dev != device or name in self.mounted:
+            return self._skip(name, SkipReason.MOUNT_POINT, "something is mounted at or below it")
+        if status.st_uid not in self.owners:
+            detail = f"it belongs to user {status.st_uid}"
+            return self._skip(name, SkipReason.OTHER_OWNER, detail)
+        dated = target.date(fs, fd, name)
+        if not isinstance(dated, Dated):
+            return None if dated is None else self._skip(name, dated.reason, dated.detail)
+        at = dated.at
+        if at > self.latest:
+            detail = f"it is dated {at.isoformat()}, which is still to come"
+            return self._skip(name, SkipReason.FUTURE, detail)
+        pinned = name in self.pins
+        size_bytes = blocks = 0
+        in_use = False
+        if wanted is None or wanted(dated, pinned):
+            size = SessionSize(fs, fd, status, dated.record)
+            if size.foreign is not None or size.mounted is not None or size.unseen is not None:
+                return self._unsuitable(name, size)
+            size_bytes, blocks = size.size_bytes, size.blocks
+            guards = target.guards
+            if guards and size.names is not None:  # that spares a question for each that is missing
+                guards = [one for one in guards if one in size.names]
+            if self.cache is not None:
+                self.cache.take(name, size, dated)
+            in_use = is_in_use(fs, fd, guards)
+        return Candidate(
+            kind=target.kind,
+            session_id=name,
+            dated_at=at,
+            version=dated.version,
+            size_bytes=size_bytes,
+            disk_bytes=blocks * _BLOCK,
+            state=dated.state,
+            removable=dated.removable,
+            pinned=pinned,
+            in_use=in_use,
+        )
+
+    def _unsuitable(self, name: str, size: SessionSize) -> Skipped:
+        """Refuse a directory for what is in it."""
+        if size.mounted is not None:
+            detail = f"another file system is mounted at {size.mounted!r} in it"
+            return self._skip(name, SkipReason.MOUNT_POINT, detail)
+        if size.foreign is not None:
+            detail = f"{size.foreign!r} in it belongs to another user"
+            return self._skip(name, SkipReason.OTHER_OWNER, detail)
+        detail = f"{size.unseen!r} in it can't be looked at, so nobody knows whose it is"
+        return self._skip(name, SkipReason.UNREADABLE, detail)

@@ -1,0 +1,314 @@
+"""The private directory of a root: what is on its way out, the trash, the pins, the audit log.
+
+    {root}/.prune/
+        audit.jsonl          what was removed, when, why and by whom; .1 to .9 are former ones
+        audit.reserve        room that is kept for it, for when the disk is full
+        going/{id}~{inode}-{token}   sessions being removed; the next prune finishes them
+        trash/{id}~{token}   sessions that can be brought back, and {id}~{token}.json about each
+        coming/{token}       sessions being restored from an archive
+        pins/{id}            empty files: sessions that no prune removes
+
+It is in the root so that going out of sight is one rename within one file system, and its name is
+none that a session can have. Whoever prunes holds an `flock` on it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..errors import (
+    PruneBusy,
+    PruneError,
+    PruneRootMissing,
+    PruneRootUnusable,
+    SessionInTheWay,
+    reason_of,
+)
+from ..records.audit_log import make_log
+from ..records.audit_reserve import FULL, RESERVE_NAME, make_reserve
+from .environment import Outside, owners_of
+
+PRIVATE: Final = ".prune"
+GOING: Final = "going"
+TRASH: Final = "trash"
+COMING: Final = "coming"
+_ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+
+
+def _open_root(fs: FileSystem, root: Path) -> int:
+    """Open a root; the path itself may lead over links, for it is the caller's.
+
+    Raises:
+        PruneRootMissing: It is not there.
+        PruneRootUnusable: It is no directory, or the system refused.
+    """
+    try:
+        return fs.open(os.fspath(root), _ROOT_FLAGS)
+    except FileNotFoundError:
+        raise PruneRootMissing(root) from None
+    except OSError as error:
+        raise PruneRootUnusable(root, reason_of(error)) from error
+    except ValueError as error:  # a null byte
+        raise PruneRootUnusable(root, str(error)) from error
+
+
+@contextmanager
+def root_opened(fs: FileSystem, root: Path) -> Iterator[int]:
+    """Hold a root open; what the system refuses meanwhile is a `PruneRootUnusable`.
+
+    Raises:
+        PruneRootMissing: It is not there.
+        PruneRootUnusable: It is no directory, or the system refused.
+    """
+    root_fd = _open_root(fs, root)
+    try:
+        yield root_fd
+    except OSError as error:
+        if isinstance(error, PruneError):
+            raise
+        raise PruneRootUnusable(root, reason_of(error)) from error
+    finally:
+        close_reader(fs, root_fd)
+
+
+class PrivateDirectory:
+    """A root's private directory, made if missing and locked for the time it is open."""
+
+    def __init__(self, outside: Outside, root: Path, root_fd: int, *, timeout_s: float) -> None:
+        """Open it.
+
+        Raises:
+            PruneBusy: Another prune holds it.
+            PruneRootUnusable: It can't be made or opened, or something else has its name.
+        """
+        self._fs = fs = outside.fs
+        self._root = root
+        self._owners = owners_of(fs, root_fd)
+        self._mount_of = outside.mount_of
+        self._open: dict[str, int] = {}
+        path = root / PRIVATE
+        try:
+            _make(fs, root_fd, PRIVATE)
+            # By the root's descriptor: the path may have been swapped since it was opened.
+            self._lock = DirectoryLock(
+                fs,
+                Path(f"/proc/self/fd/{root_fd}") / PRIVATE,
+                timeout_s=timeout_s,
+                monotonic=outside.monotonic,
+                sleep=outside.sleep,
+            ).acquire()
+        except LockTimeout as error:
+            raise PruneBusy(root, timeout_s) from error
+        except Exception as error:
+            cause = getattr(error, "cause", None) or error
+            if not isinstance(cause, OSError):
+                raise
+            raise PruneRootUnusable(root, refused(path, cause), cause=cause) from error
+        self.fd = self._lock.fd
+        try:
+            self._require_own(self.fd, path)
+            self._require_same_mount(self.fd, root_fd, path)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _require_own(self, fd: int, path: Path) -> None:
+        if self._fs.fstat(fd).st_uid not in self._owners:
+            raise PruneRootUnusable(self._root, f"{path} belongs to another user")
+
+    def _require_same_mount(self, fd: int, parent_fd: int, path: Path) -> None:
+        if self._mount_of(fd) != self._mount_of(parent_fd):
+            raise PruneRootUnusable(self._root, _mounted(path))
+
+    def directory(self, name: str) -> int:
+        """Open one of the directories in it, made if missing; it is closed with this one.
+
+        Raises:
+            PruneRootUnusable: It can't be made or opened, or something else has its name.
+        """
+        fd = self._open.get(name)
+        if fd is None:
+            path = self._root / PRIVATE / name
+            try:
+                _make(self._fs, self.fd, name)
+                fd = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
+                self._open[name] = fd  # closed with this one in any case
+                self._require_own(fd, path)
+                self._require_same_mount(fd, self.fd, path)
+            except PruneError:
+                raise
+            except OSError as error:
+                raise PruneRootUnusable(self._root, refused(path, error), cause=error) from error
+        return fd
+
+    def existing(self, name: str) -> int | None:
+        """Open one of the directories in it; None if it is not there.
+
+        Raises:
+            PruneRootUnusable: It can't be opened, or something else has its name.
+        """
+        if name not in self._open:
+            try:
+                self._fs.stat(name, dir_fd=self.fd)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                path = self._root / PRIVATE / name
+                raise PruneRootUnusable(self._root, refused(path, error)) from error
+        return self.directory(name)
+
+    def close(self) -> None:
+        """Close it and let others prune."""
+        for fd in self._open.values():
+            close_reader(self._fs, fd)
+        self._open.clear()
+        self._lock.release()
+
+
+def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
+    """Make what a prune needs on a full disk, while there is room: called when a root is used.
+
+    The private directory, those in it that sessions go to, the audit log and its reserve. Nothing
+    is done where the reserve is there already, which takes one system call. Nothing is raised: a
+    root that can't be prepared can be used all the same.
+
+    Args:
+        root: The root.
+        fs: The file system; the real one if None.
+    """
+    fs = fs or OsFileSystem()
+    with suppress(OSError, ValueError):
+        fs.stat(os.path.join(root, PRIVATE, RESERVE_NAME))
+        return
+    with suppress(OSError, ValueError):
+        root_fd = fs.open(os.fspath(root), _ROOT_FLAGS)
+        try:
+            _make(fs, root_fd, PRIVATE)
+            private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
+            try:
+                ours = fs.fstat(private_fd).st_uid in owners_of(fs, root_fd)
+                if ours and try_lock(fs, private_fd):
+                    furnish(fs, private_fd)
+            finally:
+                close_reader(fs, private_fd)
+        finally:
+            close_reader(fs, root_fd)
+
+
+def furnish(fs: FileSystem, private_fd: int) -> None:
+    """Make what is missing in a private directory that the caller holds locked.
+
+    Raises:
+        OSError: As the system answered; what was made by then stays.
+    """
+    for name in (GOING, TRASH):
+        _make(fs, private_fd, name)
+    made = make_reserve(fs, private_fd)
+    if make_log(fs, private_fd) or made:
+        fs.fsync(private_fd)
+
+
+def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
+    try:
+        fs.stat(name, dir_fd=parent_fd)
+    except FileNotFoundError:
+        try:
+            fs.mkdir(name, 0o700, dir_fd=parent_fd)
+        except FileExistsError:
+            return
+        _hand_over(fs, parent_fd, name)
+        fs.fsync(parent_fd)
+
+
+def _hand_over(fs: FileSystem, parent_fd: int, name: str) -> None:
+    """Give a directory that was just made to the owner of the one it is in, if it is that one."""
+    user = os.geteuid()
+    if user != 0 or fs.fstat(parent_fd).st_uid == user:
+        return
+    fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
+    try:
+        if fs.fstat(fd).st_uid == user and not fs.listdir(fd):
+            hand_over(fs, fd, parent_fd)
+    finally:
+        close_reader(fs, fd)
+
+
+def _mounted(path: Path) -> str:
+    return f"something is mounted at {path}, and what is removed goes there by a rename"
+
+
+def refused(path: Path, cause: OSError) -> str:
+    """Return why a private directory, or one in it, can't be opened or made."""
+    if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
+        return f"{path} is no directory, and it is where what is removed goes first"
+    if cause.errno in FULL:
+        return (
+            f"{path}: {cause.strerror}; put the audit log on another disk, and sessions can go "
+            "(agentforge prune --audit-log, Disposal.audit_path)"
+        )
+    return f"{path}: {cause.strerror or cause}"
+
+
+@contextmanager
+def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iterator[int | None]:
+    """Hold open a directory in a root's private one; None if it is missing. Nothing is locked.
+
+    Raises:
+        OSError: It can't be opened, or something else has its name; its words name what can't.
+    """
+    with ExitStack() as opened:
+        fd, path = root_fd, root
+        for part in (PRIVATE, name):
+            path = path / part
+            try:
+                fd = fs.open(part, DIRECTORY_FLAGS, dir_fd=fd)
+            except FileNotFoundError:
+                fd = -1
+                break
+            except OSError as error:
+                raise OSError(error.errno, refused(path, error)) from error
+            opened.callback(close_reader, fs, fd)
+        yield fd if fd >= 0 else None
+
+
+@frozen
+class OpenedRoot:
+    """A root and its private directory, open and locked.
+
+    Attributes:
+        path: The root.
+        root_fd: The root, open.
+        private: Its private directory.
+    """
+
+    path: Path
+    root_fd: int
+    private: PrivateDirectory
+
+    def require_free(self, fs: FileSystem, session_id: str) -> None:
+        """Raise `SessionInTheWay` if something has a session's name."""
+        try:
+            fs.stat(session_id, dir_fd=self.root_fd)
+        except FileNotFoundError:
+            return
+        raise SessionInTheWay(session_id, self.path / session_id)
+
+
+@contextmanager
+def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[OpenedRoot]:
+    """Open a root and its private directory, alone; what the system refuses is a typed error."""
+    with root_opened(outside.fs, root) as root_fd:
+        private = PrivateDirectory(outside, root, root_fd, timeout_s=timeout_s)
+        try:
+            yield OpenedRoot(root, root_fd, private)
+        finally:
+            private.close()

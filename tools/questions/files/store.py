@@ -1,0 +1,459 @@
+"""Question sessions on disk: one directory each, appearing whole, changed under a lock.
+
+    {base}/
+        {session id}/
+            request.json       what is asked; never changes
+            status.json        where it stands
+            answers.json       what was answered; made once, and what makes a session completed
+            status.json.lock   who is changing it, for moments
+            answers.json.lock  the same, while answers are written
+
+A session appears in the base whole (built under a hidden name, then renamed) and disappears whole.
+Answers are on disk before the status says so; a reader in between, or after a kill in between, sees
+a completed session.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve
+
+from ...base.event_log import get_logger
+from ...base.files import (
+    DirectoryLock,
+    FileSystem,
+    LockTimeout,
+    OsFileSystem,
+    WriteError,
+    make_durable_directory,
+    replace_file,
+    unlock,
+)
+from ...base.files.directory_store import NewDirectory
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.pid_lock import PidLock
+from ...base.files.process_owner import Processes
+from ...base.question import QuestionError
+from ...prune import Outside, prepare_root
+from ..disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted
+from ..domain import (
+    CleanupResult,
+    QuestionSession,
+    SessionRequest,
+    StatusRecord,
+    ValidationReport,
+    check_session_id,
+    is_session_id,
+)
+from ..errors import SessionExists, SessionNotFound, TooManySessions
+from ..repository import OnChange, Room
+from ..rules import QuestionsConfig
+from ..session_status import SessionStatus
+from ..waiting.directory_feed import DirectoryFollower, Signature
+from ..waiting.directory_watcher import Watcher, process_watcher
+from ..waiting.waiting import POLL_S
+from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, Documents
+from .prune_target import cleanup
+from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, SessionFiles
+from .session_lock import ANSWERING, LOCK_FILE, LockedFiles, lock_session, write_error
+from .validation import find_issues, missing_session
+
+_BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+_SETTLED_NS: Final = 100_000_000
+"""What changed less than this ago may change again under the same time: the kernel's clock for
+files moves in steps of up to 10 ms (HZ=100)."""
+
+_log = get_logger("agentforge.questions")
+
+
+class QuestionStore:
+    """Keeps question sessions under one directory. A `repository.QuestionRepository`.
+
+    Guarantees: what was written survives the death of the process and a power failure when the
+    call returns; when it raises, the file is as it was. A reader sees a whole session or none. No
+    id leads outside the base and no symbolic link in it is followed.
+    """
+
+    def __init__(
+        self,
+        base_dir: Path | str | None = None,
+        *,
+        fs: FileSystem | None = None,
+        token: Callable[[], str] | None = None,
+        lock_timeout_s: float = 10.0,
+        lock_grace_s: float = 2.0,
+        processes: Processes | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        wall: Callable[[], float] = time.time,
+        watcher: Watcher | None = None,
+    ) -> None:
+        """Name the place; nothing is read or made yet.
+
+        Args:
+            base_dir: Where the sessions are; `.agentforge/questions` by default.
+            fs: The file system; the real one by default.
+            token: Gives fresh random texts for hidden names.
+            lock_timeout_s: How long a change waits for another one, in seconds.
+            lock_grace_s: How long a lock file of an unknown owner is respected, in seconds.
+            processes: The machine's processes.
+            monotonic: The clock that waits are read from.
+            sleep: How to pause.
+            wall: The file system's clock, in seconds since the epoch.
+            watcher: Reports changes; one for the whole process by default.
+        """
+        self.base_dir = Path(base_dir) if base_dir is not None else DEFAULT_BASE_DIR
+        self.fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self.token = token if token is not None else lambda: secrets.token_hex(8)
+        self._lock_timeout_s = lock_timeout_s
+        self.files = SessionFiles(self.fs, self.base_dir, sleep=sleep)
+        self._lock = partial(
+            PidLock,
+            timeout_s=lock_timeout_s,
+            grace_s=lock_grace_s,
+            token=self.token,
+            processes=processes,
+            monotonic=monotonic,
+            sleep=sleep,
+        )
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self.wall = wall
+        self._watcher = watcher if watcher is not None else process_watcher()
+        self._ended: set[str] = set()
+        self._mutex = threading.Lock()  # for what is kept; never held while the disk is read
+
+    @property
+    def where(self) -> str:
+        """The directory, for messages and other programs."""
+        return str(self.base_dir)
+
+    @property
+    def look_s(self) -> float:
+        """How often a wait looks for itself, in seconds."""
+        return POLL_S
+
+    @property
+    def looks_block(self) -> bool:
+        """Whether an event loop can't do without the time that a look takes: it can."""
+        return False
+
+    def path(self, session_id: str) -> Path:
+        """Return where a session is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self.base_dir / check_session_id(session_id)
+
+    def prepare(self) -> None:
+        """Make the base directory, mode 0700, if it is missing.
+
+        Raises:
+            AtomicWriteError: The system refused.
+        """
+        try:
+            make_durable_directory(self.fs, self.base_dir)
+        except WriteError as error:
+            raise write_error(error) from error
+
+    def names(self) -> list[str]:
+        """Return the ids of the sessions that are there, readable or not, sorted.
+
+        Raises:
+            AtomicReadError: The base is there and can't be read.
+        """
+        try:
+            fd = self.fs.open(str(self.base_dir), _BASE_FLAGS)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise AtomicReadError(path=self.base_dir, cause=error) from error
+        try:
+            return sorted(name for name in self.fs.listdir(fd) if is_session_id(name))
+        except OSError as error:
+            raise AtomicReadError(path=self.base_dir, cause=error) from error
+        finally:
+            close_reader(self.fs, fd)
+
+    def signature(self, session_id: str) -> Signature | None:
+        """Return by what a change of the session can be seen; None if there is no such session."""
+        path = f"{self.base_dir}/{session_id}"
+        try:
+            directory = self.fs.stat(path)
+        except OSError:
+            return None
+        try:
+            status = self.fs.stat(f"{path}/{STATUS_FILE}")
+        except OSError:
+            return Signature(directory.st_ino, directory.st_mtime_ns)
+        return Signature(
+            directory.st_ino,
+            max(directory.st_mtime_ns, status.st_mtime_ns),
+            (status.st_ino, status.st_size, status.st_mtime_ns),
+        )
+
+    def read_changed(
+        self, session_id: str, seen: Hashable | None
+    ) -> tuple[Signature | None, QuestionSession | None]:
+        """Read a session, unless its signature is the one that was seen."""
+        signature = self.signature(session_id)
+        if signature is not None and signature == seen:
+            return signature, None
+        return signature, self.read(session_id)
+
+    def is_settled(self, signature: Signature, *, for_s: float = 0.1) -> bool:
+        """Return whether a later change would be seen: the clock of file times ticks every few ms.
+
+        Args:
+            signature: What was seen.
+            for_s: How long ago the last change must be, in seconds.
+        """
+        return abs(self.wall() * 1e9 - signature.changed_ns) > for_s * 1e9
+
+    def read(self, session_id: str, *, pauses: Sequence[float] = READ_PAUSES_S) -> QuestionSession:
+        """Read a session as it stands.
+
+        A file that is missing or torn is read again, since another program may be writing it.
+
+        Args:
+            session_id: The session.
+            pauses: How long to wait before each further try, in seconds.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionNotFound: There is none.
+            SessionCorrupted: Its files are not what they should be.
+            AtomicReadError: The system would not read them.
+        """
+        with self._opened(session_id) as fd:
+            return self.files.session(fd, session_id, pauses=pauses)
+
+    def read_record(self, session_id: str) -> StatusRecord:
+        """Read the status of a session; answers on disk count. Raises as `read()` does."""
+        with self._opened(session_id) as fd:
+            record = self.files.record(fd, session_id)
+            if record.status is SessionStatus.PENDING and self._has_answers(fd):
+                return evolve(record, status=SessionStatus.COMPLETED)
+            return record
+
+    def _has_answers(self, fd: int) -> bool:
+        try:
+            self.fs.stat(ANSWERS_FILE, dir_fd=fd)
+        except OSError:
+            return False
+        return True
+
+    @contextmanager
+    def _opened(self, session_id: str) -> Iterator[int]:
+        path = self.path(session_id)
+        try:
+            fd = self.fs.open(str(path), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            raise SessionNotFound(session_id, path=self.base_dir) from None
+        except NotADirectoryError as error:
+            raise SessionCorrupted(session_id, path=path, faults=["it is no directory"]) from error
+        except OSError as error:
+            raise AtomicReadError(path=path, cause=error, session_id=session_id) from error
+        try:
+            yield fd
+        finally:
+            close_reader(self.fs, fd)
+
+    def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
+        """Read sessions once, without a pause; see `QuestionRepository`."""
+        found: dict[str, QuestionSession | QuestionError] = {}
+        for session_id in session_ids:
+            try:
+                found[session_id] = self.read(session_id, pauses=())
+            except SessionNotFound:
+                continue
+            except QuestionError as error:
+                found[session_id] = error
+        return found
+
+    def find_issues(self, session_id: str) -> ValidationReport:
+        """Return everything that is wrong with a session's files."""
+        path = self.path(session_id)
+        try:
+            fd = self.fs.open(str(path), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return missing_session(session_id)
+        except OSError as error:
+            issue = f"Session directory can't be opened: {error.strerror}"
+            return ValidationReport(session_id=session_id, issues=[issue])
+        try:
+            return find_issues(session_id, lambda name: self.files.read(fd, path / name))
+        finally:
+            close_reader(self.fs, fd)
+
+    @contextmanager
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedFiles]:
+        """Hold the right to change a session; what is written is on disk at once.
+
+        Args:
+            session_id: The session.
+            answering: Whether answers will be written, which takes one lock file more.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionNotFound: There is none.
+            SessionBusy: Others held it for too long.
+            AtomicWriteError: It can't be locked.
+        """
+        names = ANSWERING if answering else (LOCK_FILE,)
+        with lock_session(self._lock, self.fs, self.files, self.path(session_id), names) as locked:
+            yield locked
+
+    @contextmanager
+    def base_locked(self) -> Iterator[int]:
+        """Hold the right to add and remove sessions; yields the base, open.
+
+        Raises:
+            FileNotFoundError: The base is not there.
+            SessionBusy: Others held it for too long.
+            AtomicWriteError: It can't be locked.
+        """
+        lock = DirectoryLock(
+            self.fs,
+            self.base_dir,
+            timeout_s=self._lock_timeout_s,
+            follow=True,
+            monotonic=self._monotonic,
+            sleep=self._sleep,
+        )
+        try:
+            lock.acquire()
+        except LockTimeout as error:
+            raise SessionBusy(
+                str(self.base_dir), holder=None, timeout_s=self._lock_timeout_s
+            ) from error
+        except WriteError as error:
+            raise write_error(error) from error
+        try:
+            yield lock.fd
+        finally:
+            unlock(self.fs, lock.fd)  # a child forked meanwhile has a copy of it
+            lock.release()
+
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+        """Make a session appear, whole.
+
+        Args:
+            request: What is asked.
+            record: Its first status.
+            room: How many may wait; looked at under the base's lock, just before it appears.
+
+        Raises:
+            SessionExists: There is one of this id.
+            TooManySessions: As many wait as may.
+            AtomicWriteError: It could not be made; nothing is there.
+        """
+        self.prepare()
+        session_id = request.session_id
+        target = self.path(session_id)
+        staging = f"{STAGING_PREFIX}{self.token()}"
+        new: NewDirectory | None = None
+        try:
+            with ExitStack() as opened:
+                base_fd = self.fs.open(str(self.base_dir), _BASE_FLAGS)
+                opened.callback(close_reader, self.fs, base_fd)
+                new = NewDirectory(self.fs, base_fd, staging)
+                opened.enter_context(new).lock()
+                documents = Documents.of_new(request, record)
+                for name, content in (
+                    (REQUEST_FILE, documents.request),
+                    (STATUS_FILE, documents.status),
+                ):
+                    new.step = f"write of {name}"
+                    path = self.base_dir / staging / name
+                    replace_file(self.fs, new.fd, name, [content], path=path, verify=True)
+                with self.base_locked() as locked_fd:
+                    self._check_room(room)
+                    new.step = "rename"
+                    with suppress(FileNotFoundError):
+                        self.fs.stat(session_id, dir_fd=locked_fd)
+                        raise SessionExists(session_id, where=self.where, path=target)
+                    new.appear(session_id, parent_fd=locked_fd)
+        except WriteError as error:
+            raise write_error(error, session_id=session_id) from error
+        except OSError as error:
+            raise AtomicWriteError(
+                path=target,
+                operation="open the base" if new is None else new.step,
+                cause=error,
+                visible=new is not None and new.visible,
+                session_id=session_id,
+            ) from error
+        prepare_root(self.base_dir)
+
+    def _check_room(self, room: Room) -> None:
+        names = self.names()
+        with self._mutex:
+            self._ended.intersection_update(names)
+        if len(names) < room.max_sessions:
+            return
+        waiting = sum(1 for name in names if self._waits(name, room))
+        if waiting >= room.max_sessions:
+            raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
+
+    def _waits(self, name: str, room: Room) -> bool:
+        with self._mutex:
+            if name in self._ended:
+                return False
+        try:
+            record = self.read_record(name)
+        except QuestionError:
+            return False
+        if record.status is not SessionStatus.PENDING:
+            with self._mutex:
+                self._ended.add(name)
+        return room.counts(record)
+
+    # ------------------------------------------------------------------------------ all sessions
+
+    def signatures(
+        self,
+        statuses: Collection[SessionStatus] | None = None,  # noqa: ARG002 (files must be read)
+    ) -> dict[str, Signature]:
+        """Return the signatures of all sessions; see `QuestionRepository`."""
+        found = {name: self.signature(name) for name in self.names()}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def change_mark(self) -> tuple[tuple[str, int, int], ...] | None:
+        """Return what is another value once any session has changed; see `QuestionRepository`.
+
+        It costs one `stat` for each session.
+        """
+        marks = []
+        newest = 0
+        try:
+            with os.scandir(self.base_dir) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    marks.append((entry.name, status.st_ino, status.st_mtime_ns))
+                    newest = max(newest, status.st_mtime_ns)
+        except OSError:  # something went while we looked, or there is nothing
+            return None
+        return tuple(sorted(marks)) if self.wall() * 1e9 - newest > _SETTLED_NS else None
+
+    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+        """Delete what is older than it is kept, by the prune engine; see `QuestionRepository`."""
+        return cleanup(self.base_dir, config, outside)
+
+    def watching(self, session_id: str, on_change: OnChange) -> AbstractContextManager[None]:
+        """Have changes of a session reported; see `QuestionRepository`."""
+        return self._watcher.watching(self.path(session_id), on_change)
+
+    def following(self, on_change: OnChange, *, look_s: float) -> DirectoryFollower:
+        """See the changes of all sessions; see `QuestionRepository`."""
+        return DirectoryFollower(self, self._watcher, on_change, look_s)

@@ -1,0 +1,337 @@
+"""Reports from the file system that a directory changed.
+
+One thread of the process watches all directories that are waited for, so that a thousand waits
+cost one inotify instance. On Linux it sleeps in the kernel until something happens; elsewhere
+`watchfiles` looks a few times a second. Where the file system reports nothing (a network file
+system, no inotify instances left), each wait looks for itself at its own interval.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from ...base.event_log import get_logger
+from .inotify import Change, Inotify, is_available
+
+STEP_MS: Final = 25
+"""How often `watchfiles` asks for changes, in ms, where there is no inotify."""
+_TIMEOUT_MS: Final = 200
+_FIRST_REST_S: Final = 0.05
+_LONGEST_REST_S: Final = 1.0
+"""How long the thread rests after the file system refused to be watched, in seconds."""
+
+THREAD_NAME: Final = "agentforge-questions-watcher"
+
+_log = get_logger("agentforge.questions")
+
+OnChange = Callable[[], None]
+"""Called after a change."""
+Start = Callable[[threading.Thread], None]
+"""Starts a thread, or raises `RuntimeError` where the system refuses one."""
+
+
+class Watcher(Protocol):
+    """Reports that something in a directory changed."""
+
+    def watching(self, path: Path, on_change: OnChange) -> AbstractContextManager[None]:
+        """Return a block; while it runs, `on_change` is called after each change in `path`.
+
+        It is called from another thread, perhaps for nothing. A change may be missed. Hidden names
+        and lock files are not reported.
+        """
+        ...
+
+
+class NoWatcher:
+    """Reports nothing: each wait looks for itself."""
+
+    @contextmanager
+    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:  # noqa: ARG002
+        """See `Watcher`."""
+        yield
+
+
+def _is_news(name: str) -> bool:
+    return not name.startswith(".") and not name.endswith(".lock")
+
+
+def _until_readable(descriptors: Sequence[int]) -> list[int]:
+    """Sleep until one of some descriptors can be read; return which."""
+    poll = select.poll()
+    for fd in descriptors:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll()]
+
+
+class _InotifyThread:
+    """An inotify instance with the thread that passes on its events, until nothing is watched."""
+
+    def __init__(self, wait: Callable[[Sequence[int]], list[int]], start: Start) -> None:
+        self._wait = wait
+        self._callbacks: dict[int, list[OnChange]] = {}
+        self._lock = threading.Lock()
+        self._inotify = Inotify()
+        try:
+            self._end_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        except BaseException:
+            self._inotify.close()
+            raise
+        try:
+            start(threading.Thread(target=self._run, name=THREAD_NAME, daemon=True))
+        except RuntimeError:  # it was refused
+            self.abandon()
+            raise
+        except BaseException:
+            # A signal's exception while we waited for its first step: it runs, and closes its
+            # descriptors. Closed here as well, their numbers would be other files' by then.
+            self.end()
+            raise
+
+    def add(self, path: str, on_change: OnChange) -> int:
+        """Report changes in a directory from now on; return its number."""
+        with self._lock:  # so that no event is looked up before its listener is there
+            watch = self._inotify.add(path)
+            self._callbacks.setdefault(watch, []).append(on_change)
+        return watch
+
+    def remove(self, watch: int, on_change: OnChange) -> None:
+        """Report changes no more."""
+        with self._lock:
+            listeners = self._callbacks.get(watch, [])
+            if on_change in listeners:
+                listeners.remove(on_change)
+            if not listeners and self._callbacks.pop(watch, None) is not None:
+                self._inotify.remove(watch)
+
+    def end(self) -> None:
+        """End the thread, which closes everything."""
+        os.eventfd_write(self._end_fd, 1)
+
+    def abandon(self) -> None:
+        """Close the descriptors where no thread does: it never ran, or only in a fork's parent."""
+        self._inotify.close()
+        os.close(self._end_fd)
+
+    def _run(self) -> None:
+        try:
+            while self._end_fd not in self._wait([self._inotify.fd, self._end_fd]):
+                self._pass_on(self._inotify.read())
+        finally:
+            with self._lock:
+                self._inotify.close()
+                os.close(self._end_fd)
+
+    def _pass_on(self, changes: Iterable[Change]) -> None:
+        with self._lock:
+            watches = {one.watch for one in changes if _is_news(one.name)}
+            if -1 in watches:  # events were lost: it may be anything
+                watches = set(self._callbacks)
+            listeners = [one for watch in watches for one in self._callbacks.get(watch, ())]
+        for on_change in listeners:
+            on_change()
+
+
+class InotifyWatcher:
+    """Watches directories with inotify, all of them from one thread that sleeps meanwhile.
+
+    The thread lives while something is watched. May be used from any thread; after a fork the
+    child starts with nothing watched.
+    """
+
+    def __init__(
+        self,
+        *,
+        wait: Callable[[Sequence[int]], list[int]] = _until_readable,
+        start: Start = threading.Thread.start,
+    ) -> None:
+        """Make a watcher; nothing is watched yet.
+
+        Args:
+            wait: Sleeps until one of some descriptors can be read, and returns which.
+            start: Starts the thread.
+        """
+        self._wait = wait
+        self._start = start
+        self._thread: _InotifyThread | None = None
+        self._complained = False
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners = 0
+        self._thread = None
+
+    def forget(self) -> None:
+        """Begin anew, with nothing watched: what a forked child does, which has no such thread."""
+        if self._thread is not None:
+            with suppress(OSError):
+                self._thread.abandon()
+        self._begin_anew()
+
+    @contextmanager
+    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
+        """See `Watcher`; what happens from the beginning of the block is not missed."""
+        added = self._add(path, on_change)
+        try:
+            yield
+        finally:
+            if added is not None:
+                self._remove(*added, on_change)
+
+    def _add(self, path: Path, on_change: OnChange) -> tuple[_InotifyThread, int] | None:
+        with self._lock:
+            try:
+                if self._thread is None:
+                    self._thread = _InotifyThread(self._wait, self._start)
+                watch = self._thread.add(str(path), on_change)
+            except (OSError, RuntimeError) as error:  # a thread may be refused, too
+                self._complain(path, error)
+                self._end_if_unused()
+                return None
+            self._listeners += 1
+            return self._thread, watch
+
+    def _complain(self, path: Path, error: Exception) -> None:
+        if isinstance(error, FileNotFoundError | NotADirectoryError) or self._complained:
+            return  # the wait finds that out by itself
+        self._complained = True
+        _log.warning("questions.not_watched", path=str(path), error=str(error))
+
+    def _remove(self, thread: _InotifyThread, watch: int, on_change: OnChange) -> None:
+        with self._lock:
+            if thread is not self._thread:
+                return  # of the process that this one was forked from
+            thread.remove(watch, on_change)
+            self._listeners -= 1
+            self._end_if_unused()
+
+    def _end_if_unused(self) -> None:
+        if self._thread is not None and not self._listeners:
+            self._thread.end()
+            self._thread = None
+
+
+class FileWatcher:
+    """Watches directories with `watchfiles`, all from one thread; where there is no inotify.
+
+    The thread lives while something is watched. May be used from any thread; after a fork the
+    child starts with nothing watched.
+    """
+
+    def __init__(self, *, step_ms: int = STEP_MS, start: Start = threading.Thread.start) -> None:
+        """Make a watcher; nothing is watched yet.
+
+        Args:
+            step_ms: How often to ask for changes, in milliseconds.
+            start: Starts the thread.
+        """
+        self._step_ms = step_ms
+        self._start = start
+        self._complained = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, with nothing watched: what a forked child does, which has no such thread."""
+        self._lock = threading.Lock()
+        self._callbacks: dict[str, list[OnChange]] = {}
+        self._changed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
+        """See `Watcher`."""
+        name = os.path.realpath(path)
+        try:
+            with self._lock:
+                self._callbacks.setdefault(name, []).append(on_change)
+                self._changed.set()
+                self._start_thread()
+            yield
+        finally:
+            with self._lock:
+                listeners = self._callbacks.get(name, [])
+                if on_change in listeners:
+                    listeners.remove(on_change)
+                if not listeners:
+                    self._callbacks.pop(name, None)
+                self._changed.set()
+
+    def _start_thread(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+        try:
+            self._start(self._thread)
+        except RuntimeError as error:  # it was refused: the wait looks for itself
+            self._thread = None
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            _log.warning("questions.not_watched", error=str(error))
+
+    def _run(self) -> None:
+        rest = _FIRST_REST_S
+        while True:
+            with self._lock:
+                if not self._callbacks:
+                    self._thread = None
+                    return
+                self._changed.clear()
+                names = [name for name in self._callbacks if os.path.isdir(name)]
+            if not names:  # they were deleted; each wait finds that out by itself
+                self._changed.wait(_LONGEST_REST_S)
+                continue
+            try:
+                self._watch(names)
+                rest = _FIRST_REST_S
+            except Exception as error:  # noqa: BLE001 (whatever the library raises, waits go on)
+                self._complain(error)
+                self._changed.wait(rest)
+                rest = min(rest * 2, _LONGEST_REST_S)
+
+    def _watch(self, names: list[str]) -> None:
+        """Report changes in these directories until the set of directories changes."""
+        from watchfiles import watch
+
+        unseen = True  # what happened before they were watched was not reported
+        for changes in watch(
+            *names,
+            watch_filter=None,
+            debounce=self._step_ms,
+            step=self._step_ms,
+            rust_timeout=_TIMEOUT_MS,
+            yield_on_timeout=True,
+            stop_event=self._changed,
+            recursive=False,
+            raise_interrupt=False,
+        ):
+            if unseen:
+                unseen = False
+                self._notify(names)
+                continue
+            touched = {os.path.dirname(path) for _, path in changes}
+            touched.update(path for _, path in changes)  # the directory itself went away
+            self._notify(touched.intersection(names))
+
+    def _notify(self, names: Iterable[str]) -> None:
+        with self._lock:
+            listeners = [one for name in names for one in self._callbacks.get(name, ())]
+        for on_change in listeners:
+            on_change()
+
+
+_watcher: InotifyWatcher | FileWatcher = InotifyWatcher() if is_available() else FileWatcher()
+os.register_at_fork(after_in_child=_watcher.forget)
+
+
+def process_watcher() -> Watcher:
+    """Return the watcher that all waits of this process share."""
+    return _watcher

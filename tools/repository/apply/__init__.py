@@ -1,0 +1,1 @@
+"""A result brought into a person's checkout: merged, planned, applied or taken back."""

@@ -1,0 +1,111 @@
+"""What an apply is done with, and what it did."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from attrs import frozen
+
+from ...base.clock import Clock, utc_now
+from ...base.files import FileSystem, OsFileSystem
+from ..git.git_command import Git
+from ..git.git_records import Difference
+from .checkout_files import Kind, PlannedPath
+
+_LOCK_TIMEOUT_S: Final = 10.0
+
+
+@frozen
+class AppliedPath:
+    """A path that changed, or would change.
+
+    Attributes:
+        path: The path in the checkout.
+        change: "added", "modified" or "deleted".
+    """
+
+    path: str
+    change: str
+
+    @classmethod
+    def of_planned(cls, one: PlannedPath) -> Self:
+        """Return what becomes of a path of a checkout."""
+        return cls._of(one.path, one.before.kind is Kind.ABSENT, one.after.kind is Kind.ABSENT)
+
+    @classmethod
+    def of_difference(cls, one: Difference) -> Self:
+        """Return what becomes of a path between two trees."""
+        return cls._of(one.path, one.old is None, one.new is None)
+
+    @classmethod
+    def _of(cls, path: bytes, added: bool, deleted: bool) -> Self:
+        change = "added" if added else "deleted" if deleted else "modified"
+        return cls(os.fsdecode(path), change)
+
+
+@frozen(kw_only=True)
+class Applied:
+    """What an apply did, or would do.
+
+    Attributes:
+        checkout: The checkout.
+        paths: What changed.
+        already: What was already as it should be.
+        ignored: New files of the result that the repository's rules ignore; they stayed out.
+        left_out: What `files` left out.
+        commit: The commit that was made, or None.
+        branch: The branch that was made for it, or None.
+        dry_run: Whether nothing was done.
+    """
+
+    checkout: Path
+    paths: tuple[AppliedPath, ...] = ()
+    already: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    commit: str | None = None
+    branch: str | None = None
+    dry_run: bool = False
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether the checkout had all of it before."""
+        return not self.paths and self.commit is None
+
+
+@frozen(kw_only=True)
+class ApplyServices:
+    """What an apply is done with; replaceable in tests.
+
+    Attributes:
+        git: The git program.
+        fs: The file system.
+        clock: The time, for commits.
+        token: Gives random texts for names.
+        environment: The person's environment, which says where their configuration is.
+        scratch: Where temporary folders are made; the system's place if None.
+        lock_timeout_s: How long to wait for another apply, in seconds.
+    """
+
+    git: Git
+    fs: FileSystem
+    clock: Clock
+    token: Callable[[], str]
+    environment: Mapping[str, str]
+    scratch: Path | None = None
+    lock_timeout_s: float = _LOCK_TIMEOUT_S
+
+
+def default_services() -> ApplyServices:
+    """Return the real ones."""
+    return ApplyServices(
+        git=Git(),
+        fs=OsFileSystem(),
+        clock=utc_now,
+        token=lambda: secrets.token_hex(8),
+        environment=dict(os.environ),
+    )

@@ -1,0 +1,87 @@
+"""The commit of an apply: made beside the repository, then brought into it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ..git.git_records import Difference
+from ..git.git_repositories import UserRepository
+from .applied import ApplyServices
+from .apply_errors import BranchRefused, NoIdentity
+from .checkout_state import CheckoutState
+from .scratch import Scratch
+
+
+def make_commit(
+    repository: UserRepository,
+    scratch: Scratch,
+    state: CheckoutState,
+    *,
+    tree: str,
+    message: str,
+    services: ApplyServices,
+) -> str:
+    """Make a commit in the scratch repository, by the person's name.
+
+    Raises:
+        NoIdentity: They have none.
+    """
+    theirs = services.environment
+    name, address = state.settings.identity or ("", "")
+    moment = services.clock().isoformat()
+    identity = {
+        "GIT_AUTHOR_NAME": theirs.get("GIT_AUTHOR_NAME", name),
+        "GIT_AUTHOR_EMAIL": theirs.get("GIT_AUTHOR_EMAIL", address),
+        "GIT_COMMITTER_NAME": theirs.get("GIT_COMMITTER_NAME", name),
+        "GIT_COMMITTER_EMAIL": theirs.get("GIT_COMMITTER_EMAIL", address),
+        "GIT_AUTHOR_DATE": moment,
+        "GIT_COMMITTER_DATE": moment,
+    }
+    if not all(identity.values()):
+        raise NoIdentity(repository.work_tree)
+    parents = () if state.head is None else ("-p", state.head)
+    return scratch.git.run(
+        *("commit-tree", *parents, tree),
+        stdin=f"{message.rstrip()}\n".encode("utf-8", "surrogateescape"),
+        environment=identity,
+    ).line
+
+
+def pack_objects(
+    scratch: Scratch,
+    state: CheckoutState,
+    differences: Sequence[Difference],
+    commit: str | None,
+    tree: str | None,
+) -> tuple[str, dict[str, bytes]] | None:
+    """Pack the objects that the repository may lack; return the pack's name and its files."""
+    wanted = {one.new.oid for one in differences if one.new is not None}
+    if commit is not None and tree is not None:
+        head = scratch.empty_tree() if state.head is None else f"{state.head}^{{tree}}"
+        found = scratch.differences(head, tree, folders=True)
+        wanted |= {one.new.oid for one in found if one.new is not None} | {commit, tree}
+    if not wanted:
+        return None
+    packs = scratch.folder / "packs"
+    packs.mkdir()
+    name = scratch.git.run(
+        *("pack-objects", "-q", os.fspath(packs / "pack")),
+        stdin="".join(f"{one}\n" for one in sorted(wanted)).encode(),
+    ).line
+    stem = f"pack-{name}"
+    return stem, {suffix: (packs / f"{stem}{suffix}").read_bytes() for suffix in (".pack", ".idx")}
+
+
+def require_new_branch(repository: UserRepository, branch: str) -> None:
+    """Refuse a name that no new branch can have.
+
+    Raises:
+        BranchRefused: It is none, or is taken.
+    """
+    checked = repository.run("check-ref-format", f"refs/heads/{branch}", accept=(0, 1))
+    if checked.exit_code or branch.startswith("-") or branch == "HEAD":
+        raise BranchRefused(repository.work_tree, branch, "this is no name of a branch")
+    taken = repository.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", accept=(0, 1))
+    if taken.exit_code == 0:
+        raise BranchRefused(repository.work_tree, branch, "there is one of that name; take another")

@@ -1,0 +1,589 @@
+"""What an apply would do to a checkout: found out in a scratch repository, nothing is changed.
+
+The module is long because a plan is one finding: what each path is in the result, the index and the
+checkout has to be looked at together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve, frozen
+
+from ...base.files import FileSystem
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..git.git_records import Difference, Leaf, index_lines, joined
+from ..git.git_repositories import OwnRepository, UserRepository
+from .apply_errors import ApplyRefused, BlockedPath, Obstacle
+from .apply_rules import Action, PathFacts, case_clashes, decide
+from .checkout_files import (
+    ABSENT,
+    Kind,
+    PlannedPath,
+    Standing,
+    contents_below,
+    copy_of,
+    folder_modes,
+    folders_above,
+    look_at,
+    names_in,
+)
+from .checkout_state import CheckoutState
+from .result_merge import Merged, ResultChange, find_change, ignored_by, merge, trees_of
+from .scratch import PROTECTING, Scratch
+
+_MOST_SHOWN_BELOW: Final = 10_000
+
+
+@frozen(kw_only=True)
+class ApplyOptions:
+    """How a result is brought home.
+
+    Attributes:
+        files: Globs of the paths that are applied; all if empty.
+        commit: Whether a commit is made of it.
+        message: The commit's message; one of our own if None.
+        branch: A branch that is made for the commit; the checkout is left as it is.
+        hooks: Whether the person's own git commits, with the repository's hooks and signing.
+        run_filters: Whether filter programs of the person's configuration run, such as Git LFS.
+    """
+
+    files: Sequence[str] = ()
+    commit: bool = False
+    message: str | None = None
+    branch: str | None = None
+    hooks: bool = False
+    run_filters: bool = False
+
+    @property
+    def commits(self) -> bool:
+        """Whether the commit is made together with the files."""
+        return self.commit and not self.hooks
+
+
+@frozen(kw_only=True)
+class ApplyPlan:
+    """What an apply does.
+
+    Attributes:
+        paths: What is written.
+        already: What stands there already as it should.
+        differences: All that changes, as trees have it.
+        ignored: New files of the result that the repository's rules ignore; they stay out.
+        left_out: What `files` leaves out.
+        folders: The folders on the way, and those that make room, with modes; None for new ones.
+        index: The new index; None if it stays as it is.
+        tree: The tree of a commit; None without one.
+        before: The folder with copies of what stands there.
+        after: The folder with what will stand there.
+    """
+
+    paths: tuple[PlannedPath, ...]
+    already: tuple[bytes, ...]
+    differences: tuple[Difference, ...]
+    ignored: tuple[bytes, ...]
+    left_out: tuple[bytes, ...]
+    folders: Mapping[bytes, int | None]
+    index: bytes | None
+    tree: str | None
+    before: Path
+    after: Path
+
+
+@frozen(kw_only=True)
+class _Look:
+    """What a plan is made from.
+
+    Attributes:
+        repository: The person's.
+        scratch: Ours.
+        state: How the checkout stands.
+        options: What is asked.
+        fs: The file system.
+        top_fd: The checkout, open.
+    """
+
+    repository: UserRepository
+    scratch: Scratch
+    state: CheckoutState
+    options: ApplyOptions
+    fs: FileSystem
+    top_fd: int
+
+
+def make_plan(
+    repository: UserRepository,
+    scratch: Scratch,
+    state: CheckoutState,
+    *,
+    base: str,
+    result: str,
+    options: ApplyOptions,
+    fs: FileSystem,
+) -> ApplyPlan:
+    """Find out what applying a result does to a checkout, which is not changed.
+
+    Raises:
+        ApplyRefused: Something of the person's would be lost; lists every path.
+        ApplyConflict: The checkout's commit changed the same lines.
+        ObjectsMissing: The result or its base is not there.
+        GitFailed: Git can't read something.
+        OSError: The system refused.
+    """
+    change, head = _sides(
+        scratch, state, base=base, result=result, options=options, checkout=repository.work_tree
+    )
+    top_fd = fs.open(os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
+    try:
+        look = _Look(
+            repository=repository,
+            scratch=scratch,
+            state=state,
+            options=options,
+            fs=fs,
+            top_fd=top_fd,
+        )
+        return _plan(look, change, head)
+    finally:
+        close_reader(fs, top_fd)
+
+
+def plan_branch(
+    scratch: Scratch,
+    state: CheckoutState,
+    *,
+    base: str,
+    result: str,
+    options: ApplyOptions,
+    checkout: Path,
+) -> tuple[ResultChange, Merged]:
+    """Merge a result into the commit that is checked out, for a branch of its own.
+
+    Raises:
+        ApplyConflict: As `make_plan`, and so are the others.
+    """
+    change, head = _sides(
+        scratch, state, base=base, result=result, options=options, checkout=checkout
+    )
+    merged = merge(
+        scratch,
+        change,
+        head,
+        settings=state.settings,
+        attributes=state.attributes,
+        checkout=checkout,
+    )
+    return change, merged
+
+
+def _sides(
+    scratch: Scratch,
+    state: CheckoutState,
+    *,
+    base: str,
+    result: str,
+    options: ApplyOptions,
+    checkout: Path,
+) -> tuple[ResultChange, str]:
+    """Return what the result changed, and the tree that is checked out."""
+    heads = [] if state.head is None else [state.head]
+    base_tree, result_tree, *head = trees_of(scratch, [base, result, *heads])
+    change = find_change(
+        scratch,
+        base=base_tree,
+        result=result_tree,
+        files=options.files,
+        settings=state.settings,
+        excludes=state.excludes,
+        checkout=checkout,
+    )
+    return change, head[0] if head else scratch.empty_tree()
+
+
+def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
+    heads = look.scratch.files_of(head)
+    before = look.scratch.folder / "before"
+    before.mkdir()
+    changed = [one.path for one in change.differences]
+    standing = copy_of(look.fs, look.top_fd, changed, before)
+    contents = _contents(look, head, standing, before)
+    laid, done = _uncommitted(change, heads, contents)
+    if look.options.commits:
+        _require(
+            look.repository.work_tree, [_blocked(one, Obstacle.UNCOMMITTED_BASE) for one in done]
+        )
+    ours = look.scratch.changed_tree(head, laid, "index.laid")
+    merged = merge(
+        look.scratch,
+        change,
+        ours,
+        settings=look.state.settings,
+        attributes=look.state.attributes,
+        checkout=look.repository.work_tree,
+    )
+    touched = [one.path for one in merged.differences]
+    more = [path for path in touched if path not in standing]
+    if more:
+        standing |= copy_of(look.fs, look.top_fd, more, before)
+        contents = _contents(look, head, standing, before)
+    plan = _decided(look, change, merged, heads, standing, contents, head)
+    return evolve(plan, already=tuple(sorted({*plan.already, *done})))
+
+
+def _uncommitted(
+    change: ResultChange,
+    heads: Mapping[bytes, Leaf],
+    contents: Mapping[bytes, Leaf],
+) -> tuple[dict[bytes, Leaf | None], list[bytes]]:
+    """Return what stands here uncommitted as the session began with it, or as it ended.
+
+    The merge takes it for the checkout's, instead of what HEAD has.
+
+    Returns:
+        All of it, and which of it is as the session ended.
+    """
+    laid: dict[bytes, Leaf | None] = {}
+    done = []
+    for one in change.differences:
+        content = contents.get(one.path)
+        if heads.get(one.path) in {one.old, content}:
+            continue
+        if content in {one.old, one.new}:
+            laid[one.path] = content
+            if content == one.new:
+                done.append(one.path)
+    return laid, done
+
+
+def _decided(
+    look: _Look,
+    change: ResultChange,
+    merged: Merged,
+    heads: Mapping[bytes, Leaf],
+    standing: Mapping[bytes, Standing],
+    contents: Mapping[bytes, Leaf],
+    head: str,
+) -> ApplyPlan:
+    top = look.repository.work_tree
+    ignored = _ignored(look, merged, heads, standing)
+    outside = _outside(look, merged)
+    actions: dict[bytes, Action] = {}
+    blocked: list[BlockedPath] = []
+    for one in merged.differences:
+        facts = PathFacts(
+            head=heads.get(one.path),
+            ours=one.old,
+            merged=one.new,
+            index=look.state.index.get(one.path),
+            standing=standing[one.path],
+            content=contents.get(one.path),
+            ignored=one.path in ignored,
+            outside=one.path in outside,
+        )
+        decision = decide(facts, committing=look.options.commits)
+        if isinstance(decision, Action):
+            actions[one.path] = decision
+        else:
+            detail = standing[one.path].blocker
+            blocked.append(_blocked(one.path, decision, detail))
+    written = [
+        one
+        for one in merged.differences
+        if actions.get(one.path) in {Action.WRITE, Action.WRITE_UNSTAGED}
+    ]
+    rooms, in_the_way = _around(look, written, standing)
+    blocked += in_the_way
+    index_m = look.scratch.index("index.merged", "after")
+    if merged.differences:
+        index_m.run("read-tree", merged.tree, configuration=PROTECTING)
+    blocked += _filtered(look, index_m, [one.path for one in written])
+    _require(top, blocked)
+    after = _checked_out(look, index_m, written)
+    planned = tuple(
+        PlannedPath(
+            one.path,
+            _no_folder(standing[one.path]),
+            ABSENT if one.new is None else _with_modes_kept(standing[one.path], after[one.path]),
+        )
+        for one in written
+    )
+    staged = {
+        one.path: one.new
+        for one in merged.differences
+        if actions[one.path] in {Action.WRITE, Action.ALREADY_STAGED}
+    }
+    tree = _tree_of_commit(look, merged, head, staged) if look.options.commits else None
+    folders = [*folders_above(one.path for one in written), *rooms]
+    return ApplyPlan(
+        paths=planned,
+        already=tuple(path for path, one in actions.items() if one is Action.ALREADY),
+        differences=merged.differences,
+        ignored=change.ignored,
+        left_out=change.left_out,
+        folders=folder_modes(look.fs, look.top_fd, sorted(set(folders))),
+        index=_new_index(look, staged),
+        tree=tree,
+        before=look.scratch.folder / "before",
+        after=look.scratch.folder / "after",
+    )
+
+
+def _tree_of_commit(
+    look: _Look, merged: Merged, head: str, staged: Mapping[bytes, Leaf | None]
+) -> str:
+    """Return HEAD's tree with what is staged: the merged one if that is all that differs."""
+    if merged.ours == head and len(staged) == len(merged.differences):
+        return merged.tree
+    return look.scratch.changed_tree(head, staged, "index.commit")
+
+
+def _ignored(
+    look: _Look,
+    merged: Merged,
+    heads: Mapping[bytes, Leaf],
+    standing: Mapping[bytes, Standing],
+) -> set[bytes]:
+    """Return which of the paths that stand here and that HEAD does not have are ignored."""
+    there = [
+        one.path
+        for one in merged.differences
+        if one.path not in heads and standing[one.path].kind is not Kind.ABSENT
+    ]
+    files = look.scratch.files_of(merged.ours) if there else {}
+    settings, excludes = look.state.settings, look.state.excludes
+    return ignored_by(look.scratch, files, there, settings, excludes, name="rules.ours")
+
+
+def _outside(look: _Look, merged: Merged) -> set[bytes]:
+    """Return the new paths that a sparse checkout leaves out."""
+    sparse, new = look.state.sparse, [one.path for one in merged.differences if one.old is None]
+    if sparse is None or not new:
+        return set()
+    return look.scratch.outside(new, sparse, cone=look.state.settings.sparse is True)
+
+
+def _no_folder(standing: Standing) -> Standing:
+    """Return what stands at a path; folders are recorded by themselves."""
+    return ABSENT if standing.kind is Kind.FOLDER else standing
+
+
+def _with_modes_kept(before: Standing, after: Standing) -> Standing:
+    """Return what will stand at a path: a file that only few may read stays so."""
+    if before.kind is Kind.FILE and after.kind is Kind.FILE:
+        executable = bool(after.mode & 0o100)
+        if executable == bool(before.mode & 0o100):
+            return evolve(after, mode=before.mode)
+    return after
+
+
+def _contents(
+    look: _Look, head: str, standing: Mapping[bytes, Standing], before: Path
+) -> dict[bytes, Leaf]:
+    """Return what stands at paths, each as git would store it."""
+    paths = [path for path, one in standing.items() if one.kind in {Kind.FILE, Kind.LINK}]
+    if not paths:
+        return {}
+    look.scratch.info("attributes", look.state.attributes)
+    index = look.scratch.index_of(head, "index.standing", before.name)
+    heads = look.scratch.files_of(head)
+    known: dict[bytes, Leaf | None] = dict.fromkeys((set(standing) - set(paths)) & set(heads))
+    if not look.state.settings.trusts_modes:  # a file then has the mode that the index says
+        entries = {path: look.state.index.get(path) for path in paths}
+        known |= {path: one.leaf for path, one in entries.items() if one is not None}
+    if known:
+        index.run(
+            "update-index", "-z", "--index-info", stdin=index_lines(known, look.scratch.id_length)
+        )
+    where, also = _converting(look, index)
+    where.run(
+        *("update-index", "-z", "--add", "--replace", "--stdin"),
+        stdin=joined(paths),
+        configuration=look.state.settings.converting() | also,
+        environment=_person(look),
+    )
+    wanted = set(paths)
+    return {path: leaf for path, leaf in look.scratch.listed(index).items() if path in wanted}
+
+
+def _converting(look: _Look, index: OwnRepository) -> tuple[OwnRepository, dict[str, str]]:
+    """Return the repository that turns files into contents; the person's if their filters run."""
+    if not look.options.run_filters:
+        return index, {}
+    there = OwnRepository(
+        look.repository.git_dir, index.work_tree, index.index, git=look.repository.git
+    )
+    return there, look.state.settings.filters()
+
+
+def _person(look: _Look) -> dict[str, str]:
+    """Return the environment that the person's filters need, if they run."""
+    if not look.options.run_filters:
+        return {}
+    theirs = look.state.settings.environment
+    ours = look.scratch.git.git_dir / "objects"
+    alternates = (ours / "info" / "alternates").read_bytes()
+    return {
+        **{name: theirs[name] for name in ("HOME", "PATH", "XDG_CONFIG_HOME") if name in theirs},
+        "GIT_OBJECT_DIRECTORY": os.fspath(ours),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": os.fsdecode(b":".join(alternates.splitlines())),
+    }
+
+
+def _filtered(look: _Look, index: OwnRepository, paths: Sequence[bytes]) -> list[BlockedPath]:
+    """Return the paths that a filter program of the person's is in charge of."""
+    if look.options.run_filters or not look.state.settings.filters():
+        return []
+    look.scratch.info("attributes", look.state.attributes)
+    converting = look.state.settings.converting()
+    found = []
+    for path, one in look.scratch.attributes(index, ["filter"], paths, converting).items():
+        name = one["filter"]
+        if name not in {"unspecified", "unset"} and look.state.settings.has_filter(name):
+            found.append(_blocked(path, Obstacle.FILTER, name))
+    return found
+
+
+def _checked_out(
+    look: _Look, index: OwnRepository, written: Sequence[Difference]
+) -> dict[bytes, Standing]:
+    """Have git write what files will hold, and return what will stand at each path."""
+    look.scratch.info("attributes", look.state.attributes)
+    present = [one.path for one in written if one.new is not None]
+    where, also = _converting(look, index)
+    if present:
+        where.run(
+            *("checkout-index", "-f", "-z", "--stdin"),
+            stdin=joined(present),
+            configuration=look.state.settings.converting() | also,
+            environment=_person(look),
+        )
+    assert index.work_tree is not None  # noqa: S101 (it was given one)
+    fd = look.fs.open(os.fspath(index.work_tree), DIRECTORY_FLAGS)
+    try:
+        found = copy_of_standings(look.fs, fd, [one.path for one in written])
+    finally:
+        close_reader(look.fs, fd)
+    missing = [path for path in present if found[path].kind is Kind.ABSENT]
+    _require(look.repository.work_tree, [_blocked(path, Obstacle.UNSAFE_NAME) for path in missing])
+    return found
+
+
+def copy_of_standings(fs: FileSystem, top_fd: int, paths: Iterable[bytes]) -> dict[bytes, Standing]:
+    """Return what stands at paths of a folder of our own."""
+    return {path: look_at(fs, top_fd, path)[0] for path in paths}
+
+
+def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None:
+    """Return the person's index with what is staged; None if nothing is."""
+    current = {path: entry.leaf for path, entry in look.state.index.items()}
+    changes = {path: leaf for path, leaf in staged.items() if current.get(path) != leaf}
+    if not changes:
+        return None
+    index = look.scratch.index("index.new")
+    assert index.index is not None  # noqa: S101 (it was given one)
+    if look.state.index_bytes is not None:
+        index.index.write_bytes(look.state.index_bytes)
+    index.run(
+        *("update-index", "-z", "--add", "--replace", "--index-info"),
+        stdin=index_lines(changes, look.scratch.id_length),
+        configuration={"core.splitIndex": "false", **PROTECTING},
+    )
+    listed = look.scratch.listed(index)
+    _require(
+        look.repository.work_tree,
+        [
+            _blocked(path, Obstacle.UNSAFE_NAME)
+            for path, leaf in changes.items()
+            if listed.get(path) != leaf
+        ],
+    )
+    return index.index.read_bytes()
+
+
+# -------------------------------------------------------------------------- what stands around
+
+
+def _around(
+    look: _Look, written: Sequence[Difference], standing: Mapping[bytes, Standing]
+) -> tuple[list[bytes], list[BlockedPath]]:
+    """Return the folders that make room for files, and what is in the way of paths."""
+    gone = {one.path for one in written if one.new is None}
+    rooms: list[bytes] = []
+    blocked: list[BlockedPath] = []
+    for one in written:
+        if one.new is None:
+            continue
+        blocked += _on_the_way(look, one.path, gone)
+        if standing[one.path].kind is Kind.FOLDER:
+            files, folders = contents_below(look.fs, look.top_fd, one.path, _MOST_SHOWN_BELOW)
+            others = [path for path in files if path not in gone]
+            if others or len(files) + len(folders) >= _MOST_SHOWN_BELOW:
+                shown = ", ".join(os.fsdecode(path) for path in others[:3])
+                blocked.append(_blocked(one.path, Obstacle.FOLDER_IN_THE_WAY, shown))
+            rooms += [one.path, *folders]
+    new = [one.path for one in written if one.old is None]
+    blocked += case_clashes(new, _names_afterwards(look, new, written, gone))
+    return rooms, blocked
+
+
+def _on_the_way(look: _Look, path: bytes, gone: set[bytes]) -> list[BlockedPath]:
+    for folder in folders_above([path]):
+        names = names_in(look.fs, look.top_fd, folder)
+        if ".git" in names:
+            return [_blocked(path, Obstacle.OTHER_REPOSITORY, os.fsdecode(folder))]
+        if not names and folder not in gone and _is_other(look, folder):
+            return [_blocked(path, Obstacle.FILE_IN_THE_WAY, os.fsdecode(folder))]
+    return []
+
+
+def _is_other(look: _Look, path: bytes) -> bool:
+    """Return whether something stands where a folder has to be."""
+    standing, _ = look_at(look.fs, look.top_fd, path)
+    return standing.kind not in {Kind.ABSENT, Kind.FOLDER}
+
+
+def _names_afterwards(
+    look: _Look, new: Sequence[bytes], written: Sequence[Difference], gone: set[bytes]
+) -> dict[bytes, set[bytes]]:
+    """Return what the folders on the way to new paths will hold."""
+    present: dict[bytes, set[bytes]] = {}
+    for folder in {b"", *folders_above(new)}:
+        names = map(os.fsencode, names_in(look.fs, look.top_fd, folder))
+        prefix = folder + b"/" if folder else b""
+        present[folder] = {name for name in names if prefix + name not in gone}
+    for one in written:
+        if one.new is not None:
+            parts = one.path.split(b"/")
+            for position, name in enumerate(parts):
+                folder = b"/".join(parts[:position])
+                if folder in present:
+                    present[folder].add(name)
+    _drop_emptied(look, present, gone)
+    return present
+
+
+def _drop_emptied(look: _Look, present: dict[bytes, set[bytes]], gone: set[bytes]) -> None:
+    """Take folders out that lose all that they hold."""
+    for folder in sorted(folders_above(gone), reverse=True):
+        above, _, name = folder.rpartition(b"/")
+        if above not in present or name not in present[above]:
+            continue
+        prefix = folder + b"/"
+        left = present.get(folder)
+        if left is None:
+            names = map(os.fsencode, names_in(look.fs, look.top_fd, folder))
+            left = {one for one in names if prefix + one not in gone}
+        if not left:
+            present[above].discard(name)
+
+
+def _blocked(path: bytes, obstacle: Obstacle, detail: str = "") -> BlockedPath:
+    return BlockedPath(path.decode("utf-8", "surrogateescape"), obstacle, detail)
+
+
+def _require(checkout: Path, blocked: Sequence[BlockedPath]) -> None:
+    if blocked:
+        raise ApplyRefused(checkout, sorted(blocked, key=lambda one: one.path))

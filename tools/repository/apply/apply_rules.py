@@ -1,0 +1,153 @@
+"""What may be written into a checkout: decided from facts, without a look at a disk."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Final
+
+from attrs import frozen
+
+from ..git.git_records import IndexEntry, Leaf
+from .apply_errors import BlockedPath, Obstacle
+from .checkout_files import Kind, Standing
+
+_HFS_IGNORED: Final = frozenset(
+    chr(one)
+    for first, last in ((0x200C, 0x200F), (0x202A, 0x202E), (0x206A, 0x206F), (0xFEFF, 0xFEFF))
+    for one in range(first, last + 1)
+)
+_KINDS: Final = {
+    Kind.UNREACHABLE: Obstacle.THROUGH_LINK,
+    Kind.SPECIAL: Obstacle.SPECIAL_FILE,
+    Kind.TOO_LARGE: Obstacle.TOO_LARGE,
+}
+
+
+@frozen(kw_only=True)
+class PathFacts:
+    """All that decides about one path.
+
+    Attributes:
+        head: What the commit that is checked out has there.
+        ours: What the merge took for the checkout's; differs from `head` where the session began
+            with changes that are not committed, and they still stand there.
+        merged: What it is to become.
+        index: What the index has.
+        standing: What stands there.
+        content: What stands there as git would store it; None if it is neither file nor link.
+        ignored: Whether the repository's rules ignore it.
+        outside: Whether it is new, and a sparse checkout leaves it out.
+    """
+
+    head: Leaf | None
+    ours: Leaf | None
+    merged: Leaf | None
+    index: IndexEntry | None
+    standing: Standing
+    content: Leaf | None
+    ignored: bool = False
+    outside: bool = False
+
+
+class Action(Enum):
+    """What is done with a path."""
+
+    WRITE = auto()
+    WRITE_UNSTAGED = auto()  # the index has what it had: the person did not stage their part
+    ALREADY = auto()
+    ALREADY_STAGED = auto()  # only the index has to be told
+
+
+def decide(facts: PathFacts, *, committing: bool) -> Action | Obstacle:
+    """Return what is done with a path, or why nothing can be done."""
+    blocked = _by_kind(facts)
+    if blocked is not None:
+        return blocked
+    staged = None if facts.index is None else facts.index.leaf
+    if facts.content == facts.merged:
+        if not committing:
+            return Action.ALREADY
+        return Action.ALREADY_STAGED if staged in {facts.head, facts.merged} else Obstacle.STAGED
+    if facts.content == facts.ours:
+        if facts.ours == facts.head:
+            return Action.WRITE if staged == facts.head else Obstacle.STAGED
+        return Obstacle.UNCOMMITTED_BASE if committing else Action.WRITE_UNSTAGED
+    return _unsaved(facts, staged)
+
+
+def _by_kind(facts: PathFacts) -> Obstacle | None:
+    if any(one is not None and one.is_submodule for one in (facts.ours, facts.merged)):
+        return Obstacle.SUBMODULE
+    if facts.outside or (facts.index is not None and facts.index.skipped):
+        return Obstacle.SPARSE
+    return _KINDS.get(facts.standing.kind)
+
+
+def _unsaved(facts: PathFacts, staged: Leaf | None) -> Obstacle:
+    """Return what of the person's would be lost."""
+    if staged != facts.head:
+        return Obstacle.STAGED
+    if facts.head is not None:
+        return Obstacle.DELETED if facts.content is None else Obstacle.MODIFIED
+    return Obstacle.IGNORED if facts.ignored else Obstacle.UNTRACKED
+
+
+def unsafe_name(path: bytes) -> bool:
+    """Return whether a part of a path passes for `.git`, `.` or `..` on some system."""
+    return any(_is_unsafe(one) for one in path.split(b"/"))
+
+
+def unsafe_paths(paths: Iterable[bytes]) -> list[BlockedPath]:
+    """Return the paths that can't be written anywhere."""
+    return [
+        BlockedPath(path.decode("utf-8", "surrogateescape"), Obstacle.UNSAFE_NAME)
+        for path in paths
+        if unsafe_name(path)
+    ]
+
+
+def _is_unsafe(name: bytes) -> bool:
+    if name in {b"", b".", b".."} or b"\0" in name:
+        return True
+    text = name.decode("utf-8", "replace")
+    visible = "".join(one for one in text if one not in _HFS_IGNORED).casefold()
+    plain = visible.split(":")[0].rstrip(". ")
+    return plain in {".git", "git~1"} or visible == ".git" or ("\\" in plain and ".git" in plain)
+
+
+def case_key(path: bytes) -> str:
+    """Return what two names have in common that some systems take for one."""
+    text = path.decode("utf-8", "surrogateescape")
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+
+
+def case_clashes(
+    new: Iterable[bytes], present: Mapping[bytes, Iterable[bytes]]
+) -> list[BlockedPath]:
+    """Return the new paths of which a part differs from another name in case alone.
+
+    Args:
+        new: Paths that the checkout did not have.
+        present: What each folder on the way will hold, without what is deleted.
+    """
+    found = []
+    for path in new:
+        clash = _clash(path, present)
+        if clash is not None:
+            detail = clash.decode("utf-8", "surrogateescape")
+            shown = path.decode("utf-8", "surrogateescape")
+            found.append(BlockedPath(shown, Obstacle.CASE_CLASH, detail))
+    return found
+
+
+def _clash(path: bytes, present: Mapping[bytes, Iterable[bytes]]) -> bytes | None:
+    parts = path.split(b"/")
+    for position, name in enumerate(parts):
+        folder = b"/".join(parts[:position])
+        key = case_key(name)
+        for other in present.get(folder, ()):
+            if other != name and case_key(other) == key:
+                return folder + b"/" + other if folder else other
+    return None

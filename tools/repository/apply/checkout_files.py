@@ -1,0 +1,251 @@
+"""What stands at paths of a checkout: looked at and copied by descriptors, over no link."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.files import FileSystem
+from ...base.files.filesystem import READ_FLAGS, close_reader
+from ...base.files.regular_file import read_descriptor
+from ...base.files.safe_path import directory_beneath
+
+MAX_FILE: Final = 256 << 20
+"""The largest file that is kept for going back, in bytes."""
+_MAX_ATTRIBUTES: Final = 1 << 20
+
+
+class Kind(Enum):
+    """What can stand at a path."""
+
+    ABSENT = "absent"
+    FILE = "file"
+    LINK = "link"
+    FOLDER = "folder"
+    SPECIAL = "special"
+    TOO_LARGE = "too large"
+    UNREACHABLE = "unreachable"
+
+
+@frozen
+class Standing:
+    """What stands at a path.
+
+    Attributes:
+        kind: What it is.
+        mode: Its permission bits.
+        sha256: The digest of its content, or of what a link says.
+        mtime_ns: When its content was last changed, in nanoseconds.
+        blocker: Of what can't be reached, the folder on the way that is none.
+    """
+
+    kind: Kind
+    mode: int = 0
+    sha256: str = ""
+    mtime_ns: int = 0
+    blocker: str = ""
+
+    def same(self, other: Standing) -> bool:
+        """Return whether the content, and whether it can be executed, are the same."""
+        return (
+            self.kind is other.kind
+            and self.sha256 == other.sha256
+            and (self.kind is not Kind.FILE or _executable(self.mode) == _executable(other.mode))
+        )
+
+
+def _executable(mode: int) -> bool:
+    return bool(mode & 0o100)
+
+
+ABSENT: Final = Standing(Kind.ABSENT)
+
+
+@frozen
+class PlannedPath:
+    """A path that is written.
+
+    Attributes:
+        path: The path.
+        before: What stands there.
+        after: What will stand there: of a file, the mode that git gives it.
+    """
+
+    path: bytes
+    before: Standing
+    after: Standing
+
+
+def parts_of(path: bytes) -> list[str]:
+    """Return a path's components, as the system's functions take them."""
+    return [os.fsdecode(one) for one in path.split(b"/")]
+
+
+def folders_above(paths: Iterable[bytes]) -> list[bytes]:
+    """Return all folders that the paths lie in, the upper before the lower."""
+    found = set()
+    for path in paths:
+        parts = path.split(b"/")
+        found |= {b"/".join(parts[:end]) for end in range(1, len(parts))}
+    return sorted(found)
+
+
+@contextmanager
+def passing_over_absent() -> Iterator[None]:
+    """Pass over a path that is not there, or lies behind what is no folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            raise
+
+
+def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
+    """Return what stands at a path, and its content.
+
+    Raises:
+        OSError: The system would not read it.
+    """
+    *above, name = parts_of(path)
+    try:
+        with directory_beneath(fs, top_fd, above) as folder_fd:
+            return look_in(fs, folder_fd, name)
+    except FileNotFoundError:
+        return ABSENT, b""
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return Standing(Kind.UNREACHABLE, blocker=str(error.filename)), b""
+        if error.errno == errno.ENOTDIR:
+            return ABSENT, b""
+        raise
+
+
+def look_in(fs: FileSystem, folder_fd: int, name: str) -> tuple[Standing, bytes]:
+    """Return what a folder has under a name, and its content.
+
+    Raises:
+        OSError: The system would not read it; `FileNotFoundError` if there is nothing.
+    """
+    status = fs.stat(name, dir_fd=folder_fd)
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISLNK(status.st_mode):
+        content = os.fsencode(os.readlink(name, dir_fd=folder_fd))
+        return Standing(Kind.LINK, 0, _digest(content), status.st_mtime_ns), content
+    if stat.S_ISDIR(status.st_mode):
+        return Standing(Kind.FOLDER, mode), b""
+    if not stat.S_ISREG(status.st_mode):
+        return Standing(Kind.SPECIAL, mode), b""
+    if status.st_size > MAX_FILE:
+        return Standing(Kind.TOO_LARGE, mode), b""
+    fd = fs.open(name, READ_FLAGS, dir_fd=folder_fd)
+    try:
+        status = fs.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return Standing(Kind.SPECIAL, mode), b""
+        content = read_descriptor(fs, fd, status.st_size)
+    finally:
+        close_reader(fs, fd)
+    mode = stat.S_IMODE(status.st_mode)
+    return Standing(Kind.FILE, mode, _digest(content), status.st_mtime_ns), content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def copy_of(
+    fs: FileSystem, top_fd: int, paths: Iterable[bytes], target: Path
+) -> dict[bytes, Standing]:
+    """Copy what stands at paths into a folder of our own, under the same names.
+
+    Files and links are copied; the attributes files of the folders on the way come along.
+
+    Returns:
+        What stands at each path.
+
+    Raises:
+        OSError: The system would not read or write something.
+    """
+    paths = list(paths)
+    found = {}
+    for path in paths:
+        standing, content = look_at(fs, top_fd, path)
+        found[path] = standing
+        _put(target, path, standing, content)
+    for folder in (b"", *folders_above(paths)):
+        path = folder + b"/.gitattributes" if folder else b".gitattributes"
+        if path not in found:
+            standing, content = look_at(fs, top_fd, path)
+            if standing.kind is Kind.FILE and len(content) <= _MAX_ATTRIBUTES:
+                _put(target, path, standing, content)
+    return found
+
+
+def _put(target: Path, path: bytes, standing: Standing, content: bytes) -> None:
+    place = target / os.fsdecode(path)
+    if standing.kind is Kind.FILE:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+        place.chmod(0o700 if _executable(standing.mode) else 0o600)
+    elif standing.kind is Kind.LINK:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(os.fsdecode(content))
+
+
+def folder_modes(fs: FileSystem, top_fd: int, folders: Iterable[bytes]) -> dict[bytes, int | None]:
+    """Return the permission bits of folders; None for each that is not there."""
+    found: dict[bytes, int | None] = {}
+    for folder in folders:
+        standing, _ = _no_content(fs, top_fd, folder)
+        found[folder] = standing.mode if standing.kind is Kind.FOLDER else None
+    return found
+
+
+def _no_content(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
+    *above, name = parts_of(path)
+    with suppress(OSError), directory_beneath(fs, top_fd, above) as folder_fd:
+        status = fs.stat(name, dir_fd=folder_fd)
+        if stat.S_ISDIR(status.st_mode):
+            return Standing(Kind.FOLDER, stat.S_IMODE(status.st_mode)), b""
+    return ABSENT, b""
+
+
+def names_in(fs: FileSystem, top_fd: int, folder: bytes) -> list[str]:
+    """Return what a folder holds; nothing if it is none."""
+    above = parts_of(folder) if folder else []
+    with suppress(OSError), directory_beneath(fs, top_fd, above) as fd:
+        return fs.listdir(fd)
+    return []
+
+
+def contents_below(
+    fs: FileSystem, top_fd: int, folder: bytes, limit: int
+) -> tuple[list[bytes], list[bytes]]:
+    """Return the files and the folders below a folder, at most so many.
+
+    Raises:
+        OSError: The system would not list one.
+    """
+    files: list[bytes] = []
+    folders: list[bytes] = []
+    waiting = [folder]
+    while waiting and len(files) + len(folders) < limit:
+        one = waiting.pop()
+        with directory_beneath(fs, top_fd, parts_of(one)) as fd:
+            for name in fs.listdir(fd):
+                path = one + b"/" + os.fsencode(name)
+                if stat.S_ISDIR(fs.stat(name, dir_fd=fd).st_mode):
+                    folders.append(path)
+                    waiting.append(path)
+                else:
+                    files.append(path)
+    return files, folders

@@ -1,0 +1,279 @@
+"""A result as a change of a checkout's commit: the three-way merge, in a scratch repository.
+
+What a result changed is told by comparing it with its base, whatever the checkout's history is: the
+merge is one of three commits that are made for it, the base, the checkout's tree and the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.path_pattern import component_matcher
+from ..errors import GitFailed, RepositoryError
+from ..git.git_records import Difference, Leaf, index_lines, joined
+from ..git.git_settings import GitSettings
+from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
+from .apply_rules import unsafe_paths
+from .scratch import Scratch
+
+_BUILT_IN_MERGES: Final = frozenset({"unspecified", "set", "unset", "text", "binary", "union"})
+_SPECIAL: Final = frozenset(b'*?[\\!#" \t')
+
+
+class ObjectsMissing(RepositoryError):
+    """Objects of a result, its base or the checkout can't be read; nothing was changed.
+
+    Attributes:
+        revision: What was looked for.
+        output: What git said.
+    """
+
+    def __init__(self, revision: str, output: str) -> None:
+        super().__init__(
+            f"objects of {revision} are missing: {output}; nothing was changed. In a partial "
+            "clone, fetch them with git first."
+        )
+        self.revision = revision
+        self.output = output
+
+
+@frozen
+class Merged:
+    """What a checkout becomes.
+
+    Attributes:
+        ours: The tree that the checkout has, as far as it concerns the result.
+        tree: The tree that it becomes.
+        differences: Where the two differ.
+    """
+
+    ours: str
+    tree: str
+    differences: tuple[Difference, ...]
+
+
+@frozen
+class ResultChange:
+    """What a result changed of its base, as far as it is brought home.
+
+    Attributes:
+        base: The base's tree.
+        theirs: The result's tree, without what is left out.
+        differences: What it changed.
+        ignored: The new files that the repository's rules ignore; they are left out.
+        left_out: What `files` leaves out.
+    """
+
+    base: str
+    theirs: str
+    differences: tuple[Difference, ...]
+    ignored: tuple[bytes, ...]
+    left_out: tuple[bytes, ...]
+
+
+def path_filter(patterns: Sequence[str]) -> Callable[[bytes], bool]:
+    """Return a test of paths against globs; without a glob, every path passes.
+
+    A glob without "/" fits a name at any depth, another the path from the top; `**` stands for any
+    number of folders. What fits a folder fits all that is in it.
+    """
+    if not patterns:
+        return lambda _: True
+    tests = []
+    for pattern in patterns:
+        names = [one for one in pattern.split("/") if one not in ("", ".")]
+        anywhere = "/" not in pattern.rstrip("/")
+        tests.append(component_matcher(["**", *names] if anywhere else names))
+
+    def fits(path: bytes) -> bool:
+        parts = path.decode("utf-8", "surrogateescape").split("/")
+        return any(test(parts[:end]) for test in tests for end in range(1, len(parts) + 1))
+
+    return fits
+
+
+def trees_of(scratch: Scratch, revisions: Sequence[str]) -> list[str]:
+    """Return the trees of commits or trees by their ids.
+
+    Raises:
+        ObjectsMissing: One is not there.
+    """
+    trees = []
+    for revision, tree in zip(revisions, scratch.trees_of(revisions), strict=True):
+        if tree is None:
+            raise ObjectsMissing(revision, "there is no such commit")
+        trees.append(tree)
+    return trees
+
+
+def find_change(
+    scratch: Scratch,
+    *,
+    base: str,
+    result: str,
+    files: Sequence[str],
+    settings: GitSettings,
+    excludes: bytes,
+    checkout: Path,
+) -> ResultChange:
+    """Return what a result's tree changed of its base's, without what the rules ignore.
+
+    A submodule is no file of a workspace: one that is missing in the result stays.
+
+    Raises:
+        ApplyRefused: It has names that are written nowhere.
+        GitFailed: Git can't read something.
+    """
+    found = scratch.differences(base, result)
+    unsafe = unsafe_paths(one.path for one in found if one.new is not None)
+    if unsafe:
+        raise ApplyRefused(checkout, unsafe)
+    taken = {one.path for one in found if one.new is not None}
+    found = [one for one in found if not _is_missing_submodule(one, taken)]
+    fits = path_filter(files)
+    chosen = [one for one in found if fits(one.path)]
+    new = [one.path for one in chosen if one.old is None]
+    all_files = _after(scratch.files_of(base), found) if new else {}
+    ignored = ignored_by(scratch, all_files, new, settings, excludes, name="rules.result")
+    kept = tuple(one for one in chosen if one.path not in ignored)
+    theirs = scratch.changed_tree(base, {one.path: one.new for one in kept}, "index.theirs")
+    left_out = tuple(one.path for one in found if not fits(one.path))
+    return ResultChange(base, theirs, kept, tuple(sorted(ignored)), left_out)
+
+
+def _is_missing_submodule(one: Difference, taken: set[bytes]) -> bool:
+    if one.old is None or not one.old.is_submodule or one.new is not None:
+        return False
+    return not any(path.startswith(one.path + b"/") for path in taken)
+
+
+def _after(files: Mapping[bytes, Leaf], differences: Sequence[Difference]) -> Mapping[bytes, Leaf]:
+    """Return a tree's files with what another one has differently."""
+    gone = {one.path for one in differences if one.new is None}
+    kept = {path: leaf for path, leaf in files.items() if path not in gone}
+    return kept | {one.path: one.new for one in differences if one.new is not None}
+
+
+def ignored_by(
+    scratch: Scratch,
+    files: Mapping[bytes, Leaf],
+    paths: Sequence[bytes],
+    settings: GitSettings,
+    excludes: bytes,
+    *,
+    name: str,
+) -> set[bytes]:
+    """Return which paths are ignored, by the `.gitignore` among files and the person's rules.
+
+    Args:
+        scratch: Where git is asked.
+        files: A tree's files.
+        paths: The paths.
+        settings: The person's configuration.
+        excludes: What `info/exclude` holds.
+        name: The name of the folder that the rules are written to, used once.
+    """
+    if not paths:
+        return set()
+    rules: dict[bytes, Leaf | None] = {
+        path: leaf
+        for path, leaf in files.items()
+        if path.split(b"/")[-1] == b".gitignore" and leaf.mode.startswith("100")
+    }
+    index = scratch.index(f"index.{name}", name)
+    if rules:
+        index.run(
+            *("update-index", "-z", "--add", "--replace", "--index-info"),
+            stdin=index_lines(rules, scratch.id_length),
+        )
+        index.run("checkout-index", "-a", "-f")
+    scratch.info("exclude", excludes)
+    output = index.run(
+        *("check-ignore", "-z", "--stdin", "--no-index"),
+        stdin=joined([b"./" + one for one in paths]),  # or a ":" would begin a pattern's magic
+        accept=(0, 1),
+        configuration=settings.ignoring(),
+        environment={"GIT_LITERAL_PATHSPECS": "0"},  # which this command does not know
+    )
+    return {one.removeprefix(b"./") for one in output.names}
+
+
+def merge(
+    scratch: Scratch,
+    change: ResultChange,
+    ours: str,
+    *,
+    settings: GitSettings,
+    attributes: bytes,
+    checkout: Path,
+) -> Merged:
+    """Merge a change into a tree; nothing but the scratch repository is written.
+
+    Raises:
+        ApplyConflict: Both changed the same lines.
+        ApplyRefused: A merge program of the person's would have to run.
+        ObjectsMissing: A file's content is not there.
+    """
+    if ours in {change.base, change.theirs}:  # one side alone, or both alike: nothing to merge
+        return Merged(ours, change.theirs, tuple(scratch.differences(ours, change.theirs)))
+    _choose_merges(scratch, change, ours, settings, attributes, checkout)
+    base = scratch.commit(change.base)
+    mine, theirs = scratch.commit(ours, base), scratch.commit(change.theirs, base)
+    try:
+        output = scratch.git.run(
+            *("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", mine, theirs),
+            accept=(0, 1),
+        )
+    except GitFailed as error:
+        raise ObjectsMissing(ours, error.output) from error
+    names = output.names
+    tree = names[0].decode("ascii")
+    if output.exit_code:
+        paths = sorted({one.decode("utf-8", "surrogateescape") for one in names[1:]})
+        raise ApplyConflict(checkout, paths)
+    return Merged(ours, tree, tuple(scratch.differences(ours, tree)))
+
+
+def _choose_merges(
+    scratch: Scratch,
+    change: ResultChange,
+    ours: str,
+    settings: GitSettings,
+    attributes: bytes,
+    checkout: Path,
+) -> None:
+    """Have each file merged as the checkout's attributes say; git reads none where no files are."""
+    mine = scratch.files_of(ours)
+    both = [one.path for one in change.differences if mine.get(one.path) != one.old]
+    scratch.info("attributes", attributes)
+    index = scratch.index_of(ours, "index.ours") if both else scratch.git
+    found = scratch.attributes(index, ["merge"], both, settings.converting())
+    chosen = {path: one["merge"] for path, one in found.items()}
+    foreign = [
+        BlockedPath(path.decode("utf-8", "surrogateescape"), Obstacle.MERGE_DRIVER, value)
+        for path, value in chosen.items()
+        if f"merge.{value}.driver" in settings.values
+    ]
+    if foreign:
+        raise ApplyRefused(checkout, foreign)
+    scratch.info("attributes", b"".join(_line(path, value) for path, value in chosen.items()))
+
+
+def _line(path: bytes, value: str) -> bytes:
+    """Return the line of an attributes file that gives exactly one path its way of merging."""
+    if value not in _BUILT_IN_MERGES:
+        value = "text"  # as git takes a driver that nothing defines
+    if value == "unspecified":
+        return b""
+    glob = b"/" + b"".join(
+        b"\\" + bytes([one]) if one in _SPECIAL else bytes([one]) for one in path
+    )
+    quoted = b"".join(
+        b"\\%03o" % one if one < 32 or one > 126 or one in b'"\\' else bytes([one]) for one in glob
+    )
+    word = {"set": b"merge", "unset": b"-merge"}.get(value, b"merge=" + value.encode())
+    return b'"' + quoted + b'" ' + word + b"\n"

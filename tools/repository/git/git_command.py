@@ -1,0 +1,221 @@
+"""The one place that runs git: with a configuration of its own, and nothing of anybody else's.
+
+Git runs programs that its configuration, its environment and files in a work tree name: hooks,
+fsmonitor, filters, textconv, merge drivers, signers, pagers, transports. None of them runs here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve, frozen
+
+from ...base.program_run import Ended, ProgramRunner, Run, run_program
+from ..errors import GitFailed, GitOutputTooLarge, GitTimedOut, GitUnavailable, printable
+
+LEAST_VERSION: Final = (2, 39)
+TIMEOUT_S: Final = 120.0
+"""How long one run of git may take, in seconds."""
+MAX_OUTPUT: Final = 64 << 20
+"""How much of one run's output is taken, in bytes."""
+
+_ENVIRONMENT: Final = {
+    "HOME": "/nonexistent",
+    "LC_ALL": "C",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_EDITOR": "false",
+    "GIT_ASKPASS": "false",
+    "GIT_SSH_COMMAND": "false",
+}
+CONFIGURATION: Final = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.attributesFile": "/dev/null",
+    "core.excludesFile": "/dev/null",
+    "core.pager": "cat",
+    "core.alternateRefsCommand": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "safe.directory": "*",  # git refuses other owners because it runs what they say; we don't
+}
+_VERSION: Final = re.compile(rb"git version (\d+)\.(\d+)")
+
+
+_Look = tuple[str, int, int, int, int]
+_GOOD_ENOUGH: Final[set[_Look]] = set()
+"""The programs that this process has asked for their version."""
+
+
+def find_git(path: str | None = None) -> str | None:
+    """Return where git is, by the absolute folders of PATH; None if it is in none of them."""
+    searched = os.environ.get("PATH", os.defpath) if path is None else path
+    folders = [one for one in searched.split(os.pathsep) if os.path.isabs(one)]
+    return shutil.which("git", path=os.pathsep.join(folders)) if folders else None
+
+
+@frozen
+class GitOutput:
+    """What git answered.
+
+    Attributes:
+        exit_code: One of those that the caller accepts.
+        stdout: What it printed, as bytes; names in it may hold anything but NUL.
+        stderr: The end of what it printed on standard error.
+    """
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def line(self) -> str:
+        """The first line of the output, such as an object's id."""
+        return os.fsdecode(self.stdout.split(b"\n", 1)[0])
+
+    @property
+    def names(self) -> list[bytes]:
+        """The parts of the output that NUL ends."""
+        return self.stdout.split(b"\0")[:-1]
+
+
+class Git:
+    """A git program; it is looked for and its version checked when it is first needed."""
+
+    def __init__(
+        self,
+        program: str | None = None,
+        *,
+        runner: ProgramRunner = run_program,
+        find: Callable[[], str | None] = find_git,
+    ) -> None:
+        """Name the program; nothing runs yet.
+
+        Args:
+            program: Where it is; looked for in PATH if None.
+            runner: Runs programs.
+            find: Looks for it.
+        """
+        self._given = program
+        self._runner = runner
+        self._find = find
+
+    @cached_property
+    def program(self) -> str:
+        """Where git is.
+
+        Raises:
+            GitUnavailable: There is none, it does not run, or it is older than `LEAST_VERSION`.
+        """
+        required = ".".join(map(str, LEAST_VERSION))
+        program = self._given if self._given is not None else self._find()
+        if program is None:
+            raise GitUnavailable("there is no git on this machine", required=required)
+        look = self._look(program)
+        if look is not None and look in _GOOD_ENOUGH:
+            return program
+        run = Run([program, "version"], {**_ENVIRONMENT, "PATH": _path(program)})
+        try:
+            ended = self._runner(run)
+        except OSError as error:
+            problem = f"{program} can't be run ({error.strerror})"
+            raise GitUnavailable(problem, required=required, found=program) from error
+        match = _VERSION.match(ended.stdout)
+        if match is None:
+            problem = f"{program} does not say its version"
+            raise GitUnavailable(problem, required=required, found=program)
+        version = tuple(map(int, match.groups()))
+        if version < LEAST_VERSION:
+            said = printable(ended.stdout, 80)
+            problem = f"{program} is too old ({said})"
+            raise GitUnavailable(problem, required=required, found=program, version=said)
+        if look is not None:
+            _GOOD_ENOUGH.add(look)
+        return program
+
+    def _look(self, program: str) -> _Look | None:
+        """Return what changes with the program; None where another runner answers for it."""
+        if self._runner is not run_program:
+            return None
+        try:
+            status = os.stat(program)
+        except OSError:
+            return None
+        return program, status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
+
+    def run(
+        self,
+        arguments: Sequence[str | bytes],
+        *,
+        git_dir: Path,
+        environment: Mapping[str, str],
+        configuration: Mapping[str, str],
+        options: Run,
+        accept: Collection[int] = (0,),
+    ) -> GitOutput:
+        """Run one of git's commands; for `OwnRepository` and `UserRepository`.
+
+        Raises:
+            GitUnavailable: There is no git that can be used.
+            GitFailed: It ended with an exit code that is not accepted.
+            GitTimedOut: It took too long.
+            GitOutputTooLarge: It printed too much.
+        """
+        command = os.fsdecode(arguments[0])
+        program = self.program
+        settings = {f"GIT_CONFIG_KEY_{i}": key for i, key in enumerate(configuration)}
+        settings |= {f"GIT_CONFIG_VALUE_{i}": one for i, one in enumerate(configuration.values())}
+        whole = {
+            **_ENVIRONMENT,
+            "PATH": _path(program),
+            "GIT_CONFIG_COUNT": str(len(configuration)),
+            **settings,
+            **environment,
+        }
+        try:
+            ended = self._runner(evolve(options, words=[program, *arguments], environment=whole))
+        except OSError as error:
+            raise GitFailed(
+                command=command,
+                git_dir=git_dir,
+                exit_code=None,
+                problem=f"could not be started: {error.strerror or error}",
+            ) from error
+        _refuse_cut_short(ended, command, git_dir, options)
+        if ended.exit_code not in accept:
+            raise GitFailed(
+                command=command, git_dir=git_dir, exit_code=ended.exit_code, output=ended.stderr
+            )
+        return GitOutput(ended.exit_code, ended.stdout, ended.stderr)
+
+
+def _refuse_cut_short(ended: Ended, command: str, git_dir: Path, options: Run) -> None:
+    if ended.cut_short == "time":
+        raise GitTimedOut(
+            command=command, git_dir=git_dir, timeout_s=options.timeout_s, output=ended.stderr
+        )
+    if ended.cut_short == "output":
+        raise GitOutputTooLarge(command=command, git_dir=git_dir, max_bytes=options.max_output)
+
+
+def _path(program: str) -> str:
+    return os.pathsep.join([os.path.dirname(program), "/usr/bin", "/bin"])

@@ -1,0 +1,1 @@
+"""Workspaces kept byte for byte: scanned, recorded, restored, packed."""

@@ -1,0 +1,314 @@
+"""The bare repository that keeps snapshots: how it is made, locked and repaired.
+
+    snapshots.git/
+        HEAD, config            what makes it a repository; nothing is read of anybody else's
+        info/attributes         no file is converted, whatever a workspace's attributes say
+        objects/info/alternates a person's objects, where the work is on their repository
+        refs/base               what the work began from, where it did
+        refs/latest             the newest snapshot
+        refs/snapshots/ID       every snapshot
+        workspace.memory        how its files looked, so that unchanged ones are passed over
+
+It appears whole. Whoever works in it holds its lock; git holds it too, so that a git that outlives
+its killed caller is waited for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from ...base.errors import ErrorKind
+from ...base.files import DirectoryLock, FileSystem, OsFileSystem, WriteError, sweep_discarded
+from ...base.files.atomic_file import random_token
+from ...base.files.directory_store import NewDirectory
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.regular_file import create_file
+from ...base.files.tree_removal import DISCARDED_PREFIX
+from ...base.files.tree_walk import walk_tree
+from ..errors import RepositoryError
+from ..git.git_command import Git, GitOutput
+from ..git.git_objects import ObjectFiles
+from ..git.git_repositories import OwnRepository
+
+BASE_REF: Final = "refs/base"
+LATEST_REF: Final = "refs/latest"
+SNAPSHOT_REFS: Final = "refs/snapshots/"
+_INDEX: Final = "index.aside"
+TIMEOUT_S: Final = 900.0
+"""How long one step of a snapshot may take, in seconds; a full workspace has gigabytes."""
+_ATTRIBUTES: Final = (
+    b"* -text -filter -ident -working-tree-encoding !eol !diff !merge"
+    b" !export-ignore !export-subst\n"
+)
+_CONFIGURATION: Final = {
+    # What is referred to is on the disk first; an index is of one call alone.
+    "core.fsync": "loose-object,pack,pack-metadata,reference",
+    "core.fsyncMethod": "batch",
+    "core.compression": "1",
+    "core.sparseCheckout": "false",
+    "index.threads": "1",
+}
+_BLOCK: Final = 512
+_FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+_FORMATS: Final = {
+    "sha1": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    "sha256": b"[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
+    b"[extensions]\n\tobjectformat = sha256\n",
+}
+
+
+class NoSnapshots(RepositoryError):
+    """There are no snapshots of a workspace; nothing was changed.
+
+    Attributes:
+        directory: Where they would be.
+    """
+
+    kind = ErrorKind.NOT_FOUND
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"there is no snapshot in {directory}; nothing was changed")
+        self.directory = directory
+
+
+@frozen
+class SnapshotRepository:
+    """A repository of snapshots and the workspace that they are of.
+
+    Attributes:
+        directory: The repository.
+        workspace: The workspace.
+        git: The program.
+        fs: The file system.
+        token: Gives random texts for hidden names.
+        lock_timeout_s: How long to wait for another process that works in it, in seconds.
+    """
+
+    directory: Path
+    workspace: Path
+    git: Git = field(factory=Git, kw_only=True, eq=False)
+    fs: FileSystem = field(factory=OsFileSystem, kw_only=True, eq=False)
+    token: Callable[[], str] = field(default=random_token, kw_only=True, eq=False)
+    lock_timeout_s: float = field(default=60.0, kw_only=True)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was made."""
+        return self.directory.is_dir()
+
+    @property
+    def has_base(self) -> bool:
+        """Whether it knows what the work began from."""
+        return (self.directory / BASE_REF).is_file()
+
+    def base_commit(self) -> str:
+        """Return what the work began from, where the repository knows it."""
+        return (self.directory / BASE_REF).read_text().strip()
+
+    def make(self, *, objects: Path | None = None, object_format: str = "sha1") -> bool:
+        """Make the repository, unless it is there; it appears whole.
+
+        Args:
+            objects: A person's objects, which are then not stored again.
+            object_format: Theirs: "sha1" or "sha256".
+
+        Returns:
+            Whether it was made.
+
+        Raises:
+            WriteError: The system refused; there is none.
+            RepositoryError: Its path, or that of the objects, can't be written down.
+        """
+        if self.exists:
+            return False
+        _ = self.git.program  # before anything is made
+        alternates = b"" if objects is None else os.fsencode(objects) + b"\n"
+        if alternates.count(b"\n") > 1:
+            raise RepositoryError(f"the path {str(objects)!r} has a line break")
+        parent = self.directory.parent
+        with DirectoryLock(self.fs, parent, timeout_s=self.lock_timeout_s, follow=True) as lock:
+            if self.directory.is_dir():  # another was faster
+                return False
+            with suppress(OSError):
+                sweep_discarded(self.fs, lock.fd, parent=parent)
+            new = NewDirectory(self.fs, lock.fd, f"{DISCARDED_PREFIX}new-{self.token()}")
+            try:
+                with new:
+                    self._fill(new.fd, _FORMATS[object_format], alternates)
+                    new.sync()
+                    new.appear(self.directory.name)
+            except OSError as error:
+                raise WriteError(
+                    path=self.directory, operation=new.step, cause=error, visible=new.visible
+                ) from error
+        return True
+
+    def _fill(self, fd: int, configuration: bytes, alternates: bytes) -> None:
+        fs = self.fs
+        create_file(fs, fd, "HEAD", [b"ref: refs/heads/none\n"])
+        create_file(fs, fd, "config", [configuration])
+        self._folder(fd, "info", {"attributes": _ATTRIBUTES})
+        self._folder(fd, "refs", {}, ("snapshots",))
+        more = {"alternates": alternates} if alternates else {}
+        fs.mkdir("objects", 0o700, dir_fd=fd)
+        objects = fs.open("objects", DIRECTORY_FLAGS, dir_fd=fd)
+        try:
+            self._folder(objects, "info", more)
+            self._folder(objects, "pack", {})
+            fs.fsync(objects)
+        finally:
+            close_reader(fs, objects)
+
+    def _folder(
+        self, fd: int, name: str, files: dict[str, bytes], folders: tuple[str, ...] = ()
+    ) -> None:
+        fs = self.fs
+        fs.mkdir(name, 0o700, dir_fd=fd)
+        inside = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
+        try:
+            for file, content in files.items():
+                create_file(fs, inside, file, [content])
+            for folder in folders:
+                fs.mkdir(folder, 0o700, dir_fd=inside)
+            fs.fsync(inside)
+        finally:
+            close_reader(fs, inside)
+
+    @contextmanager
+    def locked(self) -> Iterator[LockedRepository]:
+        """Hold the repository against all others, and remove the locks that killed ones left.
+
+        Raises:
+            NoSnapshots: There is none.
+            LockTimeout: Another process works in it.
+        """
+        lock = DirectoryLock(self.fs, self.directory, timeout_s=self.lock_timeout_s)
+        try:
+            lock.acquire()
+        except FileNotFoundError as error:
+            raise NoSnapshots(self.directory) from error
+        try:
+            self._remove_stale_locks(lock.fd)
+            yield LockedRepository(self, lock.fd, self.objects())
+        finally:
+            lock.release()
+
+    def _remove_stale_locks(self, fd: int) -> None:
+        """Remove git's lock files: under our lock nobody else can hold one."""
+        fs = self.fs
+        for name in fs.listdir(fd):
+            if name.endswith((".lock", ".aside")):
+                fs.unlink(name, dir_fd=fd)
+        for folder in ("refs", "refs/snapshots"):
+            with suppress(FileNotFoundError):
+                inside = fs.open(folder, DIRECTORY_FLAGS, dir_fd=fd)
+                try:
+                    for name in fs.listdir(inside):
+                        if name.endswith(".lock"):
+                            fs.unlink(name, dir_fd=inside)
+                finally:
+                    close_reader(fs, inside)
+
+    def loose_objects(self) -> int:
+        """Return about how many objects are files of their own, by one of their 256 folders."""
+        try:
+            return 256 * len(os.listdir(self.directory / "objects" / "17"))
+        except FileNotFoundError:
+            return 0
+
+    @property
+    def has_alternates(self) -> bool:
+        """Whether a person's objects are read, too."""
+        return (self.directory / "objects" / "info" / "alternates").is_file()
+
+    def objects(self) -> ObjectFiles:
+        """Return the objects that are files of their own."""
+        algorithm = "sha1"
+        with suppress(OSError):  # git says what is wrong with it
+            if (self.directory / "config").read_bytes() == _FORMATS["sha256"]:
+                algorithm = "sha256"
+        return ObjectFiles(self.directory / "objects", self.fs, algorithm, self.token)
+
+    def disk_bytes(self) -> int:
+        """Return what the repository takes up on the disk, in bytes; 0 where it is not made."""
+        try:
+            fd = self.fs.open(os.fspath(self.directory), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return 0
+        try:
+            entries = walk_tree(self.fs, fd, onerror=lambda _: None)
+            return _BLOCK * sum(one.status.st_blocks for one in entries)
+        finally:
+            close_reader(self.fs, fd)
+
+    def workspace_fd(self) -> int | None:
+        """Open the workspace; None if there is none.
+
+        Raises:
+            OSError: It is a link or a file, or the system refused.
+        """
+        try:
+            return self.fs.open(os.fspath(self.workspace), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+                raise RepositoryError(
+                    f"the workspace {self.workspace} is a link or a file, not a folder"
+                ) from error
+            raise
+
+
+@frozen
+class LockedRepository:
+    """A repository of snapshots whose lock is held.
+
+    Attributes:
+        repository: Which.
+        lock_fd: The lock, which each git holds, too.
+        objects: Its objects that are files of their own.
+    """
+
+    repository: SnapshotRepository
+    lock_fd: int
+    objects: ObjectFiles
+
+    def git(
+        self,
+        *arguments: str | bytes,
+        work_tree: Path | None = None,
+        configuration: dict[str, str] | None = None,
+        **options: Any,
+    ) -> GitOutput:
+        """Run git on it; see `OwnRepository.run`.
+
+        Args:
+            arguments: The command and its arguments.
+            work_tree: Another work tree than the workspace.
+            configuration: More configuration.
+            options: More for `OwnRepository.run`.
+        """
+        repository = self.repository
+        directory = Path(os.path.abspath(repository.directory))
+        tree = repository.workspace if work_tree is None else work_tree
+        own = OwnRepository(
+            directory, Path(os.path.abspath(tree)), directory / _INDEX, git=repository.git
+        )
+        return own.run(
+            *arguments,
+            configuration={**_CONFIGURATION, **(configuration or {})},
+            held=(self.lock_fd,),
+            timeout_s=options.pop("timeout_s", TIMEOUT_S),
+            **options,
+        )
+
+    def forget_index(self) -> None:
+        """Remove the index, so that the next command begins without one."""
+        (self.repository.directory / _INDEX).unlink(missing_ok=True)

@@ -1,0 +1,212 @@
+"""A workspace as a git tree: own walk, what changed, and proof that nothing of it is missing.
+
+Little is written without git (`small_change`), much by `update-index`. `git add` is not used: a
+folder `.GIT` stops it, and of a nested repository it keeps no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ...base.files.filesystem import close_reader
+from ..errors import GitFailed, printable
+from .folder_look import FolderLook, differing
+from .manifest import Manifest
+from .small_change import Change, write_small_change
+from .snapshot_repository import LockedRepository
+from .workspace_memory import FILE as MEMORY
+from .workspace_memory import WorkspaceMemory, read_memory, write_memory
+from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
+
+_MANY: Final = 500
+"""From how many files on they are put into one pack, instead of a file each."""
+_PACKED: Final = {
+    "core.bigFileThreshold": "1",
+    "core.fsyncMethod": "fsync",  # with "batch", git 2.39 loses a pack beside loose objects
+}
+_GITLINK: Final = b"160000"
+_NAMED: Final = 10
+_NOTHING: Final[Mapping[bytes, FolderLook]] = {}
+
+
+@frozen
+class WorkspaceState:
+    """What a workspace holds now.
+
+    Attributes:
+        tree: Its git tree.
+        manifest: What that does not hold of it.
+    """
+
+    tree: str
+    manifest: Manifest
+
+
+@frozen
+class LookedAt:
+    """A look at a workspace.
+
+    Attributes:
+        found: What it holds.
+        memory: How it looked when its tree was last written; None where that is not known.
+    """
+
+    found: WorkspaceScan
+    memory: WorkspaceMemory | None
+
+
+def look_at(locked: LockedRepository, limits: ScanLimits) -> LookedAt | None:
+    """Look at what the workspace holds; None where there is none.
+
+    Raises:
+        SnapshotRefused: It holds what can't be kept.
+        RepositoryError: It is no folder.
+        OSError: It can't be read.
+    """
+    repository = locked.repository
+    fd = repository.workspace_fd()
+    if fd is None:
+        return None
+    try:
+        memory = read_memory(repository.directory / MEMORY, limits.in_order())
+        known = _NOTHING if memory is None else memory.looks
+        found = scan_workspace(
+            repository.fs, fd, workspace=repository.workspace, limits=limits, known=known
+        )
+        return LookedAt(found, memory)
+    finally:
+        close_reader(repository.fs, fd)
+
+
+@frozen
+class Written:
+    """A workspace whose tree is written.
+
+    Attributes:
+        state: What it holds.
+        keep: Puts the tree on the disk, whatever happens then, and remembers how the workspace
+            looked. Raises WriteError.
+    """
+
+    state: WorkspaceState
+    keep: Callable[[], None]
+
+
+def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
+    """Store what a look found, and return its tree.
+
+    Guarantees: the tree has exactly the paths of the look, each with the bytes of its file,
+    whatever `.gitattributes` say, and the submodules' entries that it had before. Where the
+    workspace is as it was, nothing is done.
+
+    Raises:
+        SnapshotRefused: Git takes one of the paths under no circumstances.
+        GitFailed: It could not be stored.
+        WriteError: The same.
+    """
+    found, memory = looked.found, looked.memory
+    if memory is not None and memory.manifest and found.same:
+        state = WorkspaceState(memory.tree, Manifest.decode(memory.manifest))
+        return Written(state, lambda: None)
+    known = _NOTHING if memory is None else memory.looks
+    changed, gone = differing(found.looks, known)
+    tree = None if memory is None else memory.tree
+    if tree is None or changed or gone:
+        written = None
+        if tree is not None or not locked.repository.has_alternates:
+            written = write_small_change(locked, found, Change(tree, changed, gone))
+        tree = _by_git(locked, found, tree, changed) if written is None else written
+    state = WorkspaceState(tree, found.manifest())
+
+    def keep() -> None:
+        locked.objects.sync()
+        remember(locked, found, state.tree, state.manifest.encode(), known)
+
+    return Written(state, keep)
+
+
+def remember(
+    locked: LockedRepository,
+    found: WorkspaceScan,
+    tree: str,
+    manifest: bytes = b"",
+    known: Mapping[bytes, FolderLook] = _NOTHING,
+) -> None:
+    """Keep how a workspace looks of which this is the tree; its manifest is empty if not known."""
+    write_memory(
+        locked.repository.directory / MEMORY,
+        WorkspaceMemory(tree, manifest, found.looks),
+        measures=found.measures(),
+        looked_at_ns=found.looked_at_ns,
+        known=known,
+    )
+
+
+def forget(locked: LockedRepository) -> None:
+    """Forget how the workspace looked: the next look stores all of it anew."""
+    (locked.repository.directory / MEMORY).unlink(missing_ok=True)
+
+
+def _by_git(
+    locked: LockedRepository,
+    found: WorkspaceScan,
+    tree: str | None,
+    changed: Mapping[bytes, Sequence[bytes]],
+) -> str:
+    """Have git write the tree, by an index that begins with the last tree, if that can be read."""
+    try:
+        if tree is not None:
+            names = [_path(folder, name) for folder, some in changed.items() for name in some]
+            try:
+                locked.git("read-tree", tree)
+                return _indexed(locked, found, names)
+            except GitFailed:
+                locked.forget_index()
+        return _indexed(locked, found, list(found.names()))
+    finally:
+        locked.forget_index()
+
+
+def _indexed(locked: LockedRepository, found: WorkspaceScan, names: Sequence[bytes]) -> str:
+    if names:
+        locked.git(
+            *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
+            stdin=_joined(names),
+            configuration=_PACKED if len(names) > _MANY else {},
+        )
+    _remove_others(locked, found)
+    return locked.git("write-tree").line
+
+
+def _path(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
+
+
+def _remove_others(locked: LockedRepository, found: WorkspaceScan) -> None:
+    """See that the index has all that was found, and remove what was not."""
+    listed = locked.git("ls-files", "--stage", "-z").names
+    wanted = set(found.names())
+    folders = found.folders
+    held: set[bytes] = set()
+    others: list[bytes] = []
+    for line in listed:
+        about, path = line.split(b"\t", 1)
+        held.add(path)
+        submodule = about.startswith(_GITLINK) and path in folders
+        if path not in wanted and not submodule:
+            others.append(path)
+    if others:
+        locked.git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(others))
+    missing = sorted(wanted - held)
+    if missing:
+        workspace: Path = locked.repository.workspace
+        faults = [f"{printable(one, 200)}: git does not take it" for one in missing[:_NAMED]]
+        raise SnapshotRefused(workspace, faults)
+
+
+def _joined(names: Iterable[bytes]) -> bytes:
+    return b"".join([name + b"\0" for name in names])

@@ -1,0 +1,125 @@
+"""The interpreter's module as native code: loaded from the cache, or compiled and kept there.
+
+It is native code that runs as it is found, so it has to be this user's alone. Compiling takes
+minutes, so a file is compiled anew only where it is not right, and the log says why; where the
+system cannot load it now, that is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ...base.event_log import get_logger
+from ..errors import SandboxUnavailable
+from ..host.engine.engine import Engine, EngineUnavailable, the_engine
+from ..installed.interpreter_files import InterpreterFiles, compiled_name
+from .private_cache import keep, open_if_private
+
+if TYPE_CHECKING:
+    from ..host.engine.engine import Module
+
+_log = get_logger("agentforge.sandbox")
+
+
+class _Ahead:
+    """A module that a thread of its own loads, while this one loads Python's."""
+
+    def __init__(self, engine: Engine, files: InterpreterFiles, cache: Path | None) -> None:
+        self._module: Module | None = None
+        self._given = (engine, files, cache)
+        self._thread = threading.Thread(target=self._load, name="sandbox-loading", daemon=True)
+        self._thread.start()
+
+    def _load(self) -> None:
+        with contextlib.suppress(SandboxUnavailable):  # the next loading says why
+            self._module = _load(*self._given)
+
+    def module(self) -> Module | None:
+        """The module, once it is loaded."""
+        self._thread.join()
+        return self._module
+
+
+_ahead: Final[dict[tuple[int, Path | None], _Ahead]] = {}
+
+
+def load_ahead(cache: Path | None) -> None:
+    """Begin to load the module from the cache, for the next `load_compiled`.
+
+    Where that is not possible the loading itself says why.
+    """
+    with contextlib.suppress(EngineUnavailable, SandboxUnavailable):
+        _ahead[os.getpid(), cache] = _Ahead(the_engine(), InterpreterFiles.found(), cache)
+
+
+def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
+    """The module from the cache, or None where there is none that may be used there.
+
+    Raises:
+        SandboxUnavailable: There is one, and the system cannot load it now.
+    """
+    ahead = _ahead.pop((os.getpid(), cache), None)
+    return (None if ahead is None else ahead.module()) or _load(engine, files, cache)
+
+
+def _load(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
+    name = compiled_name(files.digests)
+    if cache is None or name is None:
+        return None
+    try:
+        fd = open_if_private(cache, name)
+        if fd is not None:
+            return _loaded(engine, fd)
+        from .kept_module import say_why_unused  # what is right needs none of it
+
+        say_why_unused(cache, name)
+    except EngineUnavailable as error:
+        _log.warning("runtime.compiled_not_right", cache=str(cache), reason=error.reason)
+    except OSError as error:
+        from .kept_module import unloadable
+
+        raise unloadable(cache, error) from error
+    return None
+
+
+def _loaded(engine: Engine, fd: int) -> Module:
+    try:
+        return engine.load(fd)
+    finally:
+        os.close(fd)
+
+
+def compile_module(
+    engine: Engine, files: InterpreterFiles, cache: Path | None, *, locked: bool
+) -> Module:
+    """Compile the module, which takes minutes, and keep it where that is possible.
+
+    What was compiled already and has only got further names is given a file of its own instead.
+
+    Args:
+        engine: Compiles and runs it.
+        files: The interpreter's.
+        cache: Where it is kept, or None.
+        locked: Whether `cache_lock.making` holds that.
+
+    Raises:
+        SandboxUnavailable: The module is missing, or not what it should be.
+    """
+    from .kept_module import keep_digest, mend_compiled
+
+    name = compiled_name(files.digests)
+    if cache is not None and name is not None and mend_compiled(cache, name):
+        mended = _load(engine, files, cache)
+        if mended is not None:
+            return mended
+    module = engine.compile(files.module())
+    if cache is not None and name is not None:
+        compiled = engine.serialized(module)
+        if keep(cache, name, lambda writer: writer.write_chunks([compiled]), locked=locked):
+            keep_digest(cache, name, hashlib.sha256(compiled).hexdigest())
+    return module

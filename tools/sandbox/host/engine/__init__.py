@@ -1,0 +1,1 @@
+"""The WebAssembly engine by its C API: loading, entering, interrupting a guest."""

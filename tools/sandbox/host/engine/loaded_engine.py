@@ -1,0 +1,256 @@
+"""The WebAssembly engine of this process: loaded once, checked, and what may go wrong with it.
+
+No other modules but this, `engine` and `c_api` know which engine it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from ...installed.releases import installed_version
+from . import c_api, native
+from .clock import Ticker
+
+TESTED_MINOR: Final = "49.0"
+WASM_STACK: Final = 6 << 20
+"""The stack that compiled guest code may use, in bytes; it lies on the calling thread's own."""
+
+HOST_ROOM: Final = 3 << 19
+"""What must be left of a thread's stack besides, for the host functions a guest calls."""
+
+_SIZES: Final = {c_api.Func: 16, c_api.Memory: 24, c_api.InstanceHandle: 16, c_api.Extern: 32}
+
+
+class EngineUnavailable(Exception):
+    """No guest can run in this process now.
+
+    Attributes:
+        reason: Why not.
+        remedy: What to do.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason = reason
+        self.remedy = remedy
+        super().__init__(f"{reason}; {remedy}")
+
+
+def check_release(release: str | None = None) -> None:
+    """Make sure that the engine is that whose declarations are in `c_api`.
+
+    Args:
+        release: The engine's; that which is installed by default.
+
+    Raises:
+        EngineUnavailable: It is not.
+    """
+    moved = [kind.__name__ for kind, size in _SIZES.items() if ctypes.sizeof(kind) != size]
+    release = release or installed_version("wasmtime")
+    if moved or not release.startswith(TESTED_MINOR + "."):
+        raise EngineUnavailable(
+            f"wasmtime {release} is not the release that the sandbox was tested with",
+            f"install wasmtime {TESTED_MINOR}.*",
+        )
+
+
+class Owned:
+    """Something of the engine's, which is deleted with this object.
+
+    Args:
+        address: Where it is.
+        delete: Deletes it.
+    """
+
+    def __init__(self, address: int, delete: Callable[[int], None]) -> None:
+        self.address: Final = address
+        weakref.finalize(self, delete, address).atexit = False
+
+
+class Module(Owned):
+    """A compiled module."""
+
+    def imports(self) -> list[tuple[bytes, bytes, list[int] | None, int]]:
+        """What it imports: module, name, kinds of the parameters of a function, and its type.
+
+        The types are good as long as the module; what is no function has no kinds.
+        """
+        vector = c_api.Vector()
+        c_api.module_imports(self.address, ctypes.byref(vector))
+        weakref.finalize(self, c_api.importtype_vec_delete, ctypes.byref(vector)).atexit = False
+        found = []
+        for each in c_api.addresses_at(vector):
+            kind = c_api.importtype_type(each)
+            function, parameters = 0, None
+            if c_api.externtype_kind(kind) == c_api.EXTERN_FUNC:
+                function = c_api.externtype_as_functype(kind)
+                types = c_api.Vector.from_address(c_api.functype_params(function))
+                parameters = [c_api.valtype_kind(each) for each in c_api.addresses_at(types)]
+            module, name = c_api.importtype_module(each), c_api.importtype_name(each)
+            found.append((c_api.text_at(module), c_api.text_at(name), parameters, function))
+        return found
+
+
+class Engine:
+    """The engine of this process, and the timer that interrupts what runs in it."""
+
+    def __init__(self) -> None:
+        check_release()
+        config = c_api.config_new()
+        c_api.config_consume_fuel(config, True)
+        c_api.config_epoch_interruption(config, True)
+        # First: the engine refuses a stack that is not below that of asynchronous calls.
+        c_api.config_async_stack_size(config, WASM_STACK + HOST_ROOM)
+        c_api.config_max_wasm_stack(config, WASM_STACK)
+        self._engine = engine = Owned(c_api.engine_new(config), c_api.engine_delete)
+        self._pid = os.getpid()
+        self._library = native.library_of(c_api.address_of(c_api.engine_new))
+        self._handlers: set[int | None] = set()
+        self.ticker: Final = Ticker(lambda: c_api.engine_increment_epoch(engine.address))
+
+    @property
+    def address(self) -> int:
+        """The engine itself."""
+        return self._engine.address
+
+    def load(self, compiled: int) -> Module:
+        """The module in a file of compiled code, which this process then maps and runs.
+
+        Args:
+            compiled: A descriptor of the file, whose owner and mode the caller has judged.
+
+        Raises:
+            EngineUnavailable: It is not what this engine compiles.
+            OSError: The system refused what loading takes, which says nothing about the file.
+        """
+        module = c_api.Address()
+        path = f"/proc/self/fd/{compiled}".encode()
+        error = c_api.module_deserialize_file(self.address, path, ctypes.byref(module))
+        if error:
+            raise_unloaded(_taken_text(error))
+        return Module(module.value or 0, c_api.module_delete)
+
+    def compile(self, source: bytes | str) -> Module:
+        """The module of WebAssembly, binary or as text; takes minutes for a large one.
+
+        Raises:
+            EngineUnavailable: It is none.
+        """
+        module, binary = c_api.Address(), source
+        if isinstance(binary, str):
+            text, vector = binary.encode(), c_api.Vector()
+            raise_error(c_api.wat2wasm(text, len(text), ctypes.byref(vector)), "assembled")
+            binary = c_api.taken_bytes(vector)
+        error = c_api.module_new(self.address, binary, len(binary), ctypes.byref(module))
+        return _made(
+            module,
+            error,
+            "the interpreter cannot be compiled",
+            "install the release that was tested",
+        )
+
+    def serialized(self, module: Module) -> bytes:
+        """What `load` reads from a file."""
+        vector = c_api.Vector()
+        raise_error(c_api.module_serialize(module.address, ctypes.byref(vector)), "serialized")
+        return c_api.taken_bytes(vector)
+
+    def check_ready(self) -> None:
+        """Make sure that a guest can be entered, and that its traps reach the engine.
+
+        Raises:
+            EngineUnavailable: This process was forked, or other code took the signals.
+        """
+        if os.getpid() != self._pid:
+            raise EngineUnavailable(
+                "this process was forked from one that had run guests",
+                "start worker processes with spawn instead of fork",
+            )
+        for number in native.trap_signals():
+            handler = native.signal_handler(number)
+            if handler in self._handlers:  # the library stays where it is
+                continue
+            if self._library is None or native.library_of(handler) != self._library:
+                raise EngineUnavailable(
+                    f"the engine's handler of {number.name} was replaced, so a fault in a guest "
+                    "would end this process",
+                    "install signal and fault handlers before the first execution, not after it",
+                )
+            self._handlers.add(handler)
+
+
+def _made(module: Any, error: int | None, reason: str, remedy: str) -> Module:
+    if error:
+        raise EngineUnavailable(f"{reason} ({taken_message(error)})", remedy)
+    return Module(module.value, c_api.module_delete)
+
+
+def raise_error(error: int | None, what: str) -> None:
+    """Raise what the engine answered, if it is an error.
+
+    Raises:
+        EngineUnavailable: It is one.
+    """
+    if error:
+        raise EngineUnavailable(
+            f"the interpreter cannot be {what} ({taken_message(error)})",
+            "install the release that the sandbox was tested with",
+        )
+
+
+def taken_message(error: int) -> str:
+    """The first line of an error, which is freed."""
+    return _taken_text(error).partition("\n")[0]
+
+
+def _taken_text(error: int) -> str:
+    """All lines of an error, which is freed."""
+    text = c_api.Vector()
+    c_api.error_message(error, ctypes.byref(text))
+    c_api.error_delete(error)
+    return c_api.taken_bytes(text).rstrip(b"\0").decode("utf-8", "replace")
+
+
+def raise_unloaded(text: str) -> NoReturn:
+    """Raise what the engine answered when it was to load compiled code.
+
+    Raises:
+        OSError: The system refused it what that takes.
+        EngineUnavailable: It is not what this engine compiles.
+    """
+    found = re.search(r"\(os error (\d+)\)", text)
+    if found is not None:
+        raise OSError(int(found[1]), os.strerror(int(found[1])))
+    raise EngineUnavailable(
+        f"the compiled interpreter cannot be loaded ({' '.join(text.split())})",
+        "remove the compiled modules in its cache, and have it compiled again",
+    )
+
+
+def taken_reason(trap: int) -> str:
+    """Why there was a trap, which is freed."""
+    code, text = ctypes.c_uint8(), c_api.Vector()
+    has_code = c_api.trap_code(trap, ctypes.byref(code))
+    c_api.trap_message(trap, ctypes.byref(text))
+    c_api.trap_delete(trap)
+    message = _first_line(c_api.taken_bytes(text))
+    return c_api.TRAPS[code.value] if has_code and code.value < len(c_api.TRAPS) else message
+
+
+def _first_line(text: bytes) -> str:
+    return text.rstrip(b"\0").decode("utf-8", "replace").partition("\n")[0]
+
+
+@functools.cache
+def the_engine() -> Engine:
+    """The engine of this process.
+
+    Raises:
+        EngineUnavailable: It is not that which is known.
+    """
+    return Engine()

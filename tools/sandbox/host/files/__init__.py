@@ -1,0 +1,1 @@
+"""Files as the guest sees them: on the host, in memory, paths, quota."""

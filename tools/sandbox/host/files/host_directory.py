@@ -1,0 +1,385 @@
+"""A directory of the host, open: what paths from it lead to, and what may be done with names.
+
+A file that has another name outside (a hard link of the host's) is never changed: who writes to it
+gets a copy. It is one module, long as it is: the operations on names stand on the same few parts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from ....base.files.filesystem import close_reader
+from ...guest_paths import MAX_DEPTH
+from .files import (
+    Directory,
+    Entry,
+    FileStatus,
+    Kind,
+    Opening,
+    Times,
+    WithoutContent,
+    refusal,
+)
+from .host_file import HostFile, separate
+from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of, told
+from .path_resolution import Place, Start
+
+MOST_MOVED: Final = 100_000
+"""The most files of a directory that is renamed whose new names are noted."""
+
+_OF_A_MOVED_FILE: Final = 1 << 10
+_COPIES_OF_A_PATH: Final = 10
+"""How often its bytes are held while it is noted; a character may take four."""
+
+
+class HostDirectory(WithoutContent):
+    """One handle of a directory."""
+
+    kind = Kind.DIRECTORY
+
+    def __init__(self, tree: ServedTree, fd: int, path: bytes, *, owned: bool = True) -> None:
+        self.tree: Final = tree
+        self._calls: Final = tree.calls
+        self.path = path
+        self._fd = fd
+        self._owned = owned
+        tree.directories.add(self)
+
+    @property
+    def start(self) -> Start:
+        """Where its paths begin."""
+        return Start(self._fd, self.path)
+
+    def status(self) -> FileStatus:
+        """What is known of it."""
+        return status_of(self._calls.fstat(self._fd))
+
+    def set_times(self, times: Times) -> None:
+        """Set its times."""
+        self.set_times_of(b".", times, follow=False)
+
+    def sync(self) -> bool:
+        """Have the disk keep its names."""
+        if self.tree.syncs:
+            self._calls.fsync(self._fd)
+        return self.tree.syncs
+
+    def close(self) -> None:
+        """Close this handle."""
+        self.tree.directories.discard(self)
+        if self._owned:
+            close_reader(self._calls, self._fd)
+
+    # ---------------------------------------------------------- opening
+
+    def open(self, path: bytes, opening: Opening) -> HostFile | HostDirectory:
+        """Open a path, making a file there if that is asked for."""
+        tree = self.tree
+        if opening.write or opening.create or opening.truncate:
+            tree.require_writable()
+        with self._place_to_open(path, opening) as place:
+            seen = tree.look(place, errno.EPERM if opening.create else errno.ENOENT)
+            if seen is None:
+                if not opening.create or opening.directory:
+                    raise refusal(errno.ENOENT)
+                if place.must_be_directory:
+                    raise refusal(errno.EISDIR)
+                return self._make_file(place, opening)
+            if opening.create and opening.exclusive:
+                raise refusal(errno.EEXIST)
+            if stat.S_ISLNK(seen.st_mode):
+                raise refusal(errno.ELOOP)
+            if stat.S_ISDIR(seen.st_mode):
+                return self._open_directory(place, opening)
+            if opening.directory or place.must_be_directory:
+                raise refusal(errno.ENOTDIR)
+            return self._open_file(place, seen, opening)
+
+    def _place_to_open(self, path: bytes, opening: Opening) -> Place:
+        if opening.follow and not (opening.create and opening.exclusive):
+            return self.tree.locate_followed(self.start, path, making=opening.create)
+        return self.tree.resolver.locate(self.start, path, making=opening.create)
+
+    def _make_file(self, place: Place, opening: Opening) -> HostFile:
+        """Make a file that was not there; nothing a guest makes can be executed by its mode."""
+        tree = self.tree
+        tree.meter.allow_entry()
+        flags = _mode(opening) | os.O_CREAT | os.O_EXCL | OPEN_FILE
+        fd = self._calls.open(place.name, flags, 0o666, dir_fd=place.directory)
+        tree.meter.count_entries(1)
+        tree.changes.wrote(told(place.path), existed=False)
+        tree.meter.losses.forget(place.path)
+        return HostFile(tree, fd, place.path)
+
+    def _open_directory(self, place: Place, opening: Opening) -> HostDirectory:
+        if opening.write or opening.truncate or opening.create:
+            raise refusal(errno.EISDIR)
+        fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
+        return HostDirectory(self.tree, fd, place.path)
+
+    def _open_file(self, place: Place, seen: os.stat_result, opening: Opening) -> HostFile:
+        tree = self.tree
+        tree.meter.room.allow_size(0 if opening.truncate else seen.st_size)
+        if opening.write and tree.has_names_elsewhere(seen):
+            separate(tree, place)
+        fd, now = open_as_seen(place, _mode(opening), stat.S_ISREG)
+        file = HostFile(tree, fd, place.path, now)
+        if opening.truncate:
+            try:
+                file.begin_anew()
+            except BaseException:
+                file.close()
+                raise
+        return file
+
+    # ---------------------------------------------------------- names
+
+    def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
+        """What is known of a path."""
+        with self._find(path, follow=follow) as place:
+            return status_of(self.tree.visible(place))
+
+    def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
+        """Set the times of a path."""
+        self.tree.require_writable()
+        with self._find(path, follow=follow) as place:
+            seen = self.tree.visible(place)
+            if not stat.S_ISDIR(seen.st_mode) and self.tree.has_names_elsewhere(seen):
+                raise refusal(errno.EPERM)
+            new = times(seen.st_atime_ns, seen.st_mtime_ns)
+            self._calls.utimensat(place.name, new, dir_fd=place.directory)
+
+    def make_directory(self, path: bytes) -> None:
+        """Make a directory."""
+        with self._making(path, directory=True) as place:
+            self._calls.mkdir(place.name, 0o777, dir_fd=place.directory)
+            self.tree.meter.count_entries(1)
+
+    def remove_directory(self, path: bytes) -> None:
+        """Remove an empty directory; one that holds only what is not visible is not empty."""
+        with self._changing(path, errno.EINVAL) as (place, seen):
+            if not stat.S_ISDIR(seen.st_mode):
+                raise refusal(errno.ENOTDIR)
+            self._calls.rmdir(place.name, dir_fd=place.directory)
+            self.tree.meter.count_entries(-1)
+
+    def unlink(self, path: bytes) -> None:
+        """Remove a name of a file, or a link."""
+        with self._changing(path, errno.EISDIR) as (place, seen):
+            if stat.S_ISDIR(seen.st_mode):
+                raise refusal(errno.EISDIR)
+            self._calls.unlink(place.name, dir_fd=place.directory)
+            self.tree.unnamed(seen, place.path)
+            if stat.S_ISREG(seen.st_mode):
+                self.tree.changes.removed(told(place.path))
+
+    def symlink(self, target: bytes, path: bytes) -> None:
+        """Make a link; one that would lead out is refused."""
+        if target.startswith(b"/"):
+            raise refusal(errno.EPERM)
+        with self._making(path) as place:
+            if self.tree.resolver.would_lead_out(place, target):
+                raise refusal(errno.EPERM)
+            self._calls.symlink(target, place.name, dir_fd=place.directory)
+            self.tree.meter.count_entries(1)
+
+    def read_link(self, path: bytes) -> bytes:
+        """What a link leads to."""
+        with self._find(path, follow=False) as place:
+            if not stat.S_ISLNK(self.tree.visible(place).st_mode):
+                raise refusal(errno.EINVAL)
+            return self._calls.readlink(place.name, dir_fd=place.directory)
+
+    def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
+        """Give a file another name in the same tree."""
+        target = self._same_tree(other)
+        with self._find(path, follow=follow) as place:
+            seen = self.tree.visible(place)
+            if stat.S_ISDIR(seen.st_mode):
+                raise refusal(errno.EPERM)
+            with target._making(new_path) as new:
+                if stat.S_ISLNK(seen.st_mode):
+                    self._link_a_link(place, new)
+                else:
+                    self._link_a_file(place, seen, new)
+
+    def _link_a_file(self, place: Place, seen: os.stat_result, new: Place) -> None:
+        inside = not self.tree.has_names_elsewhere(seen)
+        self.tree.meter.allow_link(seen.st_size)
+        self._give_name(place, new)
+        self.tree.meter.count_entries(1, seen.st_size)
+        if inside:
+            self.tree.linked(seen)
+        self.tree.changes.wrote(told(new.path), existed=False)
+
+    def _link_a_link(self, place: Place, new: Place) -> None:
+        """From another directory it may lead elsewhere: it is refused as a new one is."""
+        target = self._calls.readlink(place.name, dir_fd=place.directory)
+        if self.tree.resolver.would_lead_out(new, target):
+            raise refusal(errno.EPERM)
+        self._give_name(place, new)
+        self.tree.meter.count_entries(1)
+
+    def _give_name(self, place: Place, new: Place) -> None:
+        self._calls.link(place.name, new.name, src_dir_fd=place.directory, dst_dir_fd=new.directory)
+
+    def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
+        """Move what is at a path; a directory carries its files to their new names."""
+        target, tree = self._same_tree(other), self.tree
+        tree.require_writable()
+        with (
+            tree.resolver.locate(self.start, path) as place,
+            tree.resolver.locate(target.start, new_path, making=True) as new,
+        ):
+            # Before anything is looked for, as the kernel has it.
+            if place.is_directory_itself or new.is_directory_itself:
+                raise refusal(errno.EBUSY)
+            moving = tree.visible(place)
+            replaced = tree.look(new, errno.EPERM)
+            if new.must_be_directory and not stat.S_ISDIR(moving.st_mode):
+                raise refusal(errno.ENOTDIR)
+            if replaced is not None and os.path.samestat(moving, replaced):
+                return  # two names of one file: nothing moves, as POSIX has it
+            tree.pay_for_move()
+            files, complete = self._carried(place, moving, new)
+            self._calls.rename(
+                place.name, new.name, src_dir_fd=place.directory, dst_dir_fd=new.directory
+            )
+            if replaced is not None:
+                tree.unnamed(replaced, new.path)
+            tree.moved(place.path, new.path)
+            if not complete:
+                tree.changes.complete = False
+            self._note_moved(place, moving, new, replaced, files)
+
+    def entries(self) -> Iterator[Entry]:
+        """Its entries that the guest can see, looked for as they are taken."""
+        resolver, work = self.tree.resolver, self.tree.upkeep.work
+        at_root = resolver.is_root(self._fd)
+        seen = resolver.hidden_file()
+        hidden = None if seen is None else seen.st_ino
+        with self._calls.scandir(self._fd) as listing:
+            for each in listing:
+                name = os.fsencode(each.name)
+                kind, inode = self._kind_of(each, name), each.inode()
+                shown = kind is not Kind.REGULAR or inode != hidden
+                if kind is None or not shown or (at_root and resolver.is_hidden_name(name)):
+                    work()
+                else:
+                    yield Entry(name, inode, kind)
+
+    def _kind_of(self, entry: os.DirEntry[str], name: bytes) -> Kind | None:
+        """What an entry is; None for what the guest cannot see."""
+        try:
+            entry.name.encode("utf-8")
+        except UnicodeEncodeError:
+            return None
+        if entry.is_file(follow_symlinks=False):
+            return Kind.REGULAR
+        if entry.is_dir(follow_symlinks=False):
+            return Kind.DIRECTORY
+        if not entry.is_symlink():
+            return None
+        path = name if not self.path else self.path + b"/" + name
+        place = Place(self._fd, name, path, must_be_directory=False, owned=False, calls=self._calls)
+        return None if self.tree.resolver.leads_out(place) else Kind.LINK
+
+    # ---------------------------------------------------------- parts
+
+    def _find(self, path: bytes, *, follow: bool) -> Place:
+        if follow:
+            return self.tree.locate_followed(self.start, path)
+        return self.tree.resolver.locate(self.start, path)
+
+    @contextlib.contextmanager
+    def _making(self, path: bytes, *, directory: bool = False) -> Iterator[Place]:
+        """The place of something new, for which there is room; a slash ends a directory's path."""
+        self.tree.require_writable()
+        with self.tree.resolver.locate(self.start, path, making=True) as place:
+            if place.is_directory_itself or place.look() is not None:
+                raise refusal(errno.EEXIST)
+            if place.must_be_directory and not directory:
+                raise refusal(errno.ENOENT)
+            self.tree.meter.allow_entry()
+            yield place
+
+    @contextlib.contextmanager
+    def _changing(
+        self, path: bytes, itself: int = errno.EBUSY
+    ) -> Iterator[tuple[Place, os.stat_result]]:
+        """The place of something that is there, and what it is.
+
+        Args:
+            path: The path.
+            itself: How the directory that the path goes through is refused.
+        """
+        self.tree.require_writable()
+        with self.tree.resolver.locate(self.start, path) as place:
+            if place.is_directory_itself:
+                raise refusal(itself)
+            yield place, self.tree.visible(place)
+
+    def _same_tree(self, other: Directory) -> HostDirectory:
+        if not isinstance(other, HostDirectory) or other.tree is not self.tree:
+            raise refusal(errno.EXDEV)
+        return other
+
+    def _carried(self, place: Place, moving: os.stat_result, new: Place) -> tuple[list[str], bool]:
+        """The files in a directory that is to be moved, and whether these are all."""
+        if not stat.S_ISDIR(moving.st_mode):
+            return [], True
+        from ...workspaces.workspace_tree import (  # not loaded for anything else
+            list_files,
+            take_snapshot,
+        )
+
+        fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
+        try:
+            seen = take_snapshot(fd, tick=self.tree.upkeep.work, **self._most_moved())
+        finally:
+            close_reader(self._calls, fd)
+        if new.path.count(b"/") + 1 + seen.depth > MAX_DEPTH:
+            raise refusal(errno.ENAMETOOLONG)
+        return list_files(seen), seen.complete
+
+    def _most_moved(self) -> dict[str, int]:
+        """How much of a directory that is moved is noted, so that there is room for it."""
+        left = self.tree.upkeep.left
+        if left is None:
+            return {"max_entries": MOST_MOVED}
+        return {
+            "max_entries": min(MOST_MOVED, left // _OF_A_MOVED_FILE),
+            "max_listed_bytes": left // _COPIES_OF_A_PATH,
+        }
+
+    def _note_moved(
+        self,
+        place: Place,
+        moving: os.stat_result,
+        new: Place,
+        replaced: os.stat_result | None,
+        files: list[str],
+    ) -> None:
+        changes = self.tree.changes
+        source, target = told(place.path), told(new.path)
+        if stat.S_ISREG(moving.st_mode):
+            changes.removed(source)
+        existed = replaced is not None and stat.S_ISREG(replaced.st_mode)
+        if stat.S_ISREG(moving.st_mode):
+            changes.wrote(target, existed=existed)
+        elif existed:
+            changes.removed(target)
+        for below in files:
+            changes.removed(f"{source}/{below}")
+            changes.wrote(f"{target}/{below}", existed=False)
+
+
+def _mode(opening: Opening) -> int:
+    if opening.write:
+        return os.O_RDWR if opening.read else os.O_WRONLY
+    return os.O_RDWR if opening.truncate else os.O_RDONLY

@@ -1,0 +1,169 @@
+"""A regular file of the host, open: one descriptor of it for each of the guest's."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+from typing import Final
+
+from ....base.files.filesystem import close_reader
+from .files import Buffers, FileStatus, Kind, Times, refusal
+from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of
+from .path_resolution import Place
+from .quota import LostAt
+from .upkeep import BYTES_OF_A_STEP
+
+_COPIED_AT_ONCE: Final = 1 << 20
+_WHATEVER_SIZE: Final = 1 << 63
+"""No file becomes so large: what was lost at a close or a sync is not made good by writing on."""
+
+
+class HostFile:
+    """One handle of a regular file.
+
+    Args:
+        tree: The tree it is in.
+        fd: A descriptor of it, which is this handle's, even should the handle not be made.
+        path: Where it is, from the root of the tree.
+        seen: What it was when it was opened; looked at if None.
+    """
+
+    kind = Kind.REGULAR
+
+    def __init__(
+        self, tree: ServedTree, fd: int, path: bytes, seen: os.stat_result | None = None
+    ) -> None:
+        self._tree = tree
+        self._calls = tree.calls
+        self._fd = fd
+        self._written = False
+        try:
+            self._account = tree.account(tree.calls.fstat(fd) if seen is None else seen, path)
+        except BaseException:
+            close_reader(tree.calls, fd)
+            raise
+
+    def status(self) -> FileStatus:
+        """What is known of it."""
+        return status_of(self._calls.fstat(self._fd))
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Read from a position."""
+        return self._calls.preadv(self._fd, buffers, at)
+
+    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
+        """Write at a position, or at the end."""
+        start = self._calls.fstat(self._fd).st_size if at is None else at
+        end = start + sum(map(len, buffers))
+        if end == start:
+            return 0, start
+        tree, account = self._tree, self._account
+        tree.meter.allow(account, end)
+        try:
+            count = self._calls.pwritev(self._fd, buffers, start)
+        except OSError as error:
+            self._lost(error, end)
+            raise
+        self._written = True
+        tree.meter.resized(account, max(account.size, start + count))
+        tree.noted(account)
+        return count, start + count
+
+    def truncate(self, size: int) -> None:
+        """Give it another size; what is added holds zeros and counts."""
+        tree, account = self._tree, self._account
+        tree.meter.allow(account, size)
+        try:
+            self._calls.ftruncate(self._fd, size)
+        except OSError as error:
+            self._lost(error, size)
+            raise
+        self._written = True
+        tree.meter.resized(account, size)
+        tree.noted(account)
+
+    def begin_anew(self) -> None:
+        """Make it empty; what was lost of it no longer matters."""
+        if self._account.path is not None:
+            self._tree.meter.losses.forget(self._account.path)
+        self.truncate(0)
+
+    def set_times(self, times: Times) -> None:
+        """Set its times."""
+        seen = self._calls.fstat(self._fd)
+        self._tree.require_writable()
+        if self._tree.has_names_elsewhere(seen):
+            raise refusal(errno.EPERM)
+        self._calls.futimens(self._fd, times(seen.st_atime_ns, seen.st_mtime_ns))
+
+    def sync(self) -> bool:
+        """Have the disk keep what was written; should it refuse, that is lost."""
+        if not self._tree.syncs:
+            return False
+        try:
+            self._calls.fsync(self._fd)
+        except OSError as error:
+            self._lost(error, _WHATEVER_SIZE, "sync")
+            raise
+        return True
+
+    def close(self) -> None:
+        """Close this handle, which is closed in any case.
+
+        Raises:
+            OSError: What was written through it may be lost.
+        """
+        self._tree.leave(self._account)
+        if not self._written:
+            close_reader(self._calls, self._fd)
+            return
+        try:
+            self._calls.close(self._fd)
+        except OSError as error:
+            self._lost(error, _WHATEVER_SIZE, "close")
+            raise
+
+    def _lost(self, error: OSError, size: int, at: LostAt = "write") -> None:
+        losses = self._tree.meter.losses
+        losses.refuse(self._account.path, error.errno or errno.EIO, size, at)
+
+
+def separate(tree: ServedTree, place: Place) -> None:
+    """Give a name a file of its own with the same content; its other names keep the old one.
+
+    The copy has a name beside it until it takes the place, so a copy that fails changes nothing. A
+    process that is killed may leave it there; the next one that makes it removes it.
+    """
+    calls, name = tree.calls, _name_of_copy(place.name)
+    source, seen = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FILE
+        try:
+            target = calls.open(name, flags, 0o666, dir_fd=place.directory)
+        except FileExistsError:
+            left = calls.stat(name, dir_fd=place.directory)
+            calls.unlink(name, dir_fd=place.directory)
+            tree.unnamed(left, place.path[: -len(place.name)] + name)
+            target = calls.open(name, flags, 0o666, dir_fd=place.directory)
+        try:
+            try:
+                while calls.sendfile(target, source, _COPIED_AT_ONCE):
+                    tree.upkeep.work(_COPIED_AT_ONCE // BYTES_OF_A_STEP)
+            finally:
+                calls.close(target)
+            calls.rename(name, place.name, src_dir_fd=place.directory, dst_dir_fd=place.directory)
+            tree.one_name_less(seen)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                calls.unlink(name, dir_fd=place.directory)
+            raise
+    finally:
+        close_reader(calls, source)
+
+
+def _name_of_copy(name: bytes) -> bytes:
+    """What a copy is called: the same at each attempt, and nothing that anybody would choose."""
+    return b".agentforge-copy-" + hashlib.blake2s(name, digest_size=12).hexdigest().encode()

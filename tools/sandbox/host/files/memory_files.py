@@ -1,0 +1,437 @@
+"""Directories in the host's memory: what a path from them leads to, and what is done with names.
+
+Nothing of the host's file system stands behind them. Links stay inside their tree. The module is
+long because the operations on names stand on the same few parts.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ...guest_paths import MAX_DEPTH
+from ...workspaces.quota import Room
+from .files import Directory, Entry, FileStatus, Kind, Opening, Times, refusal
+from .memory_nodes import (
+    OF_A_NAME,
+    OF_A_NODE,
+    MemoryFile,
+    MemoryLink,
+    MemoryNode,
+    MemoryTreeState,
+    ReadOnlyFile,
+)
+from .path_resolution import names_directory_itself
+from .quota import Meter
+from .upkeep import Upkeep
+
+__all__ = ["MemoryDirectory", "MemoryFile", "MemoryLink", "MemoryTree", "ReadOnlyFile"]
+
+_MAX_LINKS: Final = 40
+
+
+class MemoryTree(MemoryTreeState):
+    """A directory in memory and all below it.
+
+    Attributes:
+        root: Where the guest's paths begin.
+    """
+
+    def __init__(
+        self,
+        meter: Meter | None,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        filled: Callable[[MemoryTree], None] | None = None,
+        upkeep: Upkeep | None = None,
+    ) -> None:
+        """Make one that is empty; see `MemoryTreeState`.
+
+        Args:
+            meter: What may be filled; None for a tree that cannot be written to.
+            now_ns: Gives the time, in nanoseconds.
+            filled: Puts in place what is given, by `add`, when a name is first looked for.
+            upkeep: Has work for the guest paid, and holds what is known of what it makes.
+        """
+        super().__init__(meter, now_ns=now_ns, upkeep=upkeep)
+        self.root: Final = (
+            MemoryDirectory(self, None, b"") if filled is None else _LateDirectory(self, filled)
+        )
+
+    def add(self, path: bytes, node: MemoryFile | MemoryLink | ReadOnlyFile | None) -> None:
+        """Put what is given from the start in place, uncounted, its parents made.
+
+        Args:
+            path: Where, from the root.
+            node: What; None for a directory.
+        """
+        here = self.root
+        *above, name = path.split(b"/")
+        for part in above:
+            below = here.names.setdefault(part, MemoryDirectory(self, here, part))
+            assert isinstance(below, MemoryDirectory)  # noqa: S101 (the host's own tree)
+            here = below
+        here.names[name] = MemoryDirectory(self, here, name) if node is None else node
+
+    def begin_again(self, room: Room) -> None:
+        """Be empty for another execution; files that are open live on, and count."""
+        self.root.clear()
+        self.meter.begin_again(room)
+        for file in self.unnamed:
+            room.promise(file.length, temporary=self.meter.temporary)
+
+
+class MemoryDirectory(MemoryNode):
+    """A directory."""
+
+    kind = Kind.DIRECTORY
+
+    def __init__(self, tree: MemoryTreeState, above: MemoryDirectory | None, name: bytes) -> None:
+        super().__init__(tree)
+        self.above = above
+        self.name = name
+        self.names: dict[bytes, MemoryNode] = {}
+
+    def path(self, name: bytes) -> bytes:
+        """The path of a name in it, from the root of the tree."""
+        here, parts = self, [name]
+        while here.above is not None:
+            parts.append(here.name)
+            here = here.above
+        return b"/".join(reversed(parts))
+
+    # ---------------------------------------------------------- opening
+
+    def open(self, path: bytes, opening: Opening) -> MemoryNode:
+        """Open a path, making a file there if that is asked for."""
+        parent, name = self._resolve(path, follow=opening.follow and not opening.exclusive)
+        node = parent.names.get(name) if name else parent
+        if node is None:
+            if not opening.create or opening.directory:
+                raise refusal(errno.ENOENT)
+            if path.endswith(b"/"):
+                raise refusal(errno.EISDIR)
+            where = parent.path(name)
+            made = MemoryFile(self.tree, where)
+            parent.put(name, made, len(where))
+            self.tree.meter.losses.forget(where)
+            node = made
+        elif opening.create and opening.exclusive:
+            raise refusal(errno.EEXIST)
+        if isinstance(node, MemoryLink):
+            raise refusal(errno.ELOOP)
+        if isinstance(node, MemoryDirectory):
+            if opening.write or opening.truncate or opening.create:
+                raise refusal(errno.EISDIR)
+            return node
+        if opening.directory or path.endswith(b"/"):
+            raise refusal(errno.ENOTDIR)
+        if opening.write or opening.truncate:
+            _ = self.tree.meter
+        if isinstance(node, MemoryFile):
+            if opening.truncate:
+                self.tree.meter.losses.forget(node.account.path or b"")
+                node.truncate(0)
+            node.account.handles += 1
+        return node
+
+    # ---------------------------------------------------------- names
+
+    def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
+        """What is known of a path."""
+        return self._find(path, follow=follow).status()
+
+    def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
+        """Set the times of a path."""
+        self._find(path, follow=follow).set_times(times)
+
+    def make_directory(self, path: bytes) -> None:
+        """Make a directory."""
+        parent, name = self._new(path, directory=True)
+        parent.put(name, MemoryDirectory(self.tree, parent, name))
+
+    def remove_directory(self, path: bytes) -> None:
+        """Remove an empty directory."""
+        parent, name, node = self._existing(path, errno.EINVAL)
+        if not isinstance(node, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        if node.names:
+            raise refusal(errno.ENOTEMPTY)
+        parent.remove(name)
+
+    def unlink(self, path: bytes) -> None:
+        """Remove a name of a file, or a link."""
+        parent, name, node = self._existing(path, errno.EISDIR)
+        if isinstance(node, MemoryDirectory):
+            raise refusal(errno.EISDIR)
+        parent.remove(name)
+
+    def symlink(self, target: bytes, path: bytes) -> None:
+        """Make a link; one with an absolute target is refused."""
+        if target.startswith(b"/"):
+            raise refusal(errno.EPERM)
+        parent, name = self._new(path)
+        self.tree.meter.allow_link(len(target))
+        parent.put(name, MemoryLink(self.tree, target))
+
+    def read_link(self, path: bytes) -> bytes:
+        """What a link leads to."""
+        node = self._find(path, follow=False)
+        if not isinstance(node, MemoryLink):
+            raise refusal(errno.EINVAL)
+        return node.target
+
+    def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
+        """Give a file another name in the same tree."""
+        target = self._same_tree(other)
+        node = self._find(path, follow=follow)
+        if not isinstance(node, MemoryFile | MemoryLink):
+            raise refusal(errno.EPERM)
+        parent, name = target._new(new_path)
+        meter = self.tree.meter
+        meter.allow_link(node.length)
+        if isinstance(node, MemoryLink):
+            parent.put(name, node)
+        else:
+            node.hold(OF_A_NAME)
+            parent.names[name] = node
+            meter.count_entries(1, node.length)
+            node.account.names += 1
+            parent.touch()
+        node.links += 1
+
+    def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
+        """Move what is at a path, in the place of what is there."""
+        target = self._same_tree(other)
+        _ = self.tree.meter
+        old_name = self._resolve(path, follow=False)[1]
+        parent, new_name = target._resolve(new_path, follow=False)
+        # Before anything is looked for, as the kernel has it.
+        if not old_name or not new_name:
+            raise refusal(errno.EBUSY)
+        parent.require_in_place()
+        source, name, moving = self._existing(path)
+        if new_path.endswith(b"/") and not isinstance(moving, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        replaced = parent.names.get(new_name)
+        if replaced is moving:
+            return
+        if isinstance(moving, MemoryDirectory):
+            _refuse_into_itself(moving, parent)
+            if parent.depth() + 1 + moving.height() > MAX_DEPTH:
+                raise refusal(errno.ENAMETOOLONG)
+        _refuse_replacing(moving, replaced)
+        was, new = source.path(name), parent.path(new_name)
+        if isinstance(moving, MemoryFile) and moving.account.path == was:
+            moving.hold(len(new) - len(was))
+            moving.account.path = new
+        if replaced is not None:
+            parent.remove(new_name)
+        del source.names[name]
+        parent.names[new_name] = moving
+        if isinstance(moving, MemoryDirectory):
+            moving.above, moving.name = parent, new_name
+        self.tree.meter.losses.move(was, new)
+        source.touch()
+        parent.touch()
+
+    def entries(self) -> Iterator[Entry]:
+        """Its entries, looked for as they are taken."""
+        return (Entry(name, node.inode, node.kind) for name, node in list(self.names.items()))
+
+    def put(self, name: bytes, node: MemoryNode, more: int = 0) -> None:
+        """Have something new in it, for which more than its name and kind may be known."""
+        self.require_in_place()
+        if self.depth() >= MAX_DEPTH:
+            raise refusal(errno.ENAMETOOLONG)
+        meter = self.tree.meter
+        meter.allow_entry()
+        node.hold(OF_A_NODE + more)
+        meter.count_entries(1, node.length)
+        self.names[name] = node
+        self.touch()
+
+    def require_in_place(self) -> None:
+        """Refuse something new in a directory that was removed (ENOENT)."""
+        if self.links == 0:
+            raise refusal(errno.ENOENT)
+
+    def clear(self) -> None:
+        """Take all names away, those below too."""
+        for name, node in list(self.names.items()):
+            if isinstance(node, MemoryDirectory):
+                node.clear()
+            self.remove(name)
+
+    def remove(self, name: bytes) -> None:
+        """Take a name away; a file without a name keeps its room until it is closed."""
+        meter = self.tree.meter
+        path = self.path(name)
+        node = self.names.pop(name)
+        node.links -= 1
+        self.touch()
+        meter.losses.forget(path)
+        if not isinstance(node, MemoryFile):
+            meter.count_entries(-1, -node.length)
+            node.release(min(node.held, OF_A_NODE))  # each name of a link holds as much
+            return
+        if node.account.path == path:
+            node.account.path = None
+        meter.unnamed(node.account)
+        if node.account.names > 0:
+            node.release(OF_A_NAME)
+        elif node.account.handles > 0:
+            self.tree.unnamed.add(node)
+        else:
+            meter.released(node.account)
+            node.release()
+
+    def depth(self) -> int:
+        """How many directories lie above it."""
+        count, here = 0, self.above
+        while here is not None:
+            count, here = count + 1, here.above
+        return count
+
+    def height(self) -> int:
+        """How many levels of names lie below it."""
+        levels, here = 0, [self]
+        while here:
+            self.tree.upkeep.work(sum(len(each.names) for each in here))
+            below = [node for each in here for node in each.names.values()]
+            levels += 1 if below else 0
+            here = [node for node in below if isinstance(node, MemoryDirectory)]
+        return levels
+
+    # ---------------------------------------------------------- paths
+
+    def _same_tree(self, other: Directory) -> MemoryDirectory:
+        if not isinstance(other, MemoryDirectory) or other.tree is not self.tree:
+            raise refusal(errno.EXDEV)
+        return other
+
+    def _new(self, path: bytes, *, directory: bool = False) -> tuple[MemoryDirectory, bytes]:
+        """Where something new goes; only a directory's path may end with a slash."""
+        _ = self.tree.meter
+        parent, name = self._resolve(path, follow=False)
+        if not name or name in parent.names:
+            raise refusal(errno.EEXIST)
+        if path.endswith(b"/") and not directory:
+            raise refusal(errno.ENOENT)
+        parent.require_in_place()
+        return parent, name
+
+    def _existing(
+        self, path: bytes, itself: int = errno.EBUSY
+    ) -> tuple[MemoryDirectory, bytes, MemoryNode]:
+        _ = self.tree.meter
+        parent, name = self._resolve(path, follow=False)
+        if not name:
+            raise refusal(itself)
+        node = parent.names.get(name)
+        if node is None:
+            raise refusal(errno.ENOENT)
+        if path.endswith(b"/") and not isinstance(node, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        return parent, name, node
+
+    def _find(self, path: bytes, *, follow: bool) -> MemoryNode:
+        parent, name = self._resolve(path, follow=follow)
+        if not name:
+            return parent
+        node = parent.names.get(name)
+        if node is None:
+            raise refusal(errno.ENOENT)
+        if path.endswith(b"/") and not isinstance(node, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        return node
+
+    def _climb(self, here: MemoryDirectory, number: int) -> MemoryDirectory:
+        """The directory above one; the tree is never left, and this only through a link."""
+        if here.above is None or (here is self and number == errno.EPERM):
+            raise refusal(number)
+        return here.above
+
+    def _resolve(self, path: bytes, *, follow: bool) -> tuple[MemoryDirectory, bytes]:
+        """The directory that a path's last name is in, and that name; empty for itself."""
+        if not path:
+            raise refusal(errno.ENOENT)
+        if path.startswith(b"/"):
+            raise refusal(errno.EPERM)
+        left = _parts(path)[::-1]
+        if len(left) > MAX_DEPTH or any(len(part) > _MAX_NAME_BYTES for part in left):
+            raise refusal(errno.ENAMETOOLONG)
+        if names_directory_itself(path):
+            left.insert(0, b".")
+        here, links = self, 0
+        while left:
+            part = left.pop()
+            if part in (b".", b".."):
+                number = errno.ENOENT if links else errno.EPERM
+                here = here if part == b"." else self._climb(here, number)
+                continue
+            node = here.names.get(part)
+            if isinstance(node, MemoryLink) and (left or follow):
+                links += 1
+                if links > _MAX_LINKS:
+                    raise refusal(errno.ELOOP)
+                parts = _parts(node.target)
+                self.tree.upkeep.work(len(parts))
+                left += parts[::-1]
+            elif not left:
+                return here, part
+            elif node is None:
+                raise refusal(errno.ENOENT)
+            elif isinstance(node, MemoryDirectory):
+                here = node
+            else:
+                raise refusal(errno.ENOTDIR)
+        return here, b""
+
+
+class _LateDirectory(MemoryDirectory):
+    """The root of a tree, filled when a name in it is first looked for."""
+
+    def __init__(self, tree: MemoryTree, filled: Callable[[MemoryTree], None]) -> None:
+        super().__init__(tree, None, b"")
+        self._whole = tree
+        self._filled: Callable[[MemoryTree], None] | None = filled
+
+    @property
+    def names(self) -> dict[bytes, MemoryNode]:
+        """What is in it, by name."""
+        filled, self._filled = self._filled, None
+        if filled is not None:
+            filled(self._whole)
+        return self._names
+
+    @names.setter
+    def names(self, names: dict[bytes, MemoryNode]) -> None:
+        self._names = names
+
+
+_MAX_NAME_BYTES: Final = 255
+
+
+def _parts(path: bytes) -> list[bytes]:
+    return [part for part in path.split(b"/") if part not in (b"", b".")]
+
+
+def _refuse_into_itself(moving: MemoryDirectory, parent: MemoryDirectory) -> None:
+    here: MemoryDirectory | None = parent
+    while here is not None:
+        if here is moving:
+            raise refusal(errno.EINVAL)
+        here = here.above
+
+
+def _refuse_replacing(moving: MemoryNode, replaced: MemoryNode | None) -> None:
+    if isinstance(replaced, MemoryDirectory):
+        if not isinstance(moving, MemoryDirectory):
+            raise refusal(errno.EISDIR)
+        if replaced.names:
+            raise refusal(errno.ENOTEMPTY)
+    elif replaced is not None and isinstance(moving, MemoryDirectory):
+        raise refusal(errno.ENOTDIR)

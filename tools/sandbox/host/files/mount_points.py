@@ -1,0 +1,215 @@
+"""The guest's `/`: the directories that are mounted, and the ones above them; nothing else."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+
+from ...guest_paths import MAX_DEPTH
+from .files import Directory, Entry, FileStatus, Kind, Node, Opening, Times, WithoutContent, refusal
+
+_STATUS = FileStatus(0, 1, Kind.DIRECTORY, 2, 0, 0, 0, 0)
+
+
+class MountPoints(WithoutContent):
+    """A directory that nobody can change, with others mounted in it at any depth.
+
+    Args:
+        mounted: The directories, by their path from here.
+    """
+
+    kind = Kind.DIRECTORY
+
+    def __init__(self, mounted: Mapping[bytes, Directory]) -> None:
+        self._mounted = mounted
+
+    def status(self) -> FileStatus:
+        """What is known of it."""
+        return _STATUS
+
+    def set_times(self, times: Times) -> None:
+        """Refused."""
+        del times
+        raise refusal(errno.EROFS)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+    def open(self, path: bytes, opening: Opening) -> Node:
+        """Open what is mounted, or something in it."""
+        where, rest = self._resolve(path)
+        if where is not self:
+            return where.open(rest, opening)
+        if opening.create and opening.exclusive:
+            raise refusal(errno.EEXIST)
+        if opening.write or opening.truncate or opening.create:
+            raise refusal(errno.EISDIR)
+        return self._below(path)
+
+    def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
+        """What is known of a path."""
+        where, rest = self._resolve(path)
+        return _STATUS if where is self else where.status_of(rest, follow=follow)
+
+    def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
+        """Set the times of a path."""
+        where, rest = self._changing(path)
+        where.set_times_of(rest, times, follow=follow)
+
+    def make_directory(self, path: bytes) -> None:
+        """Make a directory."""
+        where, rest = self._changing(path)
+        where.make_directory(rest)
+
+    def remove_directory(self, path: bytes) -> None:
+        """Remove a directory."""
+        where, rest = self._changing(path)
+        where.remove_directory(rest)
+
+    def unlink(self, path: bytes) -> None:
+        """Remove a name."""
+        where, rest = self._changing(path)
+        where.unlink(rest)
+
+    def symlink(self, target: bytes, path: bytes) -> None:
+        """Make a symbolic link."""
+        where, rest = self._changing(path)
+        where.symlink(target, rest)
+
+    def read_link(self, path: bytes) -> bytes:
+        """What a link leads to."""
+        where, rest = self._resolve(path)
+        if where is self:
+            raise refusal(errno.EINVAL)
+        return where.read_link(rest)
+
+    def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
+        """Move something within one mount."""
+        where, rest = self._changing(path)
+        other, new_path = reached(other, new_path)
+        where.rename(rest, other, new_path)
+
+    def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
+        """Give a file another name within one mount."""
+        where, rest = self._changing(path)
+        other, new_path = reached(other, new_path)
+        where.link(rest, other, new_path, follow=follow)
+
+    def entries(self) -> list[Entry]:
+        """The names of what is mounted, or of what is above that."""
+        names = dict.fromkeys(path.partition(b"/")[0] for path in self._mounted)
+        return [Entry(name, 1, Kind.DIRECTORY) for name in names]
+
+    def below(self, path: bytes) -> tuple[Directory, bytes]:
+        """Where a path that is to change leads.
+
+        Raises:
+            OSError: It leads to nothing that is mounted (EROFS).
+        """
+        return self._changing(path)
+
+    def _changing(self, path: bytes) -> tuple[Directory, bytes]:
+        try:
+            where, rest = self._resolve(path)
+        except FileNotFoundError as error:
+            raise refusal(errno.EROFS) from error
+        if where is self or rest == b".":
+            raise refusal(errno.EROFS)
+        return where, rest
+
+    def _resolve(self, path: bytes) -> tuple[Directory, bytes]:
+        """The mount that a path leads into, and the rest of it; this one if it leads above all."""
+        if not path:
+            raise refusal(errno.ENOENT)
+        if path.startswith(b"/"):
+            raise refusal(errno.EPERM)
+        parts: list[bytes] = []
+        left = [part for part in path.split(b"/") if part not in (b"", b".")]
+        if len(left) > MAX_DEPTH:
+            raise refusal(errno.ENAMETOOLONG)
+        while left:
+            part = left.pop(0)
+            if part == b"..":
+                parts = parts[:-1]  # above `/` there is `/`
+                continue
+            parts.append(part)
+            mounted = self._mounted.get(b"/".join(parts))
+            if mounted is not None:
+                climbs = where_it_climbs(mounted, left)
+                if climbs is None:
+                    rest = b"/".join(left)
+                    return mounted, rest + b"/" * path.endswith(b"/") if rest else b"."
+                left = left[climbs:]
+            elif not self._has(parts):
+                raise refusal(errno.ENOENT)
+        return self, b"."
+
+    def _has(self, parts: list[bytes]) -> bool:
+        prefix = b"/".join(parts) + b"/"
+        return any(path.startswith(prefix) for path in self._mounted)
+
+    def _below(self, path: bytes) -> MountPoints:
+        parts: list[bytes] = []
+        for part in path.split(b"/"):
+            if part == b"..":
+                parts = parts[:-1]
+            elif part not in (b"", b"."):
+                parts.append(part)
+        if not parts:
+            return self
+        prefix = b"/".join(parts) + b"/"
+        return MountPoints(
+            {
+                path.removeprefix(prefix): node
+                for path, node in self._mounted.items()
+                if path.startswith(prefix)
+            }
+        )
+
+
+def reached(directory: Directory, path: bytes) -> tuple[Directory, bytes]:
+    """Where a path that is to change leads, through a mount or not."""
+    return directory.below(path) if isinstance(directory, MountPoints) else (directory, path)
+
+
+def where_it_climbs(directory: Directory, parts: list[bytes]) -> int | None:
+    """Which part of a path is the `..` that leads above a mounted directory, or None.
+
+    What stands before it leads back to the directory itself, through whatever it names.
+
+    Raises:
+        OSError: That leads nowhere.
+    """
+    depth = 0
+    for i, part in enumerate(parts):
+        if part != b"..":
+            depth += 1
+        elif depth:
+            depth -= 1
+        elif _leads_back(directory, parts[:i]):
+            return i
+    return None
+
+
+def _leads_back(directory: Directory, parts: list[bytes]) -> bool:
+    if not parts:
+        return True
+    seen, own = directory.status_of(b"/".join(parts), follow=True), directory.status()
+    return (seen.device, seen.inode) == (own.device, own.inode)
+
+
+def from_the_root(root: Directory, preopened: bytes, directory: Directory, path: bytes) -> bytes:
+    """The path from `/` that leads where one from a mounted directory does, if it climbs; else b"".
+
+    Args:
+        root: What `/` is for the guest.
+        preopened: Where the directory is mounted.
+        directory: The directory.
+        path: The path from there.
+    """
+    if not isinstance(root, MountPoints) or directory is root or path.startswith(b"/"):
+        return b""
+    parts = [part for part in path.split(b"/") if part not in (b"", b".")]
+    if b".." not in parts or len(parts) > MAX_DEPTH or where_it_climbs(directory, parts) is None:
+        return b""
+    return preopened.strip(b"/") + b"/" + path

@@ -1,0 +1,157 @@
+"""One guest as the functions of preview1 see it: its machine, its descriptors, what it pays."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from ..engine.clock import TurnClock
+from ..engine.guest_memory import GuestMemory
+from ..files.files import NOT_CAPABLE, Descriptors, refusal
+from ..files.upkeep import Upkeep
+
+ERRNOS: Final = {
+    errno.E2BIG: 1,
+    errno.EACCES: 2,
+    errno.EAGAIN: 6,
+    errno.EBADF: 8,
+    errno.EBUSY: 10,
+    errno.EDQUOT: 19,
+    errno.EEXIST: 20,
+    errno.EFAULT: 21,
+    errno.EFBIG: 22,
+    errno.EILSEQ: 25,
+    errno.EINTR: 27,
+    errno.EINVAL: 28,
+    errno.EIO: 29,
+    errno.EISDIR: 31,
+    errno.ELOOP: 32,
+    errno.EMFILE: 33,
+    errno.EMLINK: 34,
+    errno.ENAMETOOLONG: 37,
+    errno.ENFILE: 41,
+    errno.ENODEV: 43,
+    errno.ENOENT: 44,
+    errno.ENOLCK: 46,
+    errno.ENOMEM: 48,
+    errno.ENOSPC: 51,
+    errno.ENOSYS: 52,
+    errno.ENOTDIR: 54,
+    errno.ENOTEMPTY: 55,
+    errno.ENOTSOCK: 57,
+    errno.ENOTSUP: 58,
+    errno.ENOTTY: 59,
+    errno.ENXIO: 60,
+    errno.EOVERFLOW: 61,
+    errno.EPERM: 63,
+    errno.EPIPE: 64,
+    errno.ERANGE: 68,
+    errno.EROFS: 69,
+    errno.ESPIPE: 70,
+    errno.ESTALE: 72,
+    errno.ETIMEDOUT: 73,
+    errno.ETXTBSY: 74,
+    errno.EXDEV: 75,
+    NOT_CAPABLE: 76,
+}
+"""Preview1's numbers of the host's errors."""
+
+_EIO: Final = ERRNOS[errno.EIO]
+
+FUEL_OF_A_CALL: Final = 200
+_BYTES_FOR_A_UNIT: Final = 8
+
+
+class GuestExit(BaseException):
+    """The guest ended its process.
+
+    Attributes:
+        code: With this exit code.
+    """
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(code)
+
+
+class Door(Protocol):
+    """The host's functions that a guest may call, by requests of bytes."""
+
+    def admit(self, length: int) -> bytes | None:
+        """Refuse a request by its length, with an answer; None to have it read."""
+
+    def __call__(self, request: bytes) -> bytes:
+        """Answer a request."""
+
+
+class Machine(Protocol):
+    """The instance a guest runs in, as far as its calls need it."""
+
+    clock: TurnClock
+
+    @property
+    def memory(self) -> GuestMemory:
+        """Its memory."""
+
+    def charge(self, units: int) -> None:
+        """Have it pay fuel."""
+
+    def call(self, name: str, *numbers: int) -> int:
+        """Call one of its functions."""
+
+
+class Guest:
+    """What the functions act on: one guest's machine, descriptors and surroundings.
+
+    Args:
+        machine: The instance it runs in.
+        descriptors: What it has open.
+        environment: Its environment, sorted.
+        arguments: Its arguments.
+        file_calls: The most calls on names of files.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        descriptors: Descriptors,
+        *,
+        environment: Sequence[bytes] = (),
+        arguments: Sequence[bytes] = (),
+        file_calls: int | None = None,
+    ) -> None:
+        self.machine: Final = machine
+        self.memory: Final = machine.memory
+        self.descriptors: Final = descriptors
+        self.environment = environment
+        self.arguments = arguments
+        self.door: Door | None = None
+        self.upkeep: Final = Upkeep(machine, file_calls)
+        descriptors.upkeep = self.upkeep
+        self._started_ns = time.monotonic_ns()
+
+    def monotonic_ns(self) -> int:
+        """The time since it began; what the host's clock says is not told."""
+        return time.monotonic_ns() - self._started_ns
+
+    def path(self, address: int, length: int) -> bytes:
+        """A path of a call on a name, which is counted."""
+        self.upkeep.count_file_call()
+        return self.memory.path(address, length)
+
+    def transferred(self, count: int) -> None:
+        """Have bytes paid for that the host read, wrote or made."""
+        self.machine.charge(FUEL_OF_A_CALL + count // _BYTES_FOR_A_UNIT)
+
+
+def errno_of(error: OSError) -> int:
+    """The guest's number of an error of the host."""
+    return ERRNOS.get(error.errno or errno.EIO, _EIO)
+
+
+def require(condition: object, number: int) -> None:
+    """Refuse a call with an errno unless something holds."""
+    if not condition:
+        raise refusal(number)

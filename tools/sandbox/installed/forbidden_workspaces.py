@@ -1,0 +1,118 @@
+"""Which directories may never be a workspace: those that later runs, or the host, execute from."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ..errors import WorkspaceError
+from .interpreter_files import CARRIER, artifact_directory
+from .releases import package_directory
+from .temporary_directory import temporary_directory
+
+_REMEDY: Final = (
+    "choose a directory apart from the temporary directory, the module cache and Python"
+)
+Identity = tuple[int, int]
+
+_MAX_ALLOWED: Final = 4096
+_allowed: set[tuple[object, ...]] = set()
+
+
+def refuse_forbidden(path: Path, cache: Path | None, *, writable: bool = True) -> None:
+    """Refuse a directory whose content the host trusts.
+
+    A directory the guest writes may not be, hold or lie in the carrier's code, the interpreter's
+    files, the cache of compiled modules or the host's Python. None at all may be or hold the
+    temporary directory, which has the private files of every run.
+
+    Args:
+        path: An absolute path without links.
+        cache: The directory of compiled modules, or None.
+        writable: Whether the guest may write there.
+
+    Raises:
+        WorkspaceError: It is one of them.
+    """
+    chain = _chain(path)
+    if not chain:
+        return
+    question = (*chain, cache, temporary_directory(), writable)
+    if question in _allowed:
+        return
+    temporary = _chain(Path(temporary_directory()).resolve())
+    if chain[0] in temporary:
+        raise WorkspaceError(path, "it holds the temporary directory", _REMEDY)
+    if writable:
+        _refuse_code(path, chain, cache)
+    if len(_allowed) >= _MAX_ALLOWED:
+        _allowed.clear()
+    _allowed.add(question)
+
+
+def _refuse_code(path: Path, chain: list[Identity], cache: Path | None) -> None:
+    trusted = [*_code(), *([("the cache of compiled modules", cache)] if cache else [])]
+    for what, directory in trusted:
+        theirs = _chain(directory.resolve())
+        if theirs and theirs[0] in chain:
+            raise WorkspaceError(path, f"it is, or lies in, {what}", _REMEDY)
+        if chain[0] in theirs:
+            raise WorkspaceError(path, f"it holds {what}", _REMEDY)
+
+
+def _chain(path: Path) -> list[Identity]:
+    """The identity of a directory and of each one above it; empty if it is not there."""
+    found: list[Identity] = []
+    directory, below = os.fspath(path), ""
+    while directory != below:
+        try:
+            seen = os.stat(directory)
+        except OSError:
+            if not found:
+                return []
+        else:
+            found.append((seen.st_dev, seen.st_ino))
+        directory, below = os.path.dirname(directory), directory
+    return found
+
+
+@functools.cache
+def _code() -> tuple[tuple[str, Path], ...]:
+    return tuple(_find_code())
+
+
+def _find_code() -> Iterator[tuple[str, Path]]:
+    import site
+
+    for what, package in (("the carrier's code", CARRIER), ("the engine's code", "wasmtime")):
+        found = package_directory(package)
+        if found is not None:  # what runs guests will say so
+            yield what, found
+    artifacts = artifact_directory()
+    if artifacts is not None:
+        yield "the interpreter's files", artifacts
+    for path in _of_python():
+        yield "the host's Python", Path(path)
+    if site.ENABLE_USER_SITE:
+        yield "the host's Python", Path(site.getusersitepackages())
+    yield "this package", Path(__file__).parents[1]
+
+
+def _of_python() -> Iterator[str]:
+    """Where this Python's modules and programs are: the paths of `sysconfig`, which loads slowly.
+
+    Some systems put what is installed below `local` there.
+    """
+    import site
+
+    yield os.path.dirname(os.__file__)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix):
+        yield os.path.join(prefix, sys.platlibdir, version)
+    for prefix in (sys.prefix, os.path.join(sys.prefix, "local")):
+        yield os.path.join(prefix, "bin")
+    yield from site.getsitepackages()

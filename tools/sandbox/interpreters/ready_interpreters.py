@@ -1,0 +1,189 @@
+"""Interpreters that are ready before their executions: the pool of a process.
+
+No thread works for it. An execution takes the interpreter that was used last, whose memory the
+processor still knows, or opens one; a used one is restored by the execution that used it, once its
+workspace is free. Quick ones wait for each other where there are more than processors.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Final
+
+from .admission import Admission
+from .interpreter import Interpreter, InterpreterClass, open_interpreter
+
+if TYPE_CHECKING:
+    from ..compiled.status import PoolStats
+
+
+class ReadyInterpreters:
+    """Interpreters of one class, the one last asked for, as they were when they were opened.
+
+    While several are in use at once, as many are kept besides as are in use; afterwards `size`.
+
+    Attributes:
+        admission: Has executions wait for each other.
+
+    Args:
+        size: How many it keeps; 0 switches it off.
+        restore: Whether used interpreters are made what they were and used again.
+    """
+
+    def __init__(self, size: int, *, restore: bool = True) -> None:
+        self.admission: Final = Admission()
+        self._lock = threading.Lock()
+        self._size = size
+        self._restore = restore
+        self._ready: list[Interpreter] = []
+        self._wanted: InterpreterClass | None = None
+        self._out = 0
+        self._closed = False
+        self._counts = dict.fromkeys(
+            ("opened", "used", "restored", "missed", "discarded", "failures"), 0
+        )
+
+    def admitted(self) -> AbstractContextManager[None]:
+        """Within it an execution asks for an interpreter and is done with it; may wait a little."""
+        return self.admission.admitted()
+
+    def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
+        """An interpreter of this class as it was when opened, or None if none is ready.
+
+        Of those that suit the script best it is the one that was used last. Each call is followed
+        by one of `done`.
+        """
+        with self._lock:
+            self._out += 1
+            if self._closed or self._size == 0:
+                return None
+            stale = [] if self._wanted == kind else self._change_class(kind)
+            taken = self._pop_for(source)
+            self._counts["missed" if taken is None else "used"] += 1
+        for interpreter in stale:
+            interpreter.close()
+        return taken
+
+    def _pop_for(self, source: str) -> Interpreter | None:
+        fitness = [each.fitness(source) for each in self._ready]
+        best = max(fitness, default=0)
+        if best == 0:
+            return None
+        return self._ready.pop(len(fitness) - 1 - fitness[::-1].index(best))
+
+    def done(self, used: Interpreter | None) -> None:
+        """An execution that asked for an interpreter has ended: restore what it ran in."""
+        restored = used is not None and self._is_wanted(used) and used.restore()
+        with self._lock:
+            self._out -= 1
+            self._counts["restored"] += restored
+            surplus = [] if used is None else [used]
+            if used is not None and restored and not self._closed and used.kind == self._wanted:
+                self._ready.append(used)
+                kept = max(self._size, self._out) if self._size else 0
+                surplus = self._ready[: max(0, len(self._ready) - kept)]
+                del self._ready[: len(surplus)]
+                self._counts["discarded"] += len(surplus)
+        for interpreter in surplus:
+            interpreter.close()
+
+    def _is_wanted(self, used: Interpreter) -> bool:
+        with self._lock:
+            return (
+                self._restore
+                and not self._closed
+                and self._size > 0
+                and used.ended is None
+                and used.kind == self._wanted
+                and len(self._ready) < max(self._size, self._out)
+            )
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Open as many as it keeps, at once.
+
+        Raises:
+            SandboxUnavailable: None can be opened.
+        """
+        del timeout_s
+        while True:
+            with self._lock:
+                kind, restore = self._wanted, self._restore
+                if kind is None or not self._has_room_for(kind):
+                    return True
+            opened = open_interpreter(kind, restorable=restore)
+            with self._lock:
+                fits = self._has_room_for(kind)
+                self._counts["opened"] += 1
+                self._counts["discarded"] += not fits
+                if fits:
+                    self._ready.append(opened)
+            if not fits:
+                opened.close()
+
+    def want(self, kind: InterpreterClass | None = None) -> bool:
+        """Have interpreters of this class from now on; None leaves the one last asked for.
+
+        Returns whether it is known of which class they are to be.
+        """
+        stale: list[Interpreter] = []
+        with self._lock:
+            if kind is not None and self._wanted != kind:
+                stale = self._change_class(kind)
+            known = self._wanted is not None
+        for interpreter in stale:
+            interpreter.close()
+        return known
+
+    def _change_class(self, kind: InterpreterClass) -> list[Interpreter]:
+        """Keep interpreters of another class from now on; returns those to be closed."""
+        self._wanted = kind
+        stale, self._ready = self._ready, []
+        self._counts["discarded"] += len(stale)
+        return stale
+
+    def _has_room_for(self, kind: InterpreterClass) -> bool:
+        """Whether one that is ready is to be kept; the lock is held."""
+        return not self._closed and self._wanted == kind and len(self._ready) < self._size
+
+    def resize(self, size: int, *, restore: bool) -> None:
+        """Keep this many ready from now on, used once only or restored."""
+        with self._lock:
+            self._size = size
+            self._restore = restore
+            surplus = self._ready[size:]
+            del self._ready[size:]
+            self._counts["discarded"] += len(surplus)
+        for interpreter in surplus:
+            interpreter.close()
+
+    def close(self) -> None:
+        """Close every interpreter that is ready; `take` gives None then."""
+        with self._lock:
+            self._closed = True
+            left, self._ready = self._ready, []
+            self._counts["discarded"] += len(left)
+        for interpreter in left:
+            interpreter.close()
+
+    def stats(self) -> PoolStats:
+        """The counts so far."""
+        from ..compiled.status import PoolStats
+
+        with self._lock:
+            return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
+
+    @property
+    def size(self) -> int:
+        """How many are kept."""
+        return self._size
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    @property
+    def restores(self) -> bool:
+        """Whether used interpreters are restored, where that is possible."""
+        return self._restore

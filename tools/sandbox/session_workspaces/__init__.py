@@ -1,0 +1,1 @@
+"""The workspaces of sandbox sessions: files, metadata, repair, deletion."""

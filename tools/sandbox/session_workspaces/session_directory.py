@@ -1,0 +1,256 @@
+"""A session's workspace in the workspace root, opened for the host: the way to everything in it.
+
+A guest may have left anything in its workspace, links included, and may be running now. So no path
+is ever handed to the system: every directory on the way is opened by descriptor without following
+a link, and the last name is used relative to the descriptor of its directory. What is swapped for
+a link while a call is under way is refused or found missing; it never leads out.
+
+The names `.incoming-…` and `.discarded-…` in the workspace root belong to this package and
+`durable`: content on its way in, and trees on their way out.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+from ...base.files import DurableError, FileSystem, OsFileSystem, hand_over
+from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS
+from ...base.files.regular_file import being_written, write_all
+from ...base.files.safe_path import open_directory
+from ...base.files.tree_walk import walk_tree
+from ..errors import PathEscapesWorkspace, SessionWorkspaceMissing
+from ..guest_paths import is_hidden
+from .deferred_close import close_later
+from .session_paths import validate_session_id
+
+DEFAULT_ROOT: Final = Path("workspace")
+"""Where the workspaces of sessions are when the caller names no other directory."""
+
+INCOMING_PREFIX: Final = ".incoming-"
+"""Begins the names, in the workspace root, of content that is not yet in its place."""
+
+ABANDONED_AFTER: Final = timedelta(hours=1)
+"""How old such content is, by its last change, when its writer counts as dead."""
+
+MAX_LISTED_ENTRIES: Final = 100_000
+"""The most files and directories one listing visits."""
+
+MAX_LISTED_BYTES: Final = 64 << 20
+"""The most bytes of paths one listing holds."""
+
+MAX_LISTED_DEPTH: Final = 100
+"""The deepest directory one listing enters; it holds one descriptor for each level."""
+
+LOCK_TIMEOUT_S: Final = 30.0
+"""How long a removal waits for another one in the same workspace root, in seconds."""
+
+_ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+
+
+class SessionFileSystem(FileSystem, Protocol):
+    """The system calls of durable files, and three more; every method may raise `OSError`."""
+
+    def link(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """See `os.link`: never follows a link in the last component."""
+        ...
+
+    def fchmod(self, fd: int, mode: int) -> None:
+        """See `os.fchmod`."""
+        ...
+
+    def close_later(self, fd: int) -> None:
+        """Close a descriptor whose file was replaced, at once or soon; never raises."""
+        ...
+
+
+class OsSessionFileSystem(OsFileSystem):
+    """The real system calls."""
+
+    fchmod = staticmethod(os.fchmod)
+    close_later = staticmethod(close_later)
+
+    @staticmethod
+    def link(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Give a file a second name."""
+        os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
+
+
+OS_FILES: Final = OsSessionFileSystem()
+
+
+class SessionDirectory(NamedTuple):
+    """A session's workspace, open.
+
+    Attributes:
+        root_fd: The workspace root.
+        fd: The session's workspace in it.
+    """
+
+    root_fd: int
+    fd: int
+
+
+def close_quietly(fs: FileSystem, fd: int) -> None:
+    """Close a descriptor nothing was written through; it is closed whatever the system answers."""
+    try:  # noqa: SIM105 (dating ten thousand workspaces closes as many)
+        fs.close(fd)
+    except OSError:
+        pass
+
+
+def random_token() -> str:
+    """A text that no other name in a workspace root has."""
+    return secrets.token_hex(16)
+
+
+@contextmanager
+def open_session(
+    session_id: str, workspace_root: str | os.PathLike[str], *, fs: FileSystem = OS_FILES
+) -> Iterator[SessionDirectory]:
+    """Hold a session's workspace open.
+
+    Args:
+        session_id: The session.
+        workspace_root: The directory the sessions' workspaces are in.
+        fs: The file system.
+
+    Raises:
+        InvalidSessionId: The id cannot name a workspace.
+        SessionWorkspaceMissing: There is no such workspace.
+        PathEscapesWorkspace: A symbolic link stands in its place.
+        OSError: The system refused.
+    """
+    validate_session_id(session_id)
+    try:
+        root_fd = fs.open(os.fspath(workspace_root), _ROOT_FLAGS)
+    except FileNotFoundError:
+        raise SessionWorkspaceMissing(session_id) from None
+    except OSError as error:
+        raise _renamed(error, session_id) from None
+    try:
+        try:
+            fd = open_directory(fs, session_id, dir_fd=root_fd)
+        except FileNotFoundError:
+            raise SessionWorkspaceMissing(session_id) from None
+        except OSError as error:
+            raise named_error(error, session_id) from None
+        try:
+            yield SessionDirectory(root_fd, fd)
+        finally:
+            close_quietly(fs, fd)
+    finally:
+        close_quietly(fs, root_fd)
+
+
+def named_error(error: OSError | DurableError, name: str) -> Exception:
+    """An error that names only what the caller named."""
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return PathEscapesWorkspace(name, "it leads over a symbolic link")
+    return _renamed(error, name)
+
+
+def _renamed(error: OSError | DurableError, name: str) -> OSError:
+    """An error of the same kind that names only what the caller named."""
+    cause = error if isinstance(error, OSError) else getattr(error, "cause", None)
+    number = getattr(cause, "errno", None)
+    if isinstance(cause, TimeoutError):
+        number = errno.ETIMEDOUT
+    if not isinstance(number, int):
+        number = errno.EIO
+    words = getattr(cause, "strerror", None) or os.strerror(number)
+    return OSError(number, words, name)
+
+
+def walk_files(
+    fs: FileSystem,
+    session_fd: int,
+    *,
+    max_entries: int = MAX_LISTED_ENTRIES,
+    max_bytes: int = MAX_LISTED_BYTES,
+    max_depth: int = MAX_LISTED_DEPTH,
+) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
+    """Every regular file below a session's workspace but its metadata, with its status.
+
+    What vanishes under the walk is passed over.
+
+    Raises:
+        OSError: The system refused, or a limit was met (`EOVERFLOW`).
+    """
+    for entry in walk_tree(
+        fs, session_fd, enter=lambda entry: not is_hidden(entry.names[0]), onerror=_pass_over
+    ):
+        names = entry.names
+        if is_hidden(names[0]):
+            continue
+        max_entries -= 1
+        max_bytes -= sum(map(len, names)) + len(names)
+        if max_entries < 0 or max_bytes < 0:
+            raise OSError(errno.EOVERFLOW, "the workspace holds too many files to list")
+        if stat.S_ISREG(entry.status.st_mode):
+            yield names, entry.status
+        elif entry.is_directory and len(names) > max_depth:
+            raise OSError(errno.EOVERFLOW, "the workspace is nested too deep to list")
+
+
+def _pass_over(error: OSError) -> None:
+    """Go on past what vanished, or was swapped for a link."""
+    if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+        raise error
+
+
+def stage_file(
+    fs: SessionFileSystem,
+    directory_fd: int,
+    content: bytes,
+    *,
+    mode: int,
+    token: Callable[[], str],
+    owner_fd: int | None = None,
+) -> str:
+    """Write content under a fresh name in a directory, unsynced, and return the name.
+
+    Args:
+        fs: The file system.
+        directory_fd: The directory.
+        content: What to write.
+        mode: The file's permissions.
+        token: Gives a fresh random text for the name.
+        owner_fd: A directory to whose owner it belongs where root makes it; None keeps it root's.
+
+    Raises:
+        OSError: As the system answered; nothing is left.
+    """
+    name = f"{INCOMING_PREFIX}{token()}"
+    write_new_file(fs, directory_fd, name, content, mode=mode, owner_fd=owner_fd)
+    return name
+
+
+def write_new_file(
+    fs: SessionFileSystem,
+    directory_fd: int,
+    name: str,
+    content: bytes,
+    *,
+    mode: int = 0o600,
+    owner_fd: int | None = None,
+) -> None:
+    """Write a file that is not there yet, unsynced; its owner is as `stage_file` has it.
+
+    Raises:
+        OSError: As the system answered; a file that was begun is removed again.
+    """
+    fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
+    with being_written(fs, fd, directory_fd, name):
+        if owner_fd is not None:
+            hand_over(fs, fd, owner_fd)
+        write_all(fs, fd, [content])
+        if mode != 0o600:
+            fs.fchmod(fd, mode)

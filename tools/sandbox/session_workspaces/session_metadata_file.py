@@ -1,0 +1,317 @@
+"""When a session was made and last used: `.metadata.json` at the top of its workspace.
+
+The file is advisory. Nothing fails because it is missing or makes no sense, it is replaced
+atomically but not synced, and it is the host's alone: a guest does not see it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from ...base.clock import Clock, utc_now
+from ...base.files import (
+    DurableError,
+    FileStatus,
+    FileSystem,
+    Patience,
+    ReadError,
+    read_regular_file,
+    try_lock,
+    unlock,
+)
+from ...base.files.file_lock import has_name
+from ...base.files.filesystem import READ_FLAGS
+from ..errors import CorruptedMetadata, SandboxError, SessionWorkspaceMissing, UnreadableMetadata
+from ..guest_paths import HIDDEN_NAME
+from ..sandbox_logging import EventLogger, SandboxLogger
+from .session_directory import (
+    DEFAULT_ROOT,
+    OS_FILES,
+    SessionDirectory,
+    SessionFileSystem,
+    close_quietly,
+    open_session,
+    random_token,
+    stage_file,
+    write_new_file,
+)
+from .session_metadata import (
+    MAX_METADATA_BYTES,
+    MOST_AS_WRITTEN,
+    ExecutionRecord,
+    SessionMetadata,
+    decode_fields,
+    encode_fields,
+    encode_metadata,
+    format_time,
+    interpret_fields,
+    parse_metadata,
+    parse_times_as_written,
+)
+from .session_paths import validate_session_id
+
+METADATA_NAME: Final = HIDDEN_NAME
+"""The file at the top of a session's workspace that is the host's alone."""
+
+UPDATE_LOCK_TIMEOUT_S: Final = 1.0
+"""How long an update waits for another one of the same session, in seconds."""
+
+_FAILED: Final = "session.metadata.failed"
+_NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
+"""What the system answers for a link and for a socket in the file's place."""
+_TICK: Final = timedelta(microseconds=1)
+
+
+def read_times(
+    fs: FileSystem, session_fd: int, session_id: str
+) -> tuple[datetime, datetime, FileStatus | None] | None:
+    """Read when a session was made and last used, of one whose workspace is open.
+
+    A file that is exactly as it is written here takes no parser: a look through ten thousand
+    sessions reads ten thousand of them.
+
+    Args:
+        fs: The file system.
+        session_fd: The workspace, open.
+        session_id: The session, a UUID.
+
+    Returns:
+        `created_at` and `updated_at`, and of a file that is as it is written here what `fstat` said
+        of it before it was read; None if there is no metadata.
+
+    Raises:
+        CorruptedMetadata: There is a file, and it makes no sense or can't be read.
+    """
+    try:
+        fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
+        try:
+            status = fs.fstat(fd)
+            text = fs.pread(fd, MOST_AS_WRITTEN, 0).decode("ascii")
+        finally:
+            close_quietly(fs, fd)
+        found = parse_times_as_written(session_id, text)
+        if found is not None:
+            return (*found, status)
+    except (OSError, ValueError):
+        pass  # reading it whole says what is there instead
+    content = load_metadata(fs, session_fd, session_id)
+    if content is None:
+        return None
+    metadata = parse_metadata(session_id, content)
+    return metadata.created_at, metadata.updated_at, None
+
+
+def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | None:
+    """Read the file of a session whose workspace is open; None if it has none.
+
+    Raises:
+        CorruptedMetadata: Something else has its name, or it is too large.
+        UnreadableMetadata: The system would not read it.
+    """
+    try:
+        return read_regular_file(
+            fs,
+            METADATA_NAME,
+            path=Path(METADATA_NAME),
+            max_bytes=MAX_METADATA_BYTES,
+            directory_fd=session_fd,
+        )
+    except ReadError as error:
+        cause = error.cause
+        if isinstance(cause, OSError) and cause.errno not in _NO_FILE:
+            raise UnreadableMetadata(session_id, cause) from error
+        raise CorruptedMetadata(session_id, str(error)) from None
+
+
+def read_session_metadata(
+    session_id: str,
+    workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
+    *,
+    fs: SessionFileSystem = OS_FILES,
+) -> SessionMetadata | None:
+    """Read a session's metadata.
+
+    Args:
+        session_id: The session.
+        workspace_root: The directory the sessions' workspaces are in.
+        fs: The file system.
+
+    Returns:
+        The metadata, or None for a session that has none.
+
+    Raises:
+        InvalidSessionId: The id cannot name a workspace.
+        SessionWorkspaceMissing: There is no such session.
+        PathEscapesWorkspace: A symbolic link stands in the workspace's place.
+        CorruptedMetadata: There is a file, and it makes no sense or cannot be read.
+    """
+    with open_session(session_id, workspace_root, fs=fs) as session:
+        content = load_metadata(fs, session.fd, session_id)
+    return None if content is None else parse_metadata(session_id, content)
+
+
+def create_metadata(
+    fs: SessionFileSystem, directory_fd: int, session_id: str, *, now: datetime
+) -> SessionMetadata:
+    """Write the metadata of a new session into its workspace, which has no name yet.
+
+    Raises:
+        OSError: As the system answered; there is no file then.
+    """
+    metadata = SessionMetadata(session_id=session_id, created_at=now, updated_at=now)
+    write_new_file(fs, directory_fd, METADATA_NAME, encode_metadata(metadata))
+    return metadata
+
+
+def touch_session_metadata(
+    session_id: str,
+    workspace_root: str | os.PathLike[str],
+    *,
+    logger: SandboxLogger | EventLogger | None = None,
+    clock: Clock = utc_now,
+    token: Callable[[], str] = random_token,
+    fs: SessionFileSystem = OS_FILES,
+    lock_timeout_s: float = UPDATE_LOCK_TIMEOUT_S,
+    execution: ExecutionRecord | None = None,
+) -> datetime | None:
+    """Move a session's `updated_at` on; every other field keeps its value.
+
+    The new time is later than the old one, whatever the clock says. Updates of one session wait
+    for each other. Never raises for what it finds or what the system answers: that is logged. A
+    session without metadata is passed over in silence, and gets none.
+
+    Args:
+        session_id: The session.
+        workspace_root: The directory the sessions' workspaces are in.
+        logger: Takes `session.metadata.updated`, or a warning.
+        clock: Gives the time.
+        token: Gives a fresh random text for the name on the way.
+        fs: The file system.
+        lock_timeout_s: How long to wait for another update, in seconds.
+        execution: Is added to the counts in `execution_count`, `total_fuel_consumed` and
+            `last_error`; after a failed one `updated_at` keeps its value. None counts nothing.
+
+    Returns:
+        The new time (or the old one, after a failed execution), or None if nothing was written.
+
+    Raises:
+        InvalidSessionId: The id cannot name a workspace.
+    """
+    validate_session_id(session_id)
+    log = SandboxLogger.of(logger)
+    try:
+        moment = _touch(
+            session_id, Path(workspace_root), clock, token, fs, lock_timeout_s, execution
+        )
+    except UnreadableMetadata as error:
+        log.warning(_FAILED, session_id=session_id, operation="update", reason=error.reason)
+        return None
+    except CorruptedMetadata as error:
+        log.warning("session.metadata.corrupted", session_id=session_id, reason=error.reason)
+        return None
+    except SessionWorkspaceMissing:
+        return None
+    except (OSError, DurableError, SandboxError, OverflowError, RecursionError) as error:
+        log.warning(_FAILED, session_id=session_id, operation="update", reason=_words(error))
+        return None
+    if moment is not None:
+        log.info("session.metadata.updated", session_id=session_id, updated_at=format_time(moment))
+    return moment
+
+
+def _touch(
+    session_id: str,
+    root: Path,
+    clock: Clock,
+    token: Callable[[], str],
+    fs: SessionFileSystem,
+    lock_timeout_s: float,
+    execution: ExecutionRecord | None,
+) -> datetime | None:
+    with (
+        open_session(session_id, root, fs=fs) as session,
+        _updating(fs, session.fd, lock_timeout_s),
+    ):
+        content = load_metadata(fs, session.fd, session_id)
+        if content is None:
+            return None
+        fields = decode_fields(session_id, content)
+        known = interpret_fields(session_id, fields)
+        moment = known.updated_at
+        if execution is None or execution.success:
+            moment = max(clock().astimezone(UTC), known.updated_at + _TICK, known.created_at)
+            fields["updated_at"] = format_time(moment)
+        if execution is not None:
+            execution.add_to(fields)
+        publish_metadata(fs, session, encode_fields(fields), token, replace=True)
+    return moment
+
+
+@contextmanager
+def _updating(fs: SessionFileSystem, session_fd: int, timeout_s: float) -> Iterator[None]:
+    """Hold a session's metadata alone among updates; nothing is held if there is no file.
+
+    The lock is on the file, not on the workspace: an execution may hold that for its whole time.
+    """
+    fd = _lock_file(fs, session_fd, timeout_s)
+    try:
+        yield
+    finally:
+        if fd >= 0:
+            unlock(fs, fd)
+            fs.close_later(fd)  # most likely it was replaced and is the last of its file
+
+
+def _lock_file(fs: FileSystem, session_fd: int, timeout_s: float) -> int:
+    patience = Patience(timeout_s)
+    while True:
+        try:
+            fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
+        except OSError:
+            return -1  # reading it says what there is instead
+        locked = there = False
+        try:
+            locked = try_lock(fs, fd)
+            there = locked and has_name(fs, fd, METADATA_NAME, dir_fd=session_fd)
+        finally:
+            if not there:
+                close_quietly(fs, fd)
+        if there:
+            return fd
+        if not locked and not patience.pause():
+            raise TimeoutError(errno.ETIMEDOUT, "another update holds the metadata")
+
+
+def publish_metadata(
+    fs: SessionFileSystem,
+    session: SessionDirectory,
+    content: bytes,
+    token: Callable[[], str],
+    *,
+    replace: bool,
+) -> None:
+    """Put metadata in place; it is made in the root, so that no guest ever sees it half done."""
+    incoming = stage_file(
+        fs, session.root_fd, content, mode=0o600, token=token, owner_fd=session.fd
+    )
+    put = fs.rename if replace else fs.link
+    try:
+        put(incoming, METADATA_NAME, src_dir_fd=session.root_fd, dst_dir_fd=session.fd)
+    except BaseException:
+        with suppress(OSError):
+            fs.unlink(incoming, dir_fd=session.root_fd)
+        raise
+    if not replace:
+        with suppress(OSError):
+            fs.unlink(incoming, dir_fd=session.root_fd)
+
+
+def _words(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error
+    return getattr(cause, "strerror", None) or str(cause)

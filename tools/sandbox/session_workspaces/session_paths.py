@@ -1,0 +1,81 @@
+"""Session ids, and paths and patterns in a session's workspace; the file system is not asked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from ...base.identifiers import is_workspace_name
+from ...base.path_pattern import component_matcher
+from ..errors import InvalidSessionId, PathEscapesWorkspace, ReservedSessionPath
+from ..guest_paths import is_hidden
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:(/|\Z)")
+
+
+def validate_session_id(session_id: object) -> str:
+    """The session id, if it can name a workspace.
+
+    Raises:
+        InvalidSessionId: It cannot.
+    """
+    if isinstance(session_id, str) and is_workspace_name(session_id):
+        return session_id
+    raise InvalidSessionId(session_id)
+
+
+def validate_session_path(relative_path: str) -> Path:
+    r"""The normal form of a path in a session's workspace.
+
+    Backslashes count as slashes; `.` and empty components vanish, and so does `x/..`. Links are
+    not known here: they are refused when the path is opened.
+
+    Args:
+        relative_path: Such as `results/data.csv`, `results\\data.csv` or `results/`.
+
+    Returns:
+        A relative path of at least one component, none of them `..`.
+
+    Raises:
+        PathEscapesWorkspace: It is absolute, climbs out, is empty, or can be no path at all.
+        ReservedSessionPath: It names the metadata, in whatever spelling.
+    """
+    parts: list[str] = []
+    for part in _components(relative_path):
+        if part == "..":
+            if not parts:
+                raise PathEscapesWorkspace(relative_path, "it climbs out")
+            parts.pop()
+        else:
+            parts.append(part)
+    if not parts:
+        raise PathEscapesWorkspace(relative_path, "it names the workspace itself")
+    if is_hidden(parts[0]):
+        raise ReservedSessionPath(relative_path)
+    return Path(*parts)
+
+
+def _components(text: object) -> list[str]:
+    if not isinstance(text, str):
+        raise PathEscapesWorkspace(text, f"it is no text but {type(text).__name__}")
+    if "\0" in text:
+        raise PathEscapesWorkspace(text, "it holds a NUL character")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise PathEscapesWorkspace(text, "it holds a character no name can have") from None
+    plain = text.replace("\\", "/")
+    if plain.startswith("/") or _DRIVE.match(plain):
+        raise PathEscapesWorkspace(text, "absolute paths are not allowed")
+    return [part for part in plain.split("/") if part not in ("", ".")]
+
+
+def path_matcher(pattern: str) -> Callable[[Sequence[str]], bool]:
+    """A test of a path's components against a glob; its cost is their two lengths multiplied."""
+    names = _components(pattern)
+    if not names or ".." in names:
+        raise PathEscapesWorkspace(pattern, "a pattern may not climb or be empty")
+    return component_matcher(names)

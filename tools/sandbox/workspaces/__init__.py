@@ -1,0 +1,1 @@
+"""A workspace while it is served: opening, lock, usage, quota, changes."""

@@ -1,0 +1,186 @@
+"""One user at a time of a workspace, in this process and among processes.
+
+An execution claims its workspace, and so does the deletion of one. In the process the users of one
+directory wait for one lock, whatever sandbox they come from and whatever path leads there; among
+processes they wait for an advisory lock on the directory itself, which needs no file and ends with
+its holder.
+
+A caller that also takes the lock of a workspace root claims the workspace first, or tries to
+without waiting.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from ...base.files import OsFileSystem, Patience, try_lock, unlock
+from ..errors import WorkspaceBusy, WorkspaceError
+from .workspace import open_workspace
+
+Identity = tuple[int, int]
+
+_LONGEST_PAUSE_S: Final = 0.05
+_FILES: Final = OsFileSystem()
+
+
+class _ThreadLock:
+    """The lock of one workspace among threads, counted so that it goes when nothing wants it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+
+
+_thread_locks_lock = threading.Lock()
+_thread_locks: dict[Identity, _ThreadLock] = {}
+
+
+def _after_fork() -> None:
+    """The threads that held a lock do not exist in a forked child; neither do their claims."""
+    global _thread_locks_lock, _thread_locks  # noqa: PLW0603 (a child starts with none)
+    _thread_locks_lock = threading.Lock()
+    _thread_locks = {}
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextlib.contextmanager
+def claim(
+    path: Path, *, timeout_s: float, given_up: Callable[[], bool] = lambda: False
+) -> Iterator[int | None]:
+    """Hold a workspace alone; yields a descriptor of it, or None if the wait was given up.
+
+    What is held is the directory that stood at the path when the wait ended: one that was deleted
+    or replaced meanwhile is not taken for it.
+
+    Args:
+        path: The workspace.
+        timeout_s: The longest wait for others, in seconds; 0 does not wait.
+        given_up: Asked while waiting; once true, the wait ends.
+
+    Raises:
+        WorkspaceBusy: Others held it for the whole wait.
+        WorkspaceError: It is missing, or is no directory.
+    """
+    with contextlib.ExitStack() as held:
+        yield _take(held, path, timeout_s, given_up)
+
+
+@contextlib.contextmanager
+def try_claim(path: Path) -> Iterator[int | None]:
+    """Hold a workspace alone if it is not in use now; never waits.
+
+        with try_claim(workspace) as root:
+            if root is None:
+                ...  # in use
+            else:
+                ...  # no execution begins in it before the block is left
+
+    The directory may be renamed or removed while it is held.
+
+    Args:
+        path: The workspace.
+
+    Yields:
+        A descriptor of the directory, open for the block; None if it is in use.
+
+    Raises:
+        WorkspaceError: It is missing, or is no directory.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            root = _take(held, path, 0.0, lambda: False)
+        except WorkspaceBusy:
+            root = None
+        yield root
+
+
+def _take(
+    held: contextlib.ExitStack, path: Path, timeout_s: float, given_up: Callable[[], bool]
+) -> int | None:
+    """Claim what stands at the path; `held` gives the claim back."""
+    until = time.monotonic() + timeout_s
+    while True:
+        root = open_workspace(path)
+        with contextlib.ExitStack() as attempt:
+            attempt.callback(os.close, root)
+            seen = os.fstat(root)
+            identity = (seen.st_dev, seen.st_ino)
+            if not _acquire(attempt, identity, path, timeout_s, until, given_up):
+                return None
+            if not _lock(path, root, timeout_s, until, given_up):
+                return None
+            # A descriptor that went to another process must not hold on to the lock.
+            attempt.callback(unlock, _FILES, root)
+            if _stands_at(path, identity):
+                held.enter_context(attempt.pop_all())
+                return root
+
+
+def _stands_at(path: Path, identity: Identity) -> bool:
+    try:
+        now = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False  # opening it again says what is wrong
+    return (now.st_dev, now.st_ino) == identity
+
+
+def _acquire(
+    attempt: contextlib.ExitStack,
+    identity: Identity,
+    path: Path,
+    timeout_s: float,
+    until: float,
+    given_up: Callable[[], bool],
+) -> bool:
+    """Take the lock among threads; `attempt` releases it. False if the wait was given up."""
+    with _thread_locks_lock:
+        wanted = _thread_locks.setdefault(identity, _ThreadLock())
+        wanted.users += 1
+    attempt.callback(_forget, identity, wanted)
+    while not wanted.lock.acquire(
+        timeout=min(_LONGEST_PAUSE_S, max(0.0, until - time.monotonic()))
+    ):
+        if given_up():
+            return False
+        if time.monotonic() >= until:
+            raise WorkspaceBusy(path, timeout_s, "this process")
+    attempt.callback(wanted.lock.release)
+    return True
+
+
+def _forget(identity: Identity, lock: _ThreadLock) -> None:
+    with _thread_locks_lock:
+        lock.users -= 1
+        if not lock.users:
+            _thread_locks.pop(identity, None)
+
+
+def _lock(
+    path: Path, root: int, timeout_s: float, until: float, given_up: Callable[[], bool]
+) -> bool:
+    """Take the lock among processes; False if the wait was given up."""
+    patience: Patience | None = None
+    while True:
+        try:
+            if try_lock(_FILES, root):
+                return True
+        except OSError as error:
+            raise WorkspaceError(
+                path,
+                f"it cannot be locked ({error.strerror})",
+                "put it on a file system with advisory locks",
+            ) from error
+        if given_up():
+            return False
+        if patience is None:
+            patience = Patience(until - time.monotonic(), longest_s=_LONGEST_PAUSE_S)
+        if not patience.pause():
+            raise WorkspaceBusy(path, timeout_s, "another process")

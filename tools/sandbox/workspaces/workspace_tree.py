@@ -1,0 +1,251 @@
+"""A look at all that a workspace holds, however deep, large or hostile it is.
+
+The walk holds two descriptors whatever the depth of the tree and follows no link; `durable`'s
+`walk_tree`, which holds one for each level, would let a guest use up the host's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from ...base.files.filesystem import DIRECTORY_FLAGS
+
+MAX_ENTRIES: Final = 100_000
+"""The most files and directories one look keeps; past it a comparison says it is incomplete."""
+
+MAX_PATH_BYTES: Final = 4096
+"""The longest workspace-relative path one look keeps: a longer one cannot be opened by name."""
+
+MAX_LISTED_BYTES: Final = 64 << 20
+"""The most bytes of paths one look keeps, so a hostile tree costs the host bounded memory."""
+
+Stamp = tuple[int, int, int, int]
+"""What identifies one state of a file: inode, size, mtime_ns, ctime_ns."""
+
+
+class Snapshot(NamedTuple):
+    """One look at a workspace.
+
+    Attributes:
+        files: The stamp of everything that is no directory, by workspace-relative path.
+        special: Those of them that are no regular files: links, pipes, sockets, devices.
+        entries: How many files and directories were seen.
+        depth: How many directories the deepest file or directory seen lies below.
+        complete: False when the tree was too large or changed under the walk.
+    """
+
+    files: dict[bytes, Stamp]
+    special: frozenset[bytes]
+    entries: int
+    depth: int
+    complete: bool
+
+
+def take_snapshot(
+    root: int,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    max_path_bytes: int = MAX_PATH_BYTES,
+    max_listed_bytes: int = MAX_LISTED_BYTES,
+    tick: Callable[[], object] | None = None,
+) -> Snapshot:
+    """Look at a whole workspace.
+
+    The walk holds two descriptors whatever the depth of the tree: it goes down by name and comes
+    back through `..`, checking that it arrives where it left.
+
+    Args:
+        root: A descriptor of the workspace directory; it stays open.
+        max_entries: The most entries visited.
+        max_path_bytes: The longest path kept, in bytes.
+        max_listed_bytes: The most bytes of paths kept in all.
+        tick: Called before each entry is visited; what it raises ends the walk.
+    """
+    walk = _Walk(max_entries, max_path_bytes, max_listed_bytes, tick=tick)
+    walk.run(root)
+    return Snapshot(
+        files=walk.files,
+        special=frozenset(walk.special),
+        entries=walk.entries,
+        depth=walk.depth,
+        complete=walk.complete,
+    )
+
+
+def list_files(seen: Snapshot) -> list[str]:
+    """The regular files of a look whose names a guest can see."""
+    found = []
+    for path in seen.files:
+        if path not in seen.special:
+            with contextlib.suppress(UnicodeDecodeError):
+                found.append(path.decode("utf-8"))
+    return found
+
+
+def measure_tree(
+    directory: int, *, max_entries: int, tick: Callable[[], object] | None = None
+) -> tuple[int, int]:
+    """The bytes of all regular files below a directory, and how many entries there are.
+
+    Args:
+        directory: A descriptor of it; it stays open.
+        max_entries: Where counting stops; the entries are then one more than this.
+        tick: Called before each entry is visited; what it raises ends the walk.
+    """
+    walk = _Walk(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False, tick=tick)
+    walk.run(directory)
+    return walk.regular_bytes, walk.entries
+
+
+def count_names(
+    directory: int,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    tick: Callable[[], object] | None = None,
+) -> dict[tuple[int, int], int]:
+    """How many names below a directory each file has that has several anywhere.
+
+    Args:
+        directory: A descriptor of it; it stays open.
+        max_entries: The most entries visited: what lies past them is not counted.
+        tick: Called before each entry is visited; what it raises ends the walk.
+
+    Returns:
+        The names by device and inode.
+    """
+    walk = _Names(max_entries, tick)
+    walk.run(directory)
+    return walk.names
+
+
+class _Walk:
+    """One walk over a tree, depth first, with the limits that bound what it may cost."""
+
+    def __init__(
+        self,
+        max_entries: int,
+        max_path_bytes: int,
+        max_listed_bytes: int,
+        *,
+        keep: bool = True,
+        tick: Callable[[], object] | None = None,
+    ) -> None:
+        self.files: dict[bytes, Stamp] = {}
+        self.special: set[bytes] = set()
+        self.entries = 0
+        self.depth = 0
+        self.regular_bytes = 0
+        self.complete = True
+        self._keep = keep
+        self._tick = tick
+        self._entries_left = max_entries
+        self._bytes_left = max_listed_bytes
+        self._max_path_bytes = max_path_bytes
+        self._here = -1
+        # One frame for each directory on the way down: its path with a slash after it, its
+        # identity, and the names in it that are still to be visited.
+        self._frames: list[tuple[bytes, tuple[int, int], Iterator[bytes]]] = []
+
+    def run(self, root: int) -> None:
+        """Visit everything below a directory."""
+        self._here = os.open(".", DIRECTORY_FLAGS, dir_fd=root)
+        try:
+            self._list(b"")
+            while self._frames:
+                prefix, _, names = self._frames[-1]
+                name = next(names, None)
+                if name is None:
+                    self._frames.pop()
+                    if self._frames and not self._climb():
+                        break
+                elif not self._afford(prefix + name):
+                    break
+                elif len(prefix) + len(name) <= self._max_path_bytes:
+                    self._visit(prefix + name, name)
+        finally:
+            os.close(self._here)
+
+    def _afford(self, path: bytes) -> bool:
+        """Charge one entry; a path too long is charged and passed over, a spent budget ends."""
+        if self._tick is not None:
+            self._tick()
+        self.entries += 1
+        self.depth = max(self.depth, len(self._frames))
+        self._entries_left -= 1
+        if self._keep:
+            self._bytes_left -= len(path)
+        if self._entries_left < 0 or self._bytes_left < 0:
+            self.complete = False
+            return False
+        if len(path) > self._max_path_bytes:
+            self.complete = False
+        return True
+
+    def _visit(self, path: bytes, name: bytes) -> None:
+        try:
+            seen = os.stat(name, dir_fd=self._here, follow_symlinks=False)
+            if not stat.S_ISDIR(seen.st_mode):
+                self._note(path, seen)
+                return
+            below = os.open(name, DIRECTORY_FLAGS, dir_fd=self._here)
+        except OSError:
+            self.complete = False  # it vanished, or may not be entered
+            return
+        os.close(self._here)
+        self._here = below
+        self._list(path + b"/")
+
+    def _note(self, path: bytes, seen: os.stat_result) -> None:
+        regular = stat.S_ISREG(seen.st_mode)
+        if regular:
+            self.regular_bytes += seen.st_size
+        if not self._keep:
+            return
+        if not regular:
+            self.special.add(path)
+        self.files[path] = (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+    def _list(self, prefix: bytes) -> None:
+        names: list[bytes] = []
+        try:
+            names = [os.fsencode(name) for name in os.listdir(self._here)]
+        except OSError:
+            self.complete = False
+        self._frames.append((prefix, _identity(self._here), iter(names)))
+
+    def _climb(self) -> bool:
+        """Go up one directory; False when that is not where the walk came from."""
+        try:
+            above = os.open("..", DIRECTORY_FLAGS, dir_fd=self._here)
+        except OSError:
+            self.complete = False
+            return False
+        os.close(self._here)
+        self._here = above
+        if _identity(above) == self._frames[-1][1]:
+            return True
+        self.complete = False  # something moved while it was walked
+        return False
+
+
+class _Names(_Walk):
+    """A walk that counts the names of files that have several."""
+
+    def __init__(self, max_entries: int, tick: Callable[[], object] | None) -> None:
+        super().__init__(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False, tick=tick)
+        self.names: dict[tuple[int, int], int] = {}
+
+    def _note(self, path: bytes, seen: os.stat_result) -> None:
+        del path
+        if stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
+            key = seen.st_dev, seen.st_ino
+            self.names[key] = self.names.get(key, 0) + 1
+
+
+def _identity(directory: int) -> tuple[int, int]:
+    seen = os.fstat(directory)
+    return seen.st_dev, seen.st_ino

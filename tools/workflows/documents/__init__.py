@@ -1,0 +1,1 @@
+"""The files that order work: workflows and specifications, in both forms."""

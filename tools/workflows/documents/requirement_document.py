@@ -1,0 +1,338 @@
+"""The requirement document as a specification: the YAML that orders work is what builds it.
+
+Such a document describes a feature: components (name, module, impl_file, test_file, and methods
+with behavior and errors), requirements with acceptance criteria (given, when, then), entities,
+interfaces, workflows, error handling, open questions. docs/spec-format.md describes it for people.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from attrs import evolve
+
+from ...base.yaml_document import Faults, Fields, Mapping, Node
+from .component_files import is_python_test
+from .component_parts import BoundCriterion, with_parts
+from .spec_rules import (
+    COMPONENT_ID,
+    CRITERION_ID,
+    globs_of,
+    location_problem,
+    named_once,
+    one_of,
+    path_of,
+)
+from .specification import (
+    STATUSES,
+    Component,
+    Criterion,
+    Entity,
+    Member,
+    Specification,
+)
+
+_SECTIONS: Final = frozenset({"requirements", "overview", "entities", "error_handling"})
+_PRIORITIES: Final = ("must", "should", "could", "wont", "may")
+_VERSION: Final = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,2}")
+_METHOD: Final = re.compile(r"(?:[A-Za-z_]\w{0,99}\.)?[A-Za-z_]\w{0,99}")
+_ENTITY: Final = re.compile(r"[A-Za-z_]\w{0,99}")
+_REQUIREMENT: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
+_MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_MODULE_RULE: Final = "it is a module, as agentforge_sessions.harness.session_store"
+_CALL: Final = re.compile(r"\b([A-Za-z_]\w*)\(")
+_FIELD: Final = re.compile(r"\b[a-z]\w*_\w+\b")
+
+
+def is_requirement_document(root: Mapping) -> bool:
+    """Whether a document is one of requirements, and not in the form that SPEC writes."""
+    return "schema_version" not in root.fields and not _SECTIONS.isdisjoint(root.fields)
+
+
+class RequirementReader:
+    """Makes a specification of a requirement document; what is wrong goes to the faults."""
+
+    def __init__(self, faults: Faults, text: str) -> None:
+        self._faults = faults
+        self._text = text
+        self._lines = text.count("\n") + 2
+
+    def specification(self, root: Mapping) -> Specification | None:
+        """Read the document; None if anything is wrong with it."""
+        fields = Fields(root, "", self._faults)
+        title, version, status = self._metadata(fields)
+        components = self._components(fields, root)
+        known = {one.component_id for one in components}
+        bound = self._requirements(fields, known)
+        entities = self._entities(fields)
+        errors = self._errors(fields)
+        clarifications = self._questions(fields)
+        for name in ("interfaces", "workflows"):
+            self._named(fields, name)
+        for name in ("overview", "testing_notes", "glossary"):
+            fields.take(name)
+        fields.done()
+        if self._faults or not (title and version and status):
+            return None
+        return Specification(
+            spec_id=_slug(title),
+            title=title,
+            version=version,
+            status=status,
+            components=with_parts(components, entities, errors, bound),
+            clarifications=clarifications,
+            text=self._text,
+        )
+
+    def _metadata(self, fields: Fields) -> tuple[str | None, str | None, str | None]:
+        node = fields.take("metadata", required=True)
+        if node is None:
+            return None, None, None
+        inner = Fields(node, "metadata", self._faults)
+        title = inner.text("feature_name", required=True)
+        version = inner.name("version", _VERSION, "it is one to three numbers, as 1.0; quote it")
+        status = one_of(inner, "status", STATUSES)
+        for name in ("created_date", "updated_date", "description", "authors"):
+            inner.take(name)  # a date may be written without quotes
+        inner.done()
+        return title, version, status
+
+    # ------------------------------------------------------------------------------ components
+
+    def _components(self, fields: Fields, root: Mapping) -> list[Component]:
+        nodes = fields.items("components", required=True)
+        begins = root.key_lines.get("components", 0)
+        after = [line for line in root.key_lines.values() if line > begins]
+        starts = [node.line for node in nodes] + [min(after, default=self._lines)]
+        found: list[Component] = []
+        names: dict[str, int] = {}
+        places: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            where = f"components[{index}]"
+            one = self._component(node, where, (node.line, starts[index + 1]))
+            if one is not None:
+                named_once(self._faults, names, one.component_id, node.line, f"{where}.name")
+                named_once(self._faults, places, one.location, node.line, f"{where}.impl_file")
+                found.append(one)
+        return found
+
+    def _component(self, node: Node, where: str, lines: tuple[int, int]) -> Component | None:
+        fields = Fields(node, where, self._faults)
+        name = fields.name("name", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter")
+        description = fields.text("description")
+        location = path_of(fields, "impl_file")
+        python = location is None or location.endswith(".py")
+        module = (
+            fields.name("module", _MODULE, _MODULE_RULE)
+            if python
+            else fields.text("module", required=True)
+        )
+        tests = path_of(fields, "test_file")
+        if python and tests is not None and not is_python_test(tests):
+            fields.fault("test_file", f"{tests!r} is no file test_….py")
+        fields.texts("dependencies")
+        context = globs_of(fields, "context")
+        methods = self._methods(fields, where)
+        fields.done()
+        if name is None or location is None or tests is None:
+            return None
+        one = Component(
+            component_id=name,
+            location=location,
+            tests=(tests,),
+            description=description,
+            entities=_of_methods(methods),
+            context=context,
+            import_root=_import_root(location, module or "") if python else None,
+            lines=lines,
+        )
+        problem = location_problem(location, one.tests, one.import_root)
+        if problem is not None:
+            fields.fault("impl_file", problem, node)
+        elif python and module is not None and module != one.module:
+            fields.fault("module", f"{module!r} is not what {location} is imported by", node)
+        return one
+
+    def _methods(self, fields: Fields, where: str) -> list[Member]:
+        found: list[Member] = []
+        names: dict[str, int] = {}
+        for index, node in enumerate(fields.items("methods", required=True)):
+            label = f"{where}.methods[{index}]"
+            inner = Fields(node, label, self._faults)
+            name = inner.name("name", _METHOD, "it is a method, as save or TokenBudget.extend")
+            behavior = inner.text("behavior", required=True)
+            errors = inner.texts("errors")
+            inner.done()
+            if name is not None:
+                named_once(self._faults, names, name, node.line, f"{label}.name")
+                found.append(Member(name=name, description=behavior, raises=errors))
+        return found
+
+    # ---------------------------------------------------------------------------- requirements
+
+    def _requirements(self, fields: Fields, known: set[str]) -> list[BoundCriterion]:
+        node = fields.take("requirements", required=True)
+        if node is None:
+            return []
+        kinds = Fields(node, "requirements", self._faults)
+        found: list[BoundCriterion] = []
+        ids: dict[str, int] = {}
+        criteria: dict[str, int] = {}
+        for kind in ("functional", "non_functional"):
+            for index, one in enumerate(kinds.items(kind, required=kind == "functional")):
+                where = f"requirements.{kind}[{index}]"
+                inner = Fields(one, where, self._faults)
+                name = inner.name("id", _REQUIREMENT, "it is as FR-001")
+                if name is not None:
+                    named_once(self._faults, ids, name, one.line, f"{where}.id")
+                inner.text("title", required=True)
+                one_of(inner, "priority", _PRIORITIES)
+                inner.text("description", required=True)
+                inner.text("rationale")
+                owners = self._owners(inner, known)
+                for number, each in enumerate(inner.items("acceptance_criteria", required=True)):
+                    label = f"{where}.acceptance_criteria[{number}]"
+                    bound = self._criterion(each, label, known, owners)
+                    if bound is not None:
+                        named = bound.criterion.criterion_id
+                        named_once(self._faults, criteria, named, each.line, f"{label}.id")
+                        found.append(bound)
+                inner.done()
+        kinds.done()
+        return found
+
+    def _owners(self, fields: Fields, known: set[str]) -> tuple[str, ...]:
+        names = fields.texts("components")
+        for name in names:
+            if name not in known:
+                fields.fault("components", f"{name[:60]!r} is none of {', '.join(sorted(known))}")
+        return names
+
+    def _criterion(
+        self, node: Node, where: str, known: set[str], owners: tuple[str, ...]
+    ) -> BoundCriterion | None:
+        fields = Fields(node, where, self._faults)
+        criterion_id = fields.name("id", CRITERION_ID, "it is as AC-001")
+        given, when, then = (fields.text(word, required=True) for word in ("given", "when", "then"))
+        owners = self._owners(fields, known) or owners
+        fields.done()
+        if criterion_id is None or given is None or when is None or then is None:
+            return None
+        text = f"Given: {given} When: {when} Then: {then}"
+        return BoundCriterion(
+            criterion=Criterion(criterion_id=criterion_id, text=text),
+            names=owners,
+            calls=frozenset(_CALL.findall(text)),
+            fields=frozenset(_FIELD.findall(then)),
+        )
+
+    # -------------------------------------------------------------------------------- the rest
+
+    def _entities(self, fields: Fields) -> list[tuple[Entity, str]]:
+        """Return the entities, each with its layer."""
+        found: list[tuple[Entity, str]] = []
+        names: dict[str, int] = {}
+        for index, node in enumerate(fields.items("entities")):
+            where = f"entities[{index}]"
+            inner = Fields(node, where, self._faults)
+            name = inner.name("name", _ENTITY, "it is a Python name")
+            layer = inner.text("layer")
+            kind = inner.text("type", required=True)
+            description = inner.text("description")
+            properties = self._members(inner, f"{where}.properties", "properties")
+            methods = self._members(inner, f"{where}.methods", "methods")
+            inner.texts("invariants")
+            inner.done()
+            if name is None:
+                continue
+            named_once(self._faults, names, name, node.line, f"{where}.name")
+            entity = Entity(
+                name=name,
+                kind="enum" if kind == "enum" else "class",
+                description=description,
+                fields=properties,
+                methods=methods,
+            )
+            found.append((entity, (layer or "").lower()))
+        return found
+
+    def _members(self, fields: Fields, where: str, key: str) -> list[Member]:
+        found: list[Member] = []
+        for index, node in enumerate(fields.items(key)):
+            inner = Fields(node, f"{where}[{index}]", self._faults)
+            name = inner.name("name", _ENTITY, "it is a Python name")
+            description = inner.text("description")
+            if key == "properties":
+                kind = inner.text("type", required=True)
+                inner.flag("nullable")
+                inner.texts("constraints")
+            else:
+                kind = inner.text("returns")
+                for number, one in enumerate(inner.items("parameters")):
+                    parameter = Fields(one, f"{where}[{index}].parameters[{number}]", self._faults)
+                    parameter.name("name", _ENTITY, "it is a Python name")
+                    parameter.text("type", required=True)
+                    parameter.take("default")
+                    parameter.text("description")
+                    parameter.done()
+            inner.done()
+            if name is not None:
+                found.append(Member(name=name, signature=kind, description=description))
+        return found
+
+    def _errors(self, fields: Fields) -> list[Entity]:
+        found: list[Entity] = []
+        names: dict[str, int] = {}
+        for index, node in enumerate(fields.items("error_handling")):
+            where = f"error_handling[{index}]"
+            inner = Fields(node, where, self._faults)
+            name = inner.name("error_code", _ENTITY, "it is a Python name")
+            condition = inner.text("condition", required=True)
+            inner.text("response")
+            inner.text("user_message")
+            inner.done()
+            if name is not None:
+                named_once(self._faults, names, name, node.line, f"{where}.error_code")
+                found.append(Entity(name=name, kind="exception", description=condition))
+        return found
+
+    def _questions(self, fields: Fields) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for index, node in enumerate(fields.items("open_questions")):
+            inner = Fields(node, f"open_questions[{index}]", self._faults)
+            question = inner.text("question", required=True)
+            inner.text("context")
+            proposed, answer = inner.text("proposed_answer"), inner.text("answer")
+            inner.text("status")
+            inner.done()
+            if question is not None and (answer or proposed):
+                found.append((question, answer or proposed or ""))
+        return found
+
+    def _named(self, fields: Fields, key: str) -> None:
+        """See that each of a list has a name; what else it says is for the reader."""
+        for index, node in enumerate(fields.items(key)):
+            Fields(node, f"{key}[{index}]", self._faults).text("name", required=True)
+
+
+def _of_methods(methods: list[Member]) -> list[Entity]:
+    """Group a component's methods by the class they belong to."""
+    groups: dict[str, list[Member]] = {}
+    for one in methods:
+        owner, _, name = one.name.rpartition(".")
+        groups.setdefault(owner, []).append(evolve(one, name=name))
+    return [Entity(name=name, kind="class", methods=own) for name, own in groups.items()]
+
+
+def _import_root(location: str, module: str) -> str:
+    """Return the folder that a module's imports begin in, as it follows from its file."""
+    for ending in (".py", "/__init__.py"):
+        path = module.replace(".", "/") + ending
+        if location.endswith(f"/{path}"):
+            return location.removesuffix(f"/{path}")
+    return "."
+
+
+def _slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:64].strip("-") or "feature"

@@ -1,0 +1,122 @@
+"""What both forms of a specification ask of their fields."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from typing import Final
+
+from ...base.yaml_document import Faults, Fields
+from ..names import path_problem
+from .component_files import is_in, is_python_test
+from .specification import module_of, root_of
+
+COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
+MAX_GLOB_CHARS: Final = 500
+_PROSE: Final = re.compile(r"\.(?:txt|md|rst|adoc)$")
+_FRAMEWORKS: Final = frozenset(
+    {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
+)
+
+
+def named_once(faults: Faults, taken: dict[str, int], value: str, line: int, where: str) -> None:
+    """Refuse a value that stands on an earlier line, and remember its line."""
+    if value in taken:
+        faults.add(line, f"{where}: {value!r} stands on line {taken[value]} too")
+    taken.setdefault(value, line)
+
+
+def one_of(fields: Fields, name: str, known: tuple[str, ...]) -> str | None:
+    """Take a required text that is one of a few; None, and a fault, if it is none of them."""
+    node = fields.take(name, required=True)
+    text = None if node is None else fields.text_of(name, node)
+    if text is not None and text not in known:
+        fields.fault(name, f"{text[:60]!r} is none of {', '.join(known)}", node)
+        return None
+    return text
+
+
+def globs_of(fields: Fields, name: str) -> tuple[str, ...]:
+    """Take globs of files of the project, relative and inside it."""
+    found = fields.texts(name)
+    for glob in found:
+        if glob.startswith(("/", "~")) or ".." in glob.split("/"):
+            fields.fault(name, f"{glob[:60]!r} leads out of the project; write it relative")
+        elif not glob.strip() or len(glob) > MAX_GLOB_CHARS:
+            fields.fault(name, f"{glob[:60]!r} is no glob of 1 to {MAX_GLOB_CHARS} characters")
+    return found
+
+
+def path_of(fields: Fields, key: str) -> str | None:
+    """Take a required path of a source file, in any language."""
+    node = fields.take(key, required=True)
+    path = None if node is None else fields.text_of(key, node)
+    if path is None:
+        return None
+    problem = path_problem(path)
+    if problem is None and _PROSE.search(path):
+        problem = f"{path!r} is no source file"
+    if problem is not None:
+        fields.fault(key, problem, node)
+        return None
+    return path
+
+
+def places_of(fields: Fields, key: str, *, required: bool = False) -> tuple[str, ...]:
+    """Take files, directories that end in `/`, and globs."""
+    found = []
+    for place in fields.texts(key, required=required):
+        problem = path_problem(place.removesuffix("/"))
+        if problem is not None:
+            fields.fault(key, problem)
+        else:
+            found.append(place)
+    return tuple(found)
+
+
+def tests_problem(location: str, tests: tuple[str, ...]) -> str | None:
+    """Return why files can't be the tests of a component: Python's go by names of their own."""
+    for place in tests if location.endswith(".py") else ():
+        if not place.endswith(("/", "*")) and not is_python_test(place):
+            return f"{place!r} is neither a file test_….py nor a directory ending in /"
+    return None
+
+
+def root_problem(location: str, import_root: str | None) -> str | None:
+    """Return why imports of a component can't begin in a folder."""
+    if import_root is None or import_root == ".":
+        return None
+    if not location.endswith(".py"):
+        return "is of Python components"
+    problem = path_problem(import_root)
+    if problem is None and not location.startswith(f"{import_root}/"):
+        problem = f"{location!r} is not below {import_root!r}"
+    return problem
+
+
+def location_problem(
+    location: str, tests: tuple[str, ...], import_root: str | None = None
+) -> str | None:
+    """Return why tests could not import a component from its file, or why it is one of them."""
+    problem = _import_problem(location, import_root) if location.endswith(".py") else None
+    if problem is not None:
+        return problem
+    for place in tests:
+        if is_in(location, place) and (location == place or location.endswith(".py")):
+            return f"{location!r} is the component's own file, and among its tests ({place})"
+    return None
+
+
+def _import_problem(location: str, import_root: str | None) -> str | None:
+    name = location.rsplit("/", 1)[-1]
+    parts = module_of(location, root_of(location, import_root)).split(".")
+    wrong = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]
+    if wrong:
+        return f"{location!r} can't be imported: {wrong[0]!r} is no name of a module"
+    if parts[0] in sys.stdlib_module_names or parts[0] in _FRAMEWORKS:
+        return f"{location!r} can't be imported: {parts[0]!r} is a module that is there already"
+    if name == "conftest.py" or re.fullmatch(r"test_.*|.*_test\.py", name):
+        return f"{location!r} goes by the name of a test"
+    return None

@@ -1,0 +1,229 @@
+"""A component specification as values: components, what they offer, what has to hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ...base.errors import ErrorKind, listed
+from ...harness import HarnessError
+from ..converters import as_tuple
+
+STATUSES: Final = ("draft", "approved")
+ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
+OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
+"""What a component in another language than Python may offer besides."""
+
+_SHOWN_FAULTS: Final = 12
+
+
+class InvalidSpecification(HarnessError):
+    """A document is no component specification; nothing was begun with it.
+
+    Attributes:
+        path: Its file.
+        faults: Everything that is wrong with it, in the order of the file, most with their line.
+    """
+
+    kind = ErrorKind.INVALID_FILE
+
+    def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
+        self.path = path
+        self.faults: tuple[str, ...] = tuple(faults)
+        super().__init__(
+            f"{path} is not a usable specification: {listed(self.faults, most=_SHOWN_FAULTS)}. "
+            "Nothing was begun; docs/spec-format.md describes the form."
+        )
+
+
+class UnknownComponent(HarnessError):
+    """A specification has no component of this name.
+
+    Attributes:
+        component_id: What was asked for.
+        known: The components that it has.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, component_id: str | None, *, path: Path, known: Iterable[str]) -> None:
+        self.component_id = component_id
+        self.known = tuple(known)
+        asked = (
+            f"{path} has no component {component_id!r}"
+            if component_id is not None
+            else f"{path} has several components"
+        )
+        super().__init__(
+            f"{asked}; it has {', '.join(self.known)}. Name one of them; nothing was begun."
+        )
+
+
+@frozen(kw_only=True)
+class Member:
+    """A field or method of an entity.
+
+    Attributes:
+        name: Its name.
+        signature: A method's parameters and result, `(tokens: int) -> None`; a field's type.
+        description: What it is or does, or None.
+        raises: The errors that a method raises.
+    """
+
+    name: str
+    signature: str | None = None
+    description: str | None = None
+    raises: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Entity:
+    """Something that the component offers by name.
+
+    Attributes:
+        name: Its name.
+        kind: One of `ENTITY_KINDS`, or of `OTHER_KINDS` where the language is not Python.
+        description: What it is, or None.
+        fields: Its fields or an enum's values.
+        methods: Its methods; a function's own signature is the one method of its name.
+    """
+
+    name: str
+    kind: str
+    description: str | None = None
+    fields: tuple[Member, ...] = field(default=(), converter=as_tuple)
+    methods: tuple[Member, ...] = field(default=(), converter=as_tuple)
+
+
+@frozen(kw_only=True)
+class Criterion:
+    """An acceptance criterion.
+
+    Attributes:
+        criterion_id: Its id, as AC-01; tests carry it in their names as `ac_01`.
+        text: What has to hold.
+    """
+
+    criterion_id: str
+    text: str
+
+    @property
+    def in_test_names(self) -> str:
+        """How a test's name carries the id: lower case, `_` for `-`."""
+        return self.criterion_id.lower().replace("-", "_")
+
+
+@frozen(kw_only=True)
+class Component:
+    """A component.
+
+    Attributes:
+        component_id: Its id.
+        location: Its main file, relative to the workspace; its ending says the language.
+        tests: Its test files, directories (ending in `/`) or globs, relative to the workspace.
+        description: What it is for, or None.
+        entities: What its module offers.
+        errors: The errors that it defines, by name; they stand among the entities too or not.
+        criteria: Its acceptance criteria.
+        context: Globs of files of the project that who builds it is shown.
+        other_files: Further files, directories or globs that belong to it besides its tests.
+        import_root: The folder that imports of a Python component begin in, relative, "." for the
+            workspace; None: `src` for a location below it, else the workspace.
+        lines: The lines of the document that describe it, from and up to (not with), from 1.
+    """
+
+    component_id: str
+    location: str
+    tests: tuple[str, ...]
+    description: str | None = None
+    entities: tuple[Entity, ...] = field(default=(), converter=as_tuple)
+    errors: tuple[Entity, ...] = field(default=(), converter=as_tuple)
+    criteria: tuple[Criterion, ...] = field(default=(), converter=as_tuple)
+    context: tuple[str, ...] = field(default=(), converter=as_tuple)
+    other_files: tuple[str, ...] = field(default=(), converter=as_tuple)
+    import_root: str | None = None
+    lines: tuple[int, int] = (1, 1)
+
+    @property
+    def is_python(self) -> bool:
+        """Whether its main file is Python, which the sandbox can run."""
+        return self.location.endswith(".py")
+
+    @property
+    def root(self) -> str:
+        """The folder that its imports begin in, "" for the workspace itself."""
+        return root_of(self.location, self.import_root)
+
+    @property
+    def module(self) -> str:
+        """The name that tests import it by; in another language than Python, its location."""
+        return module_of(self.location, self.root) if self.is_python else self.location
+
+    @property
+    def code_places(self) -> tuple[str, ...]:
+        """Its files that are no tests: the main one first."""
+        return (self.location, *self.other_files)
+
+
+def root_of(location: str, import_root: str | None) -> str:
+    """Return the folder that imports of a file begin in, "" for the workspace itself."""
+    root = ("src" if location.startswith("src/") else "") if import_root is None else import_root
+    return "" if root == "." or not location.startswith(f"{root}/") else root
+
+
+def module_of(location: str, root: str) -> str:
+    """Return the name of a Python file's module, for imports that begin in a folder."""
+    below = location.removeprefix(f"{root}/") if root else location
+    return below.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+@frozen(kw_only=True)
+class Specification:
+    """A component specification.
+
+    Attributes:
+        spec_id: Its id.
+        title: Its title.
+        version: Its version, as 1.0.0.
+        status: "draft" or "approved".
+        components: At least one.
+        clarifications: What the person decided: each question with its answer.
+        text: The document, as it was read.
+    """
+
+    spec_id: str
+    title: str
+    version: str
+    status: str
+    components: tuple[Component, ...] = field(converter=as_tuple)
+    clarifications: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
+    text: str = field(repr=False)
+
+    def component(self, component_id: str | None, *, path: Path) -> Component:
+        """Return a component; with None the only one.
+
+        Raises:
+            UnknownComponent: There is none of this id, or there are several to choose from.
+        """
+        if component_id is None and len(self.components) == 1:
+            return self.components[0]
+        for one in self.components:
+            if one.component_id == component_id:
+                return one
+        raise UnknownComponent(
+            component_id, path=path, known=[one.component_id for one in self.components]
+        )
+
+    def excerpt(self, component: Component) -> str:
+        """Return the document with this component only: what an agent needs to know of it."""
+        lines = self.text.splitlines()
+        spans = sorted(one.lines for one in self.components)
+        kept = []
+        for number, line in enumerate(lines, 1):
+            inside = next((span for span in spans if span[0] <= number < span[1]), None)
+            if inside is None or inside == component.lines:
+                kept.append(line)
+        return "\n".join(kept) + "\n"

@@ -1,0 +1,391 @@
+"""The component specification: what SPEC produces and TDFLOW builds from.
+
+One YAML document: metadata, and components with their location, entities (each with its fields and
+methods), errors and acceptance criteria; or a requirement document (`requirement_document`).
+Everything that is wrong is reported at once, with lines. docs/spec-format.md describes it for
+people.
+
+The module is long because one reader takes the whole form, section by section.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ...base.yaml_document import (
+    Faults,
+    Fields,
+    Mapping,
+    Node,
+    Refused,
+    Scalar,
+    describe,
+    read_document,
+)
+from .requirement_document import RequirementReader, is_requirement_document
+from .spec_rules import (
+    COMPONENT_ID,
+    CRITERION_ID,
+    globs_of,
+    location_problem,
+    named_once,
+    one_of,
+    path_of,
+    places_of,
+    root_problem,
+    tests_problem,
+)
+from .specification import (
+    ENTITY_KINDS,
+    OTHER_KINDS,
+    STATUSES,
+    Component,
+    Criterion,
+    Entity,
+    InvalidSpecification,
+    Member,
+    Specification,
+)
+
+SCHEMA_VERSION: Final = 1
+MAX_SPEC_BYTES: Final = 2 << 20
+_MAX_DEPTH: Final = 12
+
+_SPEC_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_ANY_NAME: Final = re.compile(r"[^\s\x00-\x1f]{1,100}")
+_VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
+
+
+def load_specification(path: Path | str) -> Specification:
+    """Read a specification file.
+
+    Raises:
+        InvalidSpecification: It can't be read or is none; the error names every fault.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SPEC_BYTES + 1)
+    except OSError as error:
+        raise InvalidSpecification(
+            path=path, faults=[f"can't be read: {error.strerror}"]
+        ) from error
+    return parse_specification(data, path=path)
+
+
+def parse_specification(data: bytes, *, path: Path) -> Specification:
+    """Read a specification.
+
+    Args:
+        data: The document, in UTF-8.
+        path: Where it comes from, for messages.
+
+    Raises:
+        InvalidSpecification: It is none; the error names every fault.
+    """
+    specification, faults = read_specification(data)
+    if specification is None:
+        raise InvalidSpecification(path=path, faults=faults)
+    return specification
+
+
+def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
+    """Read a specification, or say everything that is wrong with it."""
+    if len(data) > MAX_SPEC_BYTES:
+        return None, [f"has more than {MAX_SPEC_BYTES:,} bytes, the limit"]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return None, [f"byte {error.start} is not UTF-8"]
+    faults = Faults()
+    found = read_document(
+        text,
+        faults,
+        lambda root: _reader(root, faults, text).specification(root),
+        what="specification",
+        max_depth=_MAX_DEPTH,
+    )
+    return (None, faults.sorted()) if faults else (found, [])
+
+
+def _reader(root: Mapping, faults: Faults, text: str) -> _Reader | RequirementReader:
+    """Choose the form: requirements, or what SPEC writes."""
+    if is_requirement_document(root):
+        return RequirementReader(faults, text)
+    return _Reader(faults, text)
+
+
+class _Reader:
+    def __init__(self, faults: Faults, text: str) -> None:
+        self._faults = faults
+        self._text = text
+        self._lines = text.count("\n") + 2
+        self._python = True  # whether the component that is read is one of Python
+
+    def specification(self, root: Mapping) -> Specification | None:
+        fields = Fields(root, "", self._faults)
+        if not self._version(fields):
+            return None
+        metadata = fields.take("metadata", required=True)
+        spec_id = title = version = status = None
+        if metadata is not None:
+            inner = Fields(metadata, "metadata", self._faults)
+            spec_id = inner.name("spec_id", _SPEC_ID, "it has 1 to 64 of a-z 0-9 -")
+            title = inner.text("title", required=True)
+            version = inner.name("version", _VERSION, "it is three numbers, as 1.0.0; quote it")
+            status = one_of(inner, "status", STATUSES)
+            inner.text("description")
+            inner.texts("authors")
+            inner.done()
+        components = self._components(fields, root)
+        clarifications = self._clarifications(fields)
+        fields.done()
+        if self._faults or not (spec_id and title and version and status):
+            return None
+        return Specification(
+            spec_id=spec_id,
+            title=title,
+            version=version,
+            status=status,
+            components=components,
+            clarifications=clarifications,
+            text=self._text,
+        )
+
+    def _version(self, fields: Fields) -> bool:
+        node = fields.take("schema_version", required=True)
+        if isinstance(node, Scalar) and node.text == str(SCHEMA_VERSION) and not node.quoted:
+            return True
+        if isinstance(node, Scalar) and node.text.isdecimal() and not node.quoted:
+            fields.fault(
+                "schema_version",
+                f"{node.text[:20]} is not {SCHEMA_VERSION}, the one that this version reads",
+                node,
+            )
+            return False
+        if node is not None and not isinstance(node, Refused):
+            fields.fault(
+                "schema_version", f"expected {SCHEMA_VERSION}, found {describe(node)}", node
+            )
+        return True
+
+    def _clarifications(self, fields: Fields) -> list[tuple[str, str]]:
+        found = []
+        for index, node in enumerate(fields.items("clarifications")):
+            inner = Fields(node, f"clarifications[{index}]", self._faults)
+            question = inner.text("question", required=True)
+            answer = inner.text("answer", required=True)
+            inner.done()
+            found.append((question or "", answer or ""))
+        return found
+
+    # ------------------------------------------------------------------------------ components
+
+    def _components(self, fields: Fields, root: Mapping) -> list[Component]:
+        nodes = fields.items("components", required=True)
+        after = [
+            line
+            for key, line in root.key_lines.items()
+            if line > root.key_lines.get("components", 0) and key != "components"
+        ]
+        end = min(after, default=self._lines)
+        components = []
+        starts = [node.line for node in nodes] + [end]
+        taken: dict[str, int] = {}
+        places: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            one = self._component(node, f"components[{index}]", (node.line, starts[index + 1]))
+            if one is None:
+                continue
+            named_once(
+                self._faults,
+                taken,
+                one.component_id,
+                node.line,
+                f"components[{index}].component_id",
+            )
+            named_once(
+                self._faults, places, one.location, node.line, f"components[{index}].location"
+            )
+            components.append(one)
+        return components
+
+    def _component(self, node: Node, where: str, lines: tuple[int, int]) -> Component | None:
+        fields = Fields(node, where, self._faults)
+        component_id = fields.name(
+            "component_id", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter"
+        )
+        location = path_of(fields, "location")
+        self._python = location is None or location.endswith(".py")
+        tests = places_of(fields, "tests", required=True)
+        other_files = places_of(fields, "other_files")
+        import_root = fields.text("import_root")
+        fields.text("name")
+        description = fields.text("description")
+        fields.texts("dependencies")
+        context = globs_of(fields, "context")
+        names: dict[str, int] = {}
+        entities = [
+            self._entity(one, f"{where}.entities[{index}]", names)
+            for index, one in enumerate(fields.items("entities", required=True))
+        ]
+        known = {entity.name for entity in entities if entity is not None}
+        errors = [
+            self._error(one, f"{where}.errors[{index}]")
+            for index, one in enumerate(fields.items("errors"))
+        ]
+        known |= {error.name for error in errors if error is not None}
+        if self._python:
+            self._check_raises(entities, known, where, node.line)
+        criteria = self._criteria(fields, where)
+        fields.done()
+        if component_id is None or location is None or not tests:
+            return None
+        for key, problem in (
+            ("tests", tests_problem(location, tests)),
+            ("import_root", root_problem(location, import_root)),
+            ("location", location_problem(location, tests, import_root)),
+        ):
+            if problem is not None:
+                fields.fault(key, problem, node)
+        return Component(
+            component_id=component_id,
+            location=location,
+            tests=tests,
+            description=description,
+            entities=[one for one in entities if one is not None],
+            errors=[one for one in errors if one is not None],
+            criteria=criteria,
+            context=context,
+            other_files=other_files,
+            import_root=import_root,
+            lines=lines,
+        )
+
+    def _name(self, fields: Fields) -> str | None:
+        """Take a name in the component's language."""
+        if self._python:
+            return fields.name("name", _NAME, "it is a Python name")
+        return fields.name("name", _ANY_NAME, "it has 1 to 100 characters, and no blank")
+
+    def _check_raises(
+        self, entities: list[Entity | None], known: set[str], where: str, line: int
+    ) -> None:
+        """Every error that a method raises has to be one that somebody can look up."""
+        import builtins
+
+        for entity in entities:
+            for method in entity.methods if entity is not None else ():
+                for name in method.raises:
+                    if name not in known and not hasattr(builtins, name):
+                        self._faults.add(
+                            line,
+                            f"{where}: {entity.name if entity else ''}.{method.name} raises "
+                            f"{name!r}, which is neither among its errors nor built in",
+                        )
+
+    def _entity(self, node: Node, where: str, names: dict[str, int]) -> Entity | None:
+        fields = Fields(node, where, self._faults)
+        name = self._name(fields)
+        kind = one_of(fields, "kind", ENTITY_KINDS if self._python else ENTITY_KINDS + OTHER_KINDS)
+        description = fields.text("description")
+        fields.texts("bases")
+        members = self._members(fields, where, "fields", typed="type")
+        methods = self._members(fields, where, "methods", typed="signature")
+        fields.done()
+        if name is None or kind is None:
+            return None
+        named_once(self._faults, names, name, node.line, f"{where}.name")
+        return Entity(
+            name=name, kind=kind, description=description, fields=members, methods=methods
+        )
+
+    def _members(self, fields: Fields, where: str, key: str, *, typed: str) -> list[Member]:
+        found = []
+        names: dict[str, int] = {}
+        for index, node in enumerate(fields.items(key)):
+            label = f"{where}.{key}[{index}]"
+            inner = Fields(node, label, self._faults)
+            name = self._name(inner)
+            member = Member(
+                name=name or "",
+                signature=inner.text(typed, required=typed == "signature"),
+                description=inner.text("description"),
+                raises=inner.texts("raises") if typed == "signature" else (),
+            )
+            if typed == "type":
+                inner.take("default")
+                inner.take("value")
+            inner.done()
+            signature = member.signature
+            if (
+                self._python
+                and typed == "signature"
+                and signature is not None
+                and not _is_signature(signature)
+            ):
+                inner.fault(
+                    "signature", f"{signature[:60]!r} is none; write it as (tokens: int) -> bool"
+                )
+            if name is not None:
+                named_once(self._faults, names, name, node.line, f"{label}.name")
+                found.append(member)
+        return found
+
+    def _error(self, node: Node, where: str) -> Entity | None:
+        fields = Fields(node, where, self._faults)
+        name = self._name(fields)
+        fields.text("base")
+        description = fields.text("when", required=True)
+        fields.texts("fields")
+        fields.done()
+        if name is None:
+            return None
+        return Entity(name=name, kind="exception", description=description)
+
+    def _criteria(self, fields: Fields, where: str) -> list[Criterion]:
+        found = []
+        ids: dict[str, int] = {}
+        for index, node in enumerate(fields.items("acceptance_criteria", required=True)):
+            label = f"{where}.acceptance_criteria[{index}]"
+            inner = Fields(node, label, self._faults)
+            criterion_id = inner.name("id", CRITERION_ID, "it is as AC-01")
+            text = inner.text("text")
+            steps = [inner.text(word) for word in ("given", "when", "then")]
+            inner.text("title")
+            inner.done()
+            if text is None and not all(steps) and inner.usable:
+                inner.fault("", "expected text, or given, when and then")
+            if criterion_id is not None:
+                named_once(self._faults, ids, criterion_id, node.line, f"{label}.id")
+                criterion = text or " ".join(filter(None, steps))
+                found.append(Criterion(criterion_id=criterion_id, text=criterion))
+        return found
+
+
+def _is_signature(text: str) -> bool:
+    """Whether a text is the part of a definition that follows its name."""
+    import ast
+
+    try:
+        tree = ast.parse(f"def f{text}: ...")
+    except (SyntaxError, ValueError):
+        return False
+    return len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef)
+
+
+def with_status(data: bytes, status: str) -> bytes | None:
+    """Return a specification with another status, all else as it is; None if it is none."""
+    specification, _ = read_specification(data)
+    if specification is None:
+        return None
+    text = data.decode("utf-8-sig")
+    pattern = re.compile(
+        r"(?m)^([ \t]*|[^#\n]*[{,][ \t]*)status:[ \t]*[\"']?(?:draft|approved)\b[\"']?"
+    )
+    changed = pattern.sub(lambda found: f"{found[1]}status: {status}", text, count=1).encode()
+    again, _ = read_specification(changed)
+    return changed if again is not None and again.status == status else None

@@ -1,0 +1,1 @@
+"""Gates: what they run, the reports they read, and their verdicts."""

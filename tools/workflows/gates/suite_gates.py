@@ -1,0 +1,266 @@
+"""The gates that run tests: what the run of a component's tests says about a phase.
+
+The decisions are pure; `run_tests` has the one effect, the call of the sandbox before them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import evolve
+
+from ...base.errors import counted
+from ..documents.specification import Component
+from ..gate_port import GateExecution, GateSandbox, sandbox_with
+from ..workflow import Gate
+from .gate_guest import TestRun
+from .test_reports import (
+    MAX_NAMED,
+    covering,
+    error_in_words,
+    estranged_from,
+    not_run,
+    stop_in_words,
+    text_of,
+    uncollectable,
+    unimported,
+    wrong_reason,
+)
+from .verdict import GateInput, Verdict, failed, output_of
+
+_TEST_CODES: Final = frozenset({0, 1, 2, 5})
+"""pytest's exit codes for tests that passed, failed, could not all be collected, or are none."""
+_REPORT: Final = (
+    ("collected", list),
+    ("tests", list),
+    ("errors", list),
+    ("stopped", list),
+    ("tampered", list),
+    ("component", dict),
+)
+
+
+def run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
+    """Run a component's tests and judge what came of it.
+
+    Raises:
+        GateUnavailable: They can't be run on this machine.
+    """
+    component = given.component
+    if component is None:
+        return failed(gate, "there is no component to test")
+    paths = given.test_files
+    if not paths:
+        return failed(
+            gate,
+            "there is no test file",
+            [f"Tests belong in {', '.join(component.tests)}; their files are named test_….py."],
+        )
+    run = TestRun(
+        framework=gate.framework,
+        paths=paths,
+        module=component.module,
+        location=component.location,
+        import_root=component.root,
+        placeholder=gate.kind == "tests_fail",
+        report=f".gate-{given.token}.json",
+    )
+    sandbox = sandbox_with(sandbox, gate.packages)
+    execution = sandbox.run(
+        run.code(sandbox.places),
+        files=given.files,
+        report=run.report,
+        deadline_s=gate.deadline_s,
+        kit=gate.framework == "pytest",
+    )
+    report = _read_report(execution)
+    rewritten = [
+        f"{path} was changed while the tests ran"
+        for path in sorted({*execution.result.files_modified, *execution.result.files_deleted})
+        if path in given.locked and path.endswith(".py")
+    ]
+    if not isinstance(report, str) and report["code"] not in _TEST_CODES:
+        evidence = [stop_in_words(one) for one in report["stopped"]] + output_of(execution.result)
+        summary = f"the tests could not be run ({gate.framework} ended with {report['code']})"
+        verdict = failed(gate, summary, evidence)
+    elif isinstance(report, str):
+        verdict = failed(gate, report, output_of(execution.result))
+    elif report["tampered"] or rewritten:
+        verdict = failed(
+            gate,
+            "tests or their framework were tampered with while they ran, so they prove nothing",
+            [f"{one}." for one in (*report["tampered"], *rewritten)],
+            **_counts(report),
+        )
+    elif gate.kind == "tests_fail":
+        verdict = judge_tests_fail(gate, given, report)
+    else:
+        verdict = judge_tests_pass(gate, given, report)
+    return evolve(verdict, duration_s=execution.result.duration_s)
+
+
+def _read_report(execution: GateExecution) -> dict[str, Any] | str:
+    """Return what the run left, or say why it left nothing that can be used."""
+    result = execution.result
+    limits = result.limit_problems()
+    if result.trapped is not None:
+        return f"the tests did not come to their end: {', '.join(limits)}"
+    if execution.report is None:
+        return f"the tests ended the interpreter (exit code {result.exit_code}) before their result"
+    try:
+        report = json.loads(execution.report)
+        for name, kind in _REPORT:
+            if not isinstance(report[name], kind):
+                return "the tests left a result that can't be read"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "the tests left a result that can't be read"
+    return dict(report)
+
+
+def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) -> Verdict:
+    """Judge RED: every test is collected, runs and fails for the right reason."""
+    component = given.component
+    assert component is not None  # noqa: S101 (there is one wherever tests are run)
+    tests: list[dict[str, Any]] = report["tests"]
+    evidence = [uncollectable(one, component) for one in report["errors"]]
+    right: list[str] = []
+    for test in tests:
+        problem = wrong_reason(test, component)
+        if problem is None:
+            right.append(test["id"])
+        else:
+            evidence.append(f"{test['id']}: {problem}{text_of(test)}")
+    wrong = len(tests) - len(right)
+    halted = not_run(report)
+    estranged = estranged_from(component, report)
+    evidence += [*halted, *estranged]
+    if not tests and not evidence:
+        evidence.append("No test was collected. Tests are functions or methods named test_….")
+    others = {test["id"] for test in tests}.difference(right)
+    uncovered = _uncovered(gate, component, right, others, "fails for the right reason")
+    evidence += uncovered
+    facts = {
+        **_counts(report),
+        "test_digests": given.locked,
+        "tests": sorted(test["id"] for test in tests),
+        **_coverage(component, right),
+    }
+    count = len(tests)
+    if not evidence:
+        summary = (
+            f"{counted(count, 'test')} collected, run, and failing for want of the implementation"
+        )
+        return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
+    parts = []
+    if report["errors"]:
+        parts.append(f"{counted(len(report['errors']), 'test file')} can't be collected")
+    if not tests:
+        parts.append("no test ran")
+    if wrong:
+        parts.append(f"{wrong} of {count} tests do not fail for the right reason")
+    if halted:
+        parts.append("not every test came to its turn")
+    if estranged:
+        parts.append(f"the tests do not test {component.location}")
+    if uncovered:
+        parts.append(
+            counted(
+                len(uncovered),
+                "acceptance criterion has no test",
+                "acceptance criteria have no test",
+            )
+        )
+    return failed(gate, "; ".join(parts), evidence, **facts)
+
+
+def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) -> Verdict:
+    """Judge GREEN, REFACTOR and VERIFY: all tests are there, run and pass."""
+    component = given.component
+    assert component is not None  # noqa: S101 (there is one wherever tests are run)
+    tests: list[dict[str, Any]] = report["tests"]
+    bad = [test for test in tests if test["outcome"] != "passed"]
+    evidence = [unimported(one) for one in report["errors"]]
+    evidence += [
+        f"{test['id']}: {test['outcome']}{error_in_words(test)}{text_of(test)}" for test in bad
+    ]
+    names = {test["id"] for test in tests}
+    expected = set((given.baseline or {}).get("tests", ()))
+    missing = sorted(expected - names)
+    if missing:
+        named = ", ".join(missing[:MAX_NAMED])
+        evidence.append(f"These tests of the red phase were not run: {named}")
+    halted = not_run(report, besides=missing)
+    estranged = estranged_from(component, report)
+    evidence += [*halted, *estranged]
+    if not tests and not evidence:
+        evidence.append("No test was collected.")
+    passed = sorted(test["id"] for test in tests if test["outcome"] == "passed")
+    uncovered = _uncovered(gate, component, passed, names.difference(passed), "passes")
+    evidence += uncovered
+    facts = {**_counts(report), "test_digests": given.locked, **_coverage(component, passed)}
+    if not evidence:
+        criteria = len(component.criteria)
+        coverage = f"; {criteria} of {criteria} acceptance criteria covered" if criteria else ""
+        summary = counted(len(passed), "test passes", "tests pass")
+        summary += coverage if gate.covers_criteria else ""
+        return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
+    parts = []
+    if report["errors"]:
+        parts.append(f"{counted(len(report['errors']), 'test file')} can't be imported")
+    if bad or not tests:
+        parts.append(f"{len(bad)} of {len(tests)} tests do not pass")
+    if missing:
+        parts.append(counted(len(missing), "test was not run", "tests were not run"))
+    if halted:
+        parts.append("not every test came to its turn")
+    if estranged:
+        parts.append(f"the tests do not test {component.location}")
+    if uncovered:
+        parts.append(
+            counted(
+                len(uncovered),
+                "acceptance criterion has no passing test",
+                "acceptance criteria have no passing test",
+            )
+        )
+    return failed(gate, "; ".join(parts), evidence, **facts)
+
+
+def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
+    outcomes = [test["outcome"] for test in report["tests"]]
+    return {
+        "framework": report.get("framework"),
+        "collected": len(report["collected"]),
+        "passed": outcomes.count("passed"),
+        "failed": outcomes.count("failed"),
+        "skipped": outcomes.count("skipped"),
+        "errors": len(report["errors"]),
+    }
+
+
+def _coverage(component: Component, names: Sequence[str]) -> dict[str, Any]:
+    return {
+        "criteria": {
+            one.criterion_id: len(covering(one.in_test_names, names)) for one in component.criteria
+        }
+    }
+
+
+def _uncovered(
+    gate: Gate, component: Component, names: Sequence[str], others: Iterable[str], does: str
+) -> list[str]:
+    """Return which criteria have no test among `names`, and which of them have one of `others`."""
+    if not gate.covers_criteria:
+        return []
+    uncovered = []
+    for one in component.criteria:
+        if covering(one.in_test_names, names):
+            continue
+        those = ", ".join(covering(one.in_test_names, others)[:MAX_NAMED])
+        what = f"test that carries {one.in_test_names} in its name"
+        if those:
+            what = f"{what} and {does} ({those})"
+        uncovered.append(f"{one.criterion_id} has no {what}: {one.text}")
+    return uncovered

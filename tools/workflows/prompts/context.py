@@ -1,0 +1,291 @@
+"""What an agent is shown of a project, within a bound of tokens, and what is left out, and why.
+
+The most important comes first: rules, files for agents, the files that are named, the signatures
+of the Python modules that those import, and the names of all files. It is gathered once, before the
+first call, and kept with the session, so that each call and each worker sends the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ...base.errors import ErrorKind, counted
+from ...base.files import FileSystem, OsFileSystem
+from ...base.path_pattern import is_exact, matches
+from ...harness import HarnessError
+from ...harness.views.briefing import most_tokens
+from ..converters import as_tuple
+from ..documents.module_signatures import imported_modules, parse_module, signatures
+from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
+from .file_tree import tree_text
+from .prompts import fenced, language_of
+
+GUIDE_TOKENS: Final = 4000
+"""The most that is shown of one file for agents, in tokens."""
+_TREE_SHARE: Final = 4
+"""The names of files take no more than one in so many tokens of the bound."""
+_MAX_NAMED: Final = 500
+_CHARS_PER_TOKEN: Final = 3
+_HEADING_TOKENS: Final = 60
+"""More than the heading, the fence and a note take around a text."""
+_UNSAFE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069`\ud800-\udfff]"
+)
+
+
+@frozen(kw_only=True)
+class ContextRequest:
+    """What of a project is to be shown.
+
+    Attributes:
+        files: Globs of files that are shown whole, relative to the folder.
+        max_tokens: The most that all of it takes, in tokens.
+        tree: Whether the names of files are shown.
+        guides: Files for agents, shown up to `GUIDE_TOKENS` each where they are there.
+        rules: Rules that hold for the work, whole, or None.
+        source: The folder that imports begin in.
+        about: What the project is, in a few words, or None.
+    """
+
+    files: tuple[str, ...] = field(default=(), converter=as_tuple)
+    max_tokens: int = 20_000
+    tree: bool = True
+    guides: tuple[str, ...] = field(default=("AGENTS.md", "CLAUDE.md"), converter=as_tuple)
+    rules: str | None = None
+    source: str = "."
+    about: str | None = None
+
+
+@frozen(kw_only=True)
+class ContextPart:
+    """One part of what is shown.
+
+    Attributes:
+        kind: "rules", "guide", "file", "signatures" or "tree".
+        name: The path, or what it is.
+        text: As it stands in the prompt.
+        cut: Whether it is not whole.
+    """
+
+    kind: str
+    name: str
+    text: str = field(repr=False)
+    cut: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens it takes at most."""
+        return most_tokens(self.text)
+
+
+@frozen(kw_only=True)
+class Context:
+    """What is shown of a project.
+
+    Attributes:
+        parts: Its parts, in the order of the prompt.
+        left_out: What was named and is not shown, with the reason.
+    """
+
+    parts: tuple[ContextPart, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it, as it stands in the prompt."""
+        return "\n\n".join(part.text for part in self.parts)
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens all of it takes at most."""
+        return most_tokens(self.text)
+
+
+class RulesTooLong(HarnessError, ValueError):
+    """The rules, which are shown whole, don't fit into the bound; nothing was gathered.
+
+    Attributes:
+        max_tokens: The bound.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, max_tokens: int) -> None:
+        super().__init__(f"the rules take more than the {max_tokens:,} tokens of the context")
+        self.max_tokens = max_tokens
+
+
+def gather_context(
+    folder: Path, request: ContextRequest, *, fs: FileSystem | None = None
+) -> Context:
+    """Gather what is shown of a folder.
+
+    Guarantees: the text takes at most `max_tokens`; no link is followed and nothing outside the
+    folder is read; what looks like a secret is left out, unless its own path is among the globs.
+
+    Raises:
+        RulesTooLong: The rules alone take more than the bound.
+        ReadError: The folder can't be read.
+    """
+    with context_folder(fs if fs is not None else OsFileSystem(), folder) as opened:
+        return _Gathering(opened, request).all()
+
+
+class _Gathering:
+    def __init__(self, folder: ContextFolder, request: ContextRequest) -> None:
+        self._folder = folder
+        self._request = request
+        self._parts: list[ContextPart] = []
+        self._left_out: dict[str, str] = {}
+        self._room = request.max_tokens
+
+    def all(self) -> Context:
+        request = self._request
+        listing = self._folder.list()
+        if listing.cut:
+            self._leave(".", f"holds more than {self._folder.max_entries:,} files; the rest is")
+        if request.about and not self._add("about", "project", request.about):
+            self._leave("project", "does not fit into the bound")
+        if request.rules and not self._add(
+            "rules", "rules", f"## Rules that hold here\n\n{request.rules.strip()}"
+        ):
+            raise RulesTooLong(request.max_tokens)
+        for path in request.guides:
+            self._guide(path)
+        shown = dict(self._files(listing))
+        if request.tree:
+            # Room for the names is kept from the signatures, which may be many.
+            room = min(self._room, request.max_tokens // _TREE_SHARE) - _HEADING_TOKENS
+            tree = tree_text(map(shown_name, listing.files), max_chars=room * _CHARS_PER_TOKEN)
+        else:
+            tree = ""
+        part = f"## Files of the project\n\n{fenced(tree, 'text')}" if tree else ""
+        kept = most_tokens(part) + 1 if part else 0
+        self._room -= kept
+        self._signatures(shown, listing)
+        self._room += kept
+        if part and not self._add("tree", counted(len(listing.files), "file"), part):
+            self._leave("names of files", "don't fit into the bound")
+        return Context(parts=tuple(self._parts), left_out=tuple(self._left_out.items()))
+
+    def _add(self, kind: str, name: str, text: str, *, cut: bool = False) -> bool:
+        """Add a part, if there is room for it and for the blank line between two."""
+        part = ContextPart(kind=kind, name=shown_name(name), text=text, cut=cut)
+        needed = part.tokens + (1 if self._parts else 0)
+        if needed > self._room:
+            return False
+        self._room -= needed
+        self._parts.append(part)
+        return True
+
+    def _leave(self, path: str, reason: str) -> None:
+        self._left_out.setdefault(shown_name(path), reason)
+
+    def _guide(self, path: str) -> None:
+        try:
+            text = self._folder.text(path, named=True)
+        except NotShown as error:
+            if str(error) != "is not there":
+                self._leave(path, str(error))
+            return
+        most = min(GUIDE_TOKENS, self._room - _HEADING_TOKENS) * _CHARS_PER_TOKEN
+        shown = _cut(text, most)
+        cut = len(shown) < len(text)
+        more = "\n\n(The rest is not shown.)" if cut else ""
+        body = f"## {shown_name(path)}\n\n{fenced(shown, 'markdown')}{more}"
+        if not shown.strip() or not self._add("guide", path, body, cut=cut):
+            self._leave(path, "does not fit into the bound" if shown.strip() else "is empty")
+
+    def _files(self, listing: Listing) -> Iterator[tuple[str, str]]:
+        """Show the named files, each once, in the order of their globs; yield their texts."""
+        seen: set[str] = set()
+        for pattern in self._request.files:
+            named = is_exact(pattern) and not pattern.endswith("/")
+            paths = [pattern] if named else self._matching(pattern, listing)
+            for path in paths:
+                if path in seen:
+                    continue
+                seen.add(path)
+                try:
+                    text = self._folder.text(path, named=named)
+                except NotShown as error:
+                    self._leave(path, str(error))
+                    continue
+                block = fenced(text, f"{language_of(path)}:{shown_name(path)}")
+                if self._add("file", path, block):
+                    yield path, text
+                else:
+                    self._leave(path, "does not fit into the bound")
+
+    def _matching(self, pattern: str, listing: Listing) -> list[str]:
+        found = [path for path in listing.files if matches(pattern, path)]
+        secret = [path for path in listing.secret if matches(pattern, path)]
+        links = [path for path in listing.links if matches(pattern, path)]
+        for path in secret:
+            self._leave(path, "looks like a secret")
+        for path in links:
+            self._leave(path, LINK)
+        if not (found or secret or links):
+            self._leave(pattern, "matches no file")
+        for path in found[_MAX_NAMED:]:
+            self._leave(path, f"is beyond the first {_MAX_NAMED} files of {shown_name(pattern)}")
+        return found[:_MAX_NAMED]
+
+    def _signatures(self, shown: dict[str, str], listing: Listing) -> None:
+        """Show what the modules offer that the shown Python files import."""
+        there = set(listing.files)
+        wanted: dict[str, None] = {}
+        for path, text in shown.items():
+            tree = parse_module(text) if path.endswith((".py", ".pyi")) else None
+            if tree is not None:
+                wanted.update(dict.fromkeys(self._imported(tree, path, there)))
+        for path in wanted:
+            if path in shown:
+                continue
+            try:
+                tree = parse_module(self._folder.text(path, named=False))
+            except NotShown as error:
+                self._leave(path, str(error))
+                continue
+            offered = signatures(tree) if tree is not None else ""
+            block = f"Signatures of {shown_name(path)}:\n\n{fenced(offered, 'python')}"
+            if not offered:
+                self._leave(path, "is no Python that can be read, or offers nothing")
+            elif not self._add("signatures", path, block):
+                self._leave(path, "does not fit into the bound")
+
+    def _imported(self, tree: ast.Module, path: str, there: set[str]) -> Iterator[str]:
+        source = self._request.source.strip("/")
+        root = "" if source in {"", "."} else f"{source}/"
+        package = tuple(path.removeprefix(root).split("/")[:-1])
+        for name in imported_modules(tree, package):
+            stem = name.replace(".", "/")
+            for start in dict.fromkeys((root, "")):
+                for end in (".py", "/__init__.py"):
+                    if f"{start}{stem}{end}" in there:
+                        yield f"{start}{stem}{end}"
+
+
+def shown_name(path: str) -> str:
+    """Write a path so that no prompt and no terminal takes a part of it for anything else."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", path)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, whole lines of it, in at most so many bytes."""
+    if len(text.encode()) <= most:
+        return text
+    kept = text.encode()[: max(0, most)].decode("utf-8", "ignore")
+    return kept[: kept.rfind("\n") + 1]
+
+
+def listed(context: Context) -> Iterable[tuple[str, str, str]]:
+    """Return each part as kind, name and what it takes, for a list that a person reads."""
+    for part in context.parts:
+        yield part.kind, part.name, f"{part.tokens:,} tokens{', cut' if part.cut else ''}"

@@ -1,0 +1,237 @@
+"""A project's folder as an agent may be shown it: its files by name, and text by descriptor.
+
+The walk follows no link, enters no ignored folder and is bounded; a file is read over no link, and
+only if it is a regular one of moderate size that holds text.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ...base.files import FileSystem, ReadError, read_regular_file
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.safe_path import directory_beneath
+from ...base.files.tree_walk import Entry, walk_tree
+from ..names import path_problem
+from .ignore_rules import IgnoreRules
+from .secret_files import holds_private_key, looks_secret
+
+MAX_FILE_BYTES: Final = 512 * 1024
+"""The largest file that is read."""
+MAX_ENTRIES: Final = 50_000
+"""How many entries a walk looks at."""
+LINK: Final = "is a symbolic link, which is not followed"
+_MAX_DEPTH: Final = 32
+_MAX_IGNORE_BYTES: Final = 64 * 1024
+_NEVER: Final = frozenset(
+    {
+        *(".git", ".hg", ".svn", ".agentforge", "node_modules", ".venv", "venv", "__pycache__"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox", ".eggs"),
+        *(".idea", ".vscode", ".ds_store"),
+    }
+)
+
+
+@frozen
+class Listing:
+    """What a walk found.
+
+    Attributes:
+        files: The regular files, by path, sorted; those that look secret are not among them.
+        links: The symbolic links, which are not followed.
+        secret: Files that look as if they held a secret.
+        cut: Whether the walk ended at its bound.
+    """
+
+    files: tuple[str, ...]
+    links: tuple[str, ...] = ()
+    secret: tuple[str, ...] = ()
+    cut: bool = False
+
+
+class NotShown(Exception):
+    """A file is not shown; its text says why."""
+
+
+@frozen(kw_only=True)
+class ContextFolder:
+    """A folder that is held open.
+
+    Attributes:
+        fs: The file system.
+        fd: Its descriptor.
+        path: Its path, for messages.
+    """
+
+    fs: FileSystem
+    fd: int
+    path: Path
+    max_entries: int = MAX_ENTRIES
+    _rules: dict[tuple[str, ...], IgnoreRules] = field(factory=dict, init=False, repr=False)
+
+    def list(self) -> Listing:
+        """Walk the folder.
+
+        Raises:
+            ReadError: The folder itself can't be listed.
+        """
+        files: list[str] = []
+        links: list[str] = []
+        secret: list[str] = []
+        seen = 0
+        cut = False
+        try:
+            for entry in walk_tree(self.fs, self.fd, enter=self._enters, onerror=lambda _: None):
+                seen += 1
+                if seen > self.max_entries:
+                    cut = True
+                    break
+                if entry.is_directory or self._is_ignored(entry):
+                    continue
+                path = "/".join(entry.names)
+                if stat.S_ISLNK(entry.status.st_mode):
+                    links.append(path)
+                elif stat.S_ISREG(entry.status.st_mode):
+                    (secret if looks_secret(path) else files).append(path)
+        except OSError as error:
+            raise ReadError(path=self.path, cause=error) from error
+        return Listing(tuple(sorted(files)), tuple(sorted(links)), tuple(sorted(secret)), cut)
+
+    def ignores(self, path: str) -> bool:
+        """Return whether a file of this path would be ignored, itself or with a folder above."""
+        names = tuple(path.split("/"))
+        return any(
+            name.lower() in _NEVER or self._judged(names[: depth + 1], depth + 1 < len(names))
+            for depth, name in enumerate(names)
+        )
+
+    def _enters(self, entry: Entry) -> bool:
+        return len(entry.names) <= _MAX_DEPTH and not self._is_ignored(entry)
+
+    def _is_ignored(self, entry: Entry) -> bool:
+        if entry.name.lower() in _NEVER:
+            return True
+        self._read_rules(entry.names[:-1], entry.directory_fd)
+        return self._judged(entry.names, entry.is_directory)
+
+    def _judged(self, names: tuple[str, ...], is_directory: bool) -> bool:
+        """Return what the rules of the folders above a path say of it."""
+        ignored: bool | None = None
+        for depth in range(len(names)):
+            rules = self._rules_in(names[:depth])
+            judged = rules.judge("/".join(names[depth:]), is_directory=is_directory)
+            ignored = ignored if judged is None else judged
+        return bool(ignored)
+
+    def _rules_in(self, above: tuple[str, ...]) -> IgnoreRules:
+        if above not in self._rules:
+            with (
+                suppress(OSError),  # there is no such folder, and so no rules
+                directory_beneath(self.fs, self.fd, above) as directory_fd,
+            ):
+                self._read_rules(above, directory_fd)
+        return self._rules.setdefault(above, IgnoreRules(""))
+
+    def _read_rules(self, above: tuple[str, ...], directory_fd: int) -> None:
+        """Read the .gitignore of a folder, once."""
+        if above in self._rules:
+            return
+        try:
+            data = read_regular_file(
+                self.fs,
+                ".gitignore",
+                path=self.path.joinpath(*above, ".gitignore"),
+                max_bytes=_MAX_IGNORE_BYTES,
+                directory_fd=directory_fd,
+            )
+        except ReadError:
+            data = None
+        self._rules[above] = IgnoreRules((data or b"").decode("utf-8", "replace"))
+
+    def text(self, path: str, *, named: bool) -> str:
+        """Read a file.
+
+        Args:
+            path: Its path, relative to the folder.
+            named: Whether a person named this very file, so that it may look secret.
+
+        Raises:
+            NotShown: It is not shown; the text says why.
+        """
+        problem = _path_problem(path)
+        if problem is not None:
+            raise NotShown(problem)
+        if not named and looks_secret(path):
+            raise NotShown("looks like a secret; name it itself if it has to be sent")
+        data = self._read(path)
+        if not named and holds_private_key(data):
+            raise NotShown("holds a private key; name it itself if it has to be sent")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise NotShown("is no text in UTF-8") from error
+        if "\0" in text:
+            raise NotShown("is no text")
+        return text
+
+    def _read(self, path: str) -> bytes:
+        *folders, name = path.split("/")
+        try:
+            with directory_beneath(self.fs, self.fd, folders) as directory_fd:
+                status = self.fs.stat(name, dir_fd=directory_fd)
+                if stat.S_ISLNK(status.st_mode):
+                    raise NotShown(LINK)
+                if not stat.S_ISREG(status.st_mode):
+                    raise NotShown("is no regular file")
+                if status.st_size > MAX_FILE_BYTES:
+                    raise NotShown(f"has more than {MAX_FILE_BYTES:,} bytes")
+                data = read_regular_file(
+                    self.fs,
+                    name,
+                    path=self.path / path,
+                    max_bytes=MAX_FILE_BYTES,
+                    directory_fd=directory_fd,
+                )
+        except FileNotFoundError:
+            data = None
+        except (OSError, ReadError) as error:
+            behind = isinstance(error, OSError) and error.errno in {errno.ELOOP, errno.ENOTDIR}
+            raise NotShown("is behind a link" if behind else "can't be read") from error
+        if data is None:
+            raise NotShown("is not there")
+        return data
+
+
+def _path_problem(path: str) -> str | None:
+    """Return why a path is none that an agent is shown."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "has a name that is not UTF-8"
+    problem = path_problem(path)
+    return None if problem is None else "is no plain path inside the folder"
+
+
+@contextmanager
+def context_folder(fs: FileSystem, path: Path) -> Iterator[ContextFolder]:
+    """Hold a folder open.
+
+    Raises:
+        ReadError: It is none, or the system refused.
+    """
+    try:
+        fd = fs.open(os.path.realpath(path), DIRECTORY_FLAGS)
+    except OSError as error:
+        raise ReadError(path=path, cause=error) from error
+    try:
+        yield ContextFolder(fs=fs, fd=fd, path=path)
+    finally:
+        close_reader(fs, fd)

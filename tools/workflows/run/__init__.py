@@ -1,0 +1,1 @@
+"""One run: the loop, attempts, the journal, the conversation with an agent."""

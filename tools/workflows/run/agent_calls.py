@@ -1,0 +1,54 @@
+"""The span of an agent's call, by the GenAI semantic conventions of OpenTelemetry.
+
+Nothing of the prompt or of the answer is in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.tracing import Attribute, Traced, traced
+from ...base.tracing.conventions import TOKEN_USAGE
+from ..agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
+
+if TYPE_CHECKING:
+    from ...base.tracing.port import Span
+
+
+def traced_call(agent: PhaseAgent, request: AgentRequest) -> Span:
+    """Return the span of a call of an agent."""
+    identity = identity_of(agent)
+    return traced(
+        Traced.AGENT_CALL,
+        {
+            Attribute.OPERATION: identity.operation,
+            Attribute.PROVIDER: identity.provider,
+            Attribute.MODEL: identity.model,
+            Attribute.AGENT_NAME: identity.name if identity.operation == "invoke_agent" else None,
+            Attribute.CONVERSATION: request.session_id,
+            Attribute.SERVER_ADDRESS: identity.host,
+            Attribute.SERVER_PORT: identity.port,
+            Attribute.SESSION_ID: request.session_id,
+            Attribute.PHASE: request.phase,
+            Attribute.ATTEMPT: request.attempt,
+            Attribute.CALL: request.call,
+        },
+        detail=f"{identity.operation} {identity.name}",
+    )
+
+
+def identity_of(agent: PhaseAgent) -> AgentIdentity:
+    """Return who an agent is; one that does not say it goes by its description."""
+    found = getattr(agent, "identity", None)
+    if isinstance(found, AgentIdentity):
+        return found
+    return AgentIdentity(name=agent.description, provider="_OTHER")
+
+
+def measure_usage(span: Span, usage: TokenUsage) -> None:
+    """Say what a call cost, in its span and as a metric."""
+    span.set(Attribute.INPUT_TOKENS, usage.input_tokens)
+    span.set(Attribute.OUTPUT_TOKENS, usage.output_tokens)
+    span.set(Attribute.USAGE_ESTIMATED, usage.estimated)
+    span.measure(TOKEN_USAGE, usage.input_tokens, {Attribute.TOKEN_TYPE: "input"})
+    span.measure(TOKEN_USAGE, usage.output_tokens, {Attribute.TOKEN_TYPE: "output"})

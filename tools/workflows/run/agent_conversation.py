@@ -1,0 +1,328 @@
+"""Asks an agent within one attempt, until it gives files: prompt, budget, answer, cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from ...base.errors import counted
+from ...base.result import Failure, attempt
+from ...harness import SessionContext, SessionManager, SessionState
+from ...harness.domain.event_codec import spelled
+from ...harness.domain.history_events import AgentAnswered
+from ...harness.views.briefing import estimate_tokens
+from ..agents.port import (
+    AgentAnswer,
+    AgentCrashed,
+    AgentCutOff,
+    AgentFailed,
+    AgentRequest,
+    PhaseAgent,
+    TokenUsage,
+)
+from ..agents.printed_usage import printed_usage
+from ..errors import BudgetTooSmall
+from ..gates.verdict import Verdict
+from ..job import Job
+from ..ports import RunObserver, Stop, StopCause
+from ..prompts.answers import parse_answer
+from ..prompts.prompts import budget_note
+from ..prompts.workspace_files import WorkspaceFiles
+from ..workflow import Phase
+from .agent_calls import measure_usage, traced_call
+from .agent_questions import AgentQuestions
+from .base_record import base_in_words, kept_base
+from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
+from .job_prompt import job_prompt
+from .phase_change import (
+    PhaseChange,
+    change_of_answer,
+    change_of_edit,
+    refused_answer,
+    unchanged_files,
+)
+from .progress import Progress
+from .shown_files import shown_files
+from .step_journal import StepJournal, StoredAnswer, digest_of
+
+MAX_CALLS: Final = 8
+"""How often an agent is asked within one attempt: once, and once after each round of questions."""
+
+
+@frozen(kw_only=True, eq=False)
+class AgentConversation:
+    """Asks one session's agent; what was stored is not asked for again."""
+
+    manager: SessionManager
+    observer: RunObserver
+    session: SessionContext
+    job: Job
+    agent: PhaseAgent
+    monotonic: Callable[[], float]
+    steps: StepJournal
+    questions: AgentQuestions
+    files: WorkspaceFiles
+
+    def converse(  # noqa: PLR0911 (an end each)
+        self, phase: Phase, progress: Progress
+    ) -> PhaseChange | Verdict | Stop:
+        """Ask the agent, and again after each round of questions, until it changes files."""
+        for call in range(1, MAX_CALLS + 1):
+            stored = self._stored_answer(phase, progress, call)
+            if isinstance(stored, Stop):
+                return stored
+            if stored.failure is not None:
+                return Verdict(
+                    gate="agent",
+                    passed=False,
+                    summary=stored.failure,
+                    evidence=[stored.failure],
+                    facts={"calls": call, "may_recover": stored.may_recover},
+                )
+            edited = stored.answer.change
+            answer = parse_answer(
+                stored.answer.text, refuse=self._rule(phase), files=edited is None
+            )
+            questions = (*stored.answer.questions, *answer.questions)
+            if answer.faults:
+                return refused_answer(answer, call)
+            if not questions:
+                change = (
+                    change_of_answer(answer)
+                    if edited is None
+                    else change_of_edit(edited, answer, self._rule(phase))
+                )
+                if change.says_something:
+                    return change
+                return (
+                    refused_answer(answer, call)
+                    if edited is None
+                    else unchanged_files(change, call)
+                )
+            if phase.questions != "allowed":
+                return Verdict(
+                    gate="answer",
+                    passed=False,
+                    summary=f"it asks {counted(len(questions), 'question')}, and phase "
+                    f"{phase.name} may not",
+                    evidence=["Decide for yourself what is unclear, and say so in the files."],
+                )
+            waiting = self.questions.ask(progress, call, questions)
+            if waiting is not None:
+                return waiting
+        return Verdict(
+            gate="answer",
+            passed=False,
+            summary=f"the agent asked questions {MAX_CALLS} times and wrote nothing",
+            evidence=["No more questions: decide for yourself, and write the files."],
+        )
+
+    def _rule(self, phase: Phase) -> Callable[[str], str | None]:
+        """Return what says why a phase may not write a path."""
+        return lambda path: self.job.refusal(phase, path)
+
+    def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
+        """Return the answer to a call; the agent is asked only if none is stored."""
+        key = progress.key
+        prompt = self.steps.prompt(key, call)
+        stored = None if prompt is None else self.steps.answer(key, call, prompt)
+        if stored is None:
+            fresh = prompt is None
+            files = shown_files(self.session, self.job, phase, self.files)
+            if prompt is None:
+                prompt = self._prompt(phase, progress, files)
+            stop = over_budget(self.session.token_budget, phase, progress, prompt)
+            if stop is not None:
+                return stop
+            if fresh:
+                self.steps.keep_prompt(key, call, prompt)
+            answered = self._answer(phase, progress, call, prompt, files)
+            if isinstance(answered, Stop):
+                return answered
+            stored = answered
+            self.steps.keep_answer(key, call, prompt, stored)
+            self.observer.agent_answered(
+                phase, usage=stored.usage, duration_s=stored.duration_s, failure=stored.failure
+            )
+        if call > progress.calls:
+            self._charge(call, stored)
+        return stored
+
+    def _answer(
+        self,
+        phase: Phase,
+        progress: Progress,
+        call: int,
+        prompt: str,
+        files: Mapping[str, str],
+    ) -> StoredAnswer | Stop:
+        tokens = estimate_tokens(prompt)
+        self.observer.agent_called(phase, call=call, prompt_tokens=tokens)
+        request = AgentRequest(
+            session_id=self.session.session_id,
+            workflow=self.job.workflow.name,
+            phase=phase.name,
+            attempt=progress.key.attempt,
+            turn=progress.turn,
+            call=call,
+            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            prompt=prompt,
+            files=files,
+            tokens_left=self.session.token_budget.tokens_remaining,
+            prompt_digest=digest_of(prompt),
+            state=self._state_before(progress, call) if self.job.workflow.edits else None,
+            refuse=self._rule(phase),
+        )
+        with traced_call(self.agent, request) as span:
+            begun = self.monotonic()
+            outcome = attempt(self._asked, request)
+            duration_s = self.monotonic() - begun
+            if isinstance(outcome, Failure):
+                if not isinstance(outcome.error, AgentFailed):
+                    raise outcome.error
+                span.fail(outcome.error)
+                answered = self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
+            else:
+                answered = self._answered(outcome.value, tokens=tokens, duration_s=duration_s)
+            if isinstance(answered, StoredAnswer):
+                measure_usage(span, answered.usage)
+            return answered
+
+    def _answered(self, answer: AgentAnswer, *, tokens: int, duration_s: float) -> StoredAnswer:
+        usage = answer.usage or parse_answer(answer.text).usage or printed_usage(answer.text)
+        if usage is None:
+            usage = TokenUsage(
+                input_tokens=tokens, output_tokens=_estimated_output(answer), estimated=True
+            )
+        return StoredAnswer(
+            answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
+        )
+
+    def _unanswered(
+        self, error: AgentFailed, *, tokens: int, duration_s: float
+    ) -> StoredAnswer | Stop:
+        """Return what follows where an agent gave no answer: a charged attempt, or a pause."""
+        crashed = isinstance(error, AgentCrashed) and not error.answered
+        if crashed or not error.may_recover:
+            twice = " at two tries" if crashed else ""
+            return Stop(reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT)
+        # What went in was most likely read, and paid for.
+        usage = error.usage or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True)
+        return StoredAnswer(
+            answer=AgentAnswer(text=""),
+            usage=usage,
+            duration_s=duration_s,
+            agent=self.agent.description,
+            failure=str(error),
+            may_recover=not isinstance(error, AgentCutOff),
+        )
+
+    def _asked(self, request: AgentRequest) -> AgentAnswer:
+        """Ask the agent; one that ends without a word is asked once more."""
+        try:
+            return self.agent.answer(request)
+        except AgentCrashed as error:
+            if error.answered:
+                raise
+        return self.agent.answer(request)
+
+    def _charge(self, call: int, stored: StoredAnswer) -> None:
+        usage = stored.usage
+        digest = hashlib.sha256(stored.answer.text.encode("utf-8", "replace")).hexdigest()
+        event = AgentAnswered(
+            call=call,
+            agent=stored.agent,
+            tokens=usage.total,
+            usage={"input": usage.input_tokens, "output": usage.output_tokens},
+            estimated=usage.estimated,
+            seconds=round(stored.duration_s, 3),
+            answer_sha256=None if stored.failure else digest,
+            failure=stored.failure,
+        )
+        self.manager.record(spelled(event), tokens=usage.total)
+        self.observer.budget(self.session.token_budget)
+
+    def _prompt(self, phase: Phase, progress: Progress, files: Mapping[str, str]) -> str:
+        budget = self.session.token_budget
+        return job_prompt(
+            self.job,
+            phase,
+            attempt=progress.key.attempt,
+            round_number=progress.round_number,
+            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            files=files,
+            evidence=self._evidence(progress),
+            said_on_base=base_in_words(kept_base(self.steps), phase.gate),
+            answered=self.questions.answered(),
+            budget_note=budget_note(
+                used=budget.tokens_used,
+                total=budget.total_budget,
+                warning=budget.is_warning,
+                left=budget.tokens_remaining,
+                expected=phase.answer_tokens,
+            ),
+        )
+
+    def _expected_cost(self, phase: Phase, progress: Progress) -> int:
+        """Return what the next call of the current attempt is expected to cost, in tokens."""
+        prompt = self.steps.prompt(progress.key, progress.calls + 1)
+        if prompt is None:
+            prompt = self._prompt(
+                phase, progress, shown_files(self.session, self.job, phase, self.files)
+            )
+        return expected_tokens(phase, prompt)
+
+    def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
+        """Return why the budget forbids to resume the session, or None."""
+        budget = self.session.token_budget
+        if (
+            phase.prompt is None
+            or progress.succeeded
+            or self.session.state is not SessionState.PAUSED
+            or not budget.is_exhausted
+        ):
+            return None
+        expected = self._expected_cost(phase, progress)
+        return BudgetTooSmall(
+            self.session.session_id,
+            phase=phase.name,
+            required=expected,
+            remaining=budget.tokens_remaining,
+            missing=missing_tokens(budget, phase, progress, expected),
+        )
+
+    def _state_before(self, progress: Progress, call: int) -> str | None:
+        """Return the state that the agent's last answer named, of those that are in force."""
+        for key in reversed(progress.keys):
+            last = call - 1 if key == progress.key else MAX_CALLS
+            for number in range(last, 0, -1):
+                prompt = self.steps.prompt(key, number)
+                stored = None if prompt is None else self.steps.answer(key, number, prompt)
+                if stored is not None and stored.failure is None:
+                    return stored.answer.state
+        return None
+
+    def _evidence(self, progress: Progress) -> tuple[str, ...]:
+        """Return what was wrong since a phase was last passed: of each phase its last verdict."""
+        pieces: list[str] = []
+        seen: set[str] = set()
+        for key in reversed(progress.keys[:-1]):
+            verdict = self.steps.verdict(key)
+            if verdict is None:
+                continue
+            if verdict.passed:
+                break
+            if key.phase not in seen:
+                seen.add(key.phase)
+                pieces.append(f"Phase {key.phase}, {progress.label(key)}: {verdict.summary}")
+                pieces += verdict.evidence
+        return tuple(pieces)
+
+
+def _estimated_output(answer: AgentAnswer) -> int:
+    """Return about how many tokens came out of an agent: what it said and what it wrote."""
+    written = () if answer.change is None else answer.change.written
+    return estimate_tokens(answer.text) + sum(-(-len(one.content) // 3) for one in written)

@@ -1,0 +1,87 @@
+"""An agent's questions to a person: asked once, their answers kept beside the session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from ...harness import QuestionWaits, SessionContext, SessionManager, SessionState, answers_in_words
+from ...harness.views.question_entries import pause_reason
+from ..agents.port import AgentQuestion
+from ..ports import RunObserver, Stop, StopCause
+from .progress import Progress
+from .step_journal import StepJournal
+
+
+@frozen(kw_only=True, eq=False)
+class AgentQuestions:
+    """Has questions of one session's agent answered, within its run."""
+
+    manager: SessionManager
+    observer: RunObserver
+    session: SessionContext
+    steps: StepJournal
+    timeout_s: float
+
+    def ask(self, progress: Progress, call: int, questions: Sequence[AgentQuestion]) -> Stop | None:
+        """Have the questions of a call answered and the answers kept; None when they are."""
+        key = progress.key
+        name = key.name("answers", call)
+        if self.steps.read(name) is not None:
+            return None
+        answers = self.collect(questions, f"{key.serial}.{call}")
+        if isinstance(answers, Stop):
+            return answers
+        answered = zip(questions, answers, strict=True)
+        self.steps.write(
+            name,
+            {
+                "answered": [[question.prompt, answer] for question, answer in answered],
+                "questions": _questions_in_words(questions),
+            },
+        )
+        return None
+
+    def collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Stop:
+        """Ask through the manager, which asks nothing twice under one key and records it all."""
+        asked = _questions_in_words(questions)
+        if not self.manager.can_ask:
+            return Stop(
+                reason=f"{asked}; this run has no way to ask a person, so nobody was asked",
+                cause=StopCause.PERSON,
+            )
+        if self.session.state is not SessionState.ACTIVE:
+            return Stop(
+                reason=f"{asked}; the session was paused meanwhile, so nobody was asked; "
+                "resume asks",
+                cause=StopCause.PAUSED,
+            )
+        try:
+            reply = self.manager.ask(
+                questions,
+                key=key,
+                timeout_s=self.timeout_s,
+                on_waiting=lambda asked: self.observer.questions_asked(asked, questions),
+            )
+        except QuestionWaits as waits:
+            return Stop(
+                reason=f"{pause_reason(waits.question_id)} ({asked}); answer it, then resume",
+                cause=StopCause.PERSON,
+                question_id=waits.question_id,
+            )
+        return answers_in_words(reply, len(questions))
+
+    def answered(self) -> tuple[tuple[str, str], ...]:
+        """Return every question that was answered in this session, with its answer."""
+        found: list[tuple[str, str]] = []
+        for name in self.steps.names():
+            if name.endswith(".answers.json"):
+                kept = self.steps.read(name) or {}
+                found += [(question, answer) for question, answer in kept.get("answered", [])]
+        return tuple(found)
+
+
+def _questions_in_words(questions: Sequence[AgentQuestion]) -> str:
+    prompts = "; ".join(" ".join(one.prompt.split()) for one in questions)
+    return f"the agent asks: {prompts if len(prompts) <= 600 else prompts[:597] + '...'}"

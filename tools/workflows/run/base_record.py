@@ -1,0 +1,165 @@
+"""What the commands of gates said of the base, before anything was written: run once, and kept.
+
+It is a step of the session's journal, so that a red phase that is come back to is compared with the
+same base, and the later phases know what failed already.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from ...base.errors import counted
+from ..gate_port import CommandRequest
+from ..gates.suite_outcomes import Case, Outcome, Outcomes, gathered
+from ..gates.test_reports import named
+from ..workflow import Gate, Script
+from .step_journal import StepJournal
+
+BASE_STEP: Final = "0000-base.json"
+
+
+@frozen(kw_only=True)
+class BaseRun:
+    """One command's run on the base.
+
+    Attributes:
+        command: The command.
+        report: What was read of it.
+        report_path: Where its report was, or None.
+        exit_code: What it ended with.
+        sealed: Whether it was cut off from every network.
+        outcomes: Its tests.
+    """
+
+    command: str
+    report: str
+    report_path: str | None
+    exit_code: int | None
+    sealed: bool
+    outcomes: Outcomes = field(repr=False)
+
+    def is_of(self, gate: Gate | CommandRequest) -> bool:
+        """Return whether it is the run of a gate's command."""
+        return (self.command, self.report, self.report_path) == (
+            gate.command,
+            gate.report,
+            gate.report_path,
+        )
+
+    @property
+    def in_words(self) -> str:
+        """What it said, for people and agents."""
+        begin = f"Before anything was written, `{self.command}` ended with {self.exit_code}"
+        if self.report == "exit-code":
+            return f"{begin}."
+        cases = self.outcomes
+        if not cases.cases:
+            return f"{begin}, and there was no test."
+        counts = [f"{len(cases.having(Outcome.PASSED))} passed", f"{len(cases.bad)} failed"]
+        skipped = len(cases.having(Outcome.SKIPPED))
+        if skipped:
+            counts.append(f"{skipped} {'was' if skipped == 1 else 'were'} skipped")
+        text = f"{begin}: of {counted(len(cases.cases), 'test')} {', '.join(counts)}."
+        return f"{text} These failed: {named(cases.bad)}." if cases.bad else text
+
+
+@frozen(kw_only=True)
+class BaseRecord:
+    """What is known of the base.
+
+    Attributes:
+        runs: The runs of the gates' commands.
+        files: What the base had of the component's files.
+        there: The files of the base that a phase may write.
+    """
+
+    runs: tuple[BaseRun, ...] = ()
+    files: Mapping[str, bytes] = field(factory=dict, repr=False, hash=False)
+    there: tuple[str, ...] = ()
+
+    def run_of(self, gate: Gate) -> BaseRun | None:
+        """Return the run of a gate's command, or None."""
+        return next((run for run in self.runs if run.is_of(gate)), None)
+
+
+def kept_base(steps: StepJournal) -> BaseRecord | None:
+    """Return what is kept of the base; None where nothing is.
+
+    Raises:
+        ReadError: It is there and can't be read.
+    """
+    found = steps.read(BASE_STEP)
+    return None if found is None else steps.made(BASE_STEP, lambda: _record(found))
+
+
+def keep_base(steps: StepJournal, record: BaseRecord) -> None:
+    """Keep what is known of the base.
+
+    Raises:
+        WriteError: The disk or its permissions.
+    """
+    steps.write(
+        BASE_STEP,
+        {
+            "text": "\n".join(run.in_words for run in record.runs) or "No command was run on it.",
+            "runs": [
+                {
+                    "command": run.command,
+                    "report": run.report,
+                    "report_path": run.report_path,
+                    "exit_code": run.exit_code,
+                    "sealed": run.sealed,
+                    "cases": {
+                        name: case.outcome.in_words for name, case in run.outcomes.cases.items()
+                    },
+                    "duplicates": dict(run.outcomes.duplicates),
+                }
+                for run in record.runs
+            ],
+            "files": {
+                path: base64.b64encode(content).decode() for path, content in record.files.items()
+            },
+            "there": list(record.there),
+        },
+    )
+
+
+def base_in_words(record: BaseRecord | None, gate: Gate | Script) -> str | None:
+    """Return what a gate's command said of the base, or None."""
+    if record is None or not isinstance(gate, Gate) or gate.command is None:
+        return None
+    run = record.run_of(gate)
+    return None if run is None else run.in_words
+
+
+def _record(found: Mapping[str, Any]) -> BaseRecord:
+    return BaseRecord(
+        runs=tuple(
+            BaseRun(
+                command=run["command"],
+                report=run["report"],
+                report_path=run["report_path"],
+                exit_code=run["exit_code"],
+                sealed=run["sealed"],
+                outcomes=_outcomes(run["cases"], run["duplicates"]),
+            )
+            for run in found["runs"]
+        ),
+        files={
+            path: base64.b64decode(content, validate=True)
+            for path, content in found["files"].items()
+        },
+        there=tuple(found["there"]),
+    )
+
+
+def _outcomes(cases: Mapping[str, str], duplicates: Mapping[str, int]) -> Outcomes:
+    def each() -> Iterable[Case]:
+        for name, outcome in cases.items():
+            yield from [Case(name=name, outcome=Outcome[outcome.upper()])] * duplicates.get(name, 1)
+
+    return gathered(each())

@@ -1,0 +1,165 @@
+"""What an agent's answer does to the workspace, given as text or edited in place; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import field, frozen
+
+from ..agents.port import WorkspaceChange
+from ..converters import as_tuple
+from ..gates.verdict import Verdict
+from ..prompts.answers import MAX_FILE_BYTES, MAX_FILES, Answer
+
+_NAMED = 20
+
+
+@frozen(kw_only=True)
+class WrittenFile:
+    """A file that is to be written.
+
+    Attributes:
+        content: All of it.
+        executable: Whether it can be run; None: as the file is that it replaces.
+    """
+
+    content: bytes = field(repr=False)
+    executable: bool | None = None
+
+
+@frozen(kw_only=True)
+class PhaseChange:
+    """What an attempt changes, as far as its phase allows it.
+
+    Attributes:
+        written: The files to write, by path.
+        deleted: The paths to remove.
+        contested: Tests that no implementation can pass, each with the reason.
+        refused: Paths that the agent changed in place and may not, each with the reason.
+        dropped: What it changed besides that is not taken and no fault: caches, ignored files.
+        sealed: Whether it was made without any network; None where it was not made in a jail.
+    """
+
+    written: Mapping[str, WrittenFile] = field(factory=dict, hash=False)
+    deleted: tuple[str, ...] = field(default=(), converter=as_tuple)
+    contested: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
+    refused: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
+    dropped: tuple[str, ...] = field(default=(), converter=as_tuple)
+    sealed: bool | None = None
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """The paths that are written or removed."""
+        return (*self.written, *self.deleted)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it wants anything changed, tried to, or contests a test."""
+        return bool(self.written or self.deleted or self.contested or self.refused)
+
+
+def change_of_answer(answer: Answer) -> PhaseChange:
+    """Return what an answer in text changes; its paths were judged when it was read."""
+    return PhaseChange(
+        written={one.path: WrittenFile(content=one.content.encode()) for one in answer.files},
+        deleted=answer.deleted,
+        contested=answer.contested,
+    )
+
+
+def change_of_edit(
+    change: WorkspaceChange, answer: Answer, refuse: Callable[[str], str | None]
+) -> PhaseChange:
+    """Return what an agent that edited in place changes, by the rules of an answer's files.
+
+    Args:
+        change: What it changed.
+        answer: What it said besides.
+        refuse: Says why a path may not be written, or None.
+    """
+    refused = dict(change.refused)
+    for path in (*(one.path for one in change.written), *change.deleted):
+        problem = refuse(path)
+        if problem is not None:
+            refused.setdefault(path, problem)
+    for one in change.written:
+        if len(one.content) > MAX_FILE_BYTES:
+            refused.setdefault(one.path, f"it has more than {MAX_FILE_BYTES:,} bytes")
+    kept = [one for one in change.written if one.path not in refused]
+    for late in kept[MAX_FILES:]:
+        refused[late.path] = f"the change has more than {MAX_FILES} files"
+    return PhaseChange(
+        written={
+            one.path: WrittenFile(content=one.content, executable=one.executable)
+            for one in kept[:MAX_FILES]
+        },
+        deleted=[path for path in change.deleted if path not in refused],
+        contested=answer.contested,
+        refused=refused.items(),
+        dropped=change.dropped,
+        sealed=change.sealed,
+    )
+
+
+def refused_answer(answer: Answer, call: int) -> Verdict:
+    """Return the verdict on an answer that can't be taken."""
+    if answer.faults:
+        count = len(answer.faults)
+        summary = f"the answer can't be taken: {answer.faults[0]}"
+        if count > 1:
+            summary += f" (and {count - 1} more)"
+        evidence = [*answer.faults, "Nothing of it was applied. Give all files again."]
+    else:
+        summary = "the answer holds no file"
+        evidence = [
+            "The answer holds no fenced block whose mark names a path. See the form of the answer.",
+            *answer.notes,
+        ]
+    return Verdict(
+        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
+    )
+
+
+def unchanged_files(change: PhaseChange, call: int) -> Verdict:
+    """Return the verdict on an agent that edits in place and left the files as they were."""
+    evidence = ["The files are as they were. Change them in the folder that you work in."]
+    if change.dropped:
+        evidence.append(
+            f"Not taken, since the project's rules ignore them: {', '.join(change.dropped[:20])}"
+        )
+    return Verdict(
+        gate="answer",
+        passed=False,
+        summary="the agent changed no file",
+        evidence=evidence,
+        facts={"calls": call},
+    )
+
+
+def put_back(change: PhaseChange, phase: str) -> Verdict | None:
+    """Return the verdict on a change of which a part was put back; None where nothing was."""
+    if not change.refused:
+        return None
+    first, count = change.refused[0][0], len(change.refused)
+    more = f" and {count - 1} more" if count > 1 else ""
+    named = change.refused[:_NAMED]
+    evidence = [f"Put back, {_plain(path)}: {_plain(reason)}" for path, reason in named]
+    if count > _NAMED:
+        evidence.append(f"And {count - _NAMED} more were put back.")
+    evidence.append(
+        "What else you changed was kept. Change nothing but what this phase may write; the gate "
+        "has not judged yet."
+    )
+    return Verdict(
+        gate="answer",
+        passed=False,
+        summary=f"the agent changed what phase {phase} may not: {_plain(first)}{more}, put back",
+        evidence=evidence,
+        facts={"put_back": [_plain(path) for path, _ in change.refused]},
+    )
+
+
+def _plain(text: str) -> str:
+    """Spell out what UTF-8 can't hold, and what a terminal would act on."""
+    shown = text.encode("utf-8", "backslashreplace").decode()
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in shown)

@@ -1,0 +1,238 @@
+"""What the gate of a phase is shown, and what is known before: the base, and the red tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from ...harness import SessionContext
+from ..documents.component_files import is_in_any, is_test_path
+from ..documents.specification import Component
+from ..gate_port import GateCommands, GateSandbox
+from ..gates.command_gates import read_base, request_of
+from ..gates.gates import run_gate
+from ..gates.verdict import GateInput, Verdict
+from ..job import Job
+from ..ports import RunObserver, Stop, StopCause
+from ..prompts.workspace_files import WorkspaceFiles
+from ..workflow import Gate, Phase
+from .agent_questions import AgentQuestions
+from .base_record import BaseRecord, BaseRun, keep_base, kept_base
+from .phase_change import PhaseChange
+from .progress import Progress, works_on_repository
+from .step_journal import StepJournal, StepKey, digest_of
+
+MAX_BASE_BYTES: Final = 8 << 20
+"""How much is kept of the component's files as the base has them."""
+_SAID_CHARS: Final = 600
+
+
+@frozen(kw_only=True, eq=False)
+class PhaseGates:
+    """Has the phases of one session judged, under its lock."""
+
+    observer: RunObserver
+    session: SessionContext
+    job: Job
+    gates: GateSandbox
+    commands: GateCommands | None
+    questions: AgentQuestions
+    steps: StepJournal
+    files: WorkspaceFiles
+
+    def apply(self, phase: Phase, change: PhaseChange) -> dict[str, bytes]:
+        """Make the workspace what a change says; return the files that the gate looks at.
+
+        Doing it again after it was interrupted gives the same files.
+        """
+        partly = not phase.agents_gate.in_sandbox
+        there = self.files.read(change.touched if partly else None)
+        written = {path: one.content for path, one in change.written.items()}
+        self.files.apply(
+            written,
+            change.deleted,
+            there=there,
+            executable={path: one.executable for path, one in change.written.items()},
+        )
+        if partly:
+            return self.files.read(self._places(phase))
+        return {path: data for path, data in there.items() if path not in change.deleted} | written
+
+    def _places(self, phase: Phase) -> tuple[str, ...]:
+        """Return the files and directories that the gate of a phase looks at itself."""
+        component = self.job.component
+        own = () if component is None else (*component.code_places, *component.tests)
+        artifacts = (artifact.path for artifact in self.session.artifacts)
+        return (*self.job.required(phase), *own, *self.job.writable(phase), *artifacts)
+
+    def judge(
+        self, phase: Phase, progress: Progress, change: PhaseChange, files: dict[str, bytes]
+    ) -> Verdict:
+        """Have the gate of a phase judge; every kind but `approval`, which a person decides.
+
+        Args:
+            phase: The phase.
+            progress: Where the session stands.
+            change: What the attempt changed; it was applied.
+            files: What `apply` returned.
+
+        Raises:
+            GateUnavailable: It can't be judged on this machine.
+        """
+        gate = phase.agents_gate
+        baseline = self.red(progress)
+        commanded = gate.command is not None
+        record = kept_base(self.steps) if commanded or gate.kind == "tests_fail" else None
+        run = None if record is None else record.run_of(gate)
+        instead = self._instead(phase, record, change)
+        shown = {path: data for path, data in files.items() if path not in instead}
+        shown |= {path: data for path, data in instead.items() if data is not None}
+        verdict = run_gate(
+            evolve(gate, require=self.job.required(phase)),
+            GateInput(
+                files=shown,
+                component=self.job.component,
+                written=tuple(change.written),
+                baseline=baseline,
+                base={one.target: one.content for one in self.job.inputs},
+                answered=self.questions.answered(),
+                token=_token(self.session.session_id, progress.key),
+                folder=self.files.root if commanded else None,
+                instead=instead,
+                names=self.files.names() if commanded else (),
+                before=None if run is None else run.outcomes,
+                test_paths=self._test_paths(phase, baseline, change),
+            ),
+            self.gates,
+            self.commands,
+        )
+        hidden = [path for path, data in instead.items() if data is None]
+        if gate.kind != "suite" or verdict.passed or not hidden:
+            return verdict
+        said = (f"{path} is ignored by the repository, so no checkout has it." for path in hidden)
+        return evolve(verdict, evidence=(*said, *verdict.evidence))
+
+    def _instead(
+        self, phase: Phase, record: BaseRecord | None, change: PhaseChange
+    ) -> dict[str, bytes | None]:
+        """Return the files that a gate sees otherwise than the workspace has them.
+
+        Tests that are written again, after a phase went back to them, have to fail without the
+        component all the same; so what this session has written of it is not shown to their gate,
+        but what the base had. What is to hold in a fresh checkout is judged without the new files
+        that no checkout would have, since the repository ignores them.
+        """
+        component = self.job.component
+        written = {artifact.path for artifact in self.session.artifacts}
+        if phase.agents_gate.kind == "tests_fail" and component is not None:
+            base = {} if record is None else record.files
+            unkept = set() if record is None else set(record.there).difference(base)
+            return {path: base.get(path) for path in written - unkept if _is_code(component, path)}
+        if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
+            there = () if record is None else record.there
+            return dict.fromkeys(
+                self.files.ignored((written | {*change.written}).difference(there))
+            )
+        return {}
+
+    def _test_paths(
+        self, phase: Phase, baseline: Mapping[str, Any] | None, change: PhaseChange
+    ) -> tuple[str, ...]:
+        """Return which files are tests, where no component says it: those that were red."""
+        if self.job.component is not None:
+            return ()
+        if phase.agents_gate.kind == "tests_fail":
+            return tuple({*change.written, *(one.path for one in self.session.artifacts)})
+        return tuple((baseline or {}).get("test_digests", ()))
+
+    def red(self, progress: Progress) -> Mapping[str, Any] | None:
+        """Return the facts of the red tests that the later phases are held to."""
+        for key in reversed(progress.keys[:-1]):
+            verdict = self.steps.verdict(key)
+            if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
+                return verdict.facts
+        return None
+
+    # ------------------------------------------------------------------------------------ the base
+
+    def ready_base(self, phase: Phase, progress: Progress) -> Stop | None:
+        """Run the gates' commands on the base, once and before anything is written.
+
+        None when what they said is kept.
+        """
+        first = progress.key.serial == 1 and not self.steps.names()
+        if not self.job.workflow.command_gates or not first or self.commands is None:
+            return None
+        names = self.files.names()
+        runs: list[BaseRun] = []
+        if names:
+            self.observer.gate_started(phase)
+            for gate in self._distinct_gates():
+                found = self._run_on_base(gate, self.commands)
+                if isinstance(found, Stop):
+                    return found
+                runs.append(found)
+        there = tuple(path for path in names if self._is_writable(path))
+        record = BaseRecord(runs=tuple(runs), files=self._base_files(there), there=there)
+        keep_base(self.steps, record)
+        return None
+
+    def _base_files(self, there: Iterable[str]) -> dict[str, bytes]:
+        """Return what the base has of the component, as far as it is kept."""
+        component = self.job.component
+        if component is None:
+            return {}
+        own = [path for path in there if _is_code(component, path)]
+        kept: dict[str, bytes] = {}
+        room = MAX_BASE_BYTES
+        for path, content in self.files.read(own).items():
+            if len(content) <= room:
+                kept[path] = content
+                room -= len(content)
+        return kept
+
+    def _distinct_gates(self) -> Iterator[Gate]:
+        """Return a gate for each command; that of the red tests where there is one."""
+        gates = self.job.workflow.command_gates
+        done: list[tuple[str | None, str, str | None]] = []
+        for gate in sorted(gates, key=lambda one: one.kind != "tests_fail"):
+            command = (gate.command, gate.report, gate.report_path)
+            if command not in done:
+                done.append(command)
+                yield gate
+
+    def _run_on_base(self, gate: Gate, commands: GateCommands) -> BaseRun | Stop:
+        request = request_of(gate, self.job.component)
+        execution = commands.run(request, files={}, folder=self.files.root)
+        found = read_base(gate, execution)
+        if isinstance(found, Verdict):
+            said = " ".join(" ".join(found.evidence).split())
+            more = f" ({said[:_SAID_CHARS]})" if said else ""
+            return Stop(
+                reason=f"{found.summary}{more}; nobody was asked; mend that, then resume",
+                cause=StopCause.FAILED,
+            )
+        return BaseRun(
+            command=request.command,
+            report=request.report,
+            report_path=request.report_path,
+            exit_code=execution.result.exit_code,
+            sealed=execution.sealed,
+            outcomes=found,
+        )
+
+    def _is_writable(self, path: str) -> bool:
+        phases = self.job.workflow.phases
+        return any(self.job.refusal(phase, path) is None for phase in phases if phase.writes)
+
+
+def _is_code(component: Component, path: str) -> bool:
+    """Return whether a path is one of a component's files and none of its tests."""
+    return is_in_any(path, component.code_places) and not is_test_path(component, path)
+
+
+def _token(session_id: str, key: StepKey) -> str:
+    """Name a gate's result: the same for the same attempt, and unknown to its tests."""
+    return digest_of(f"{session_id}/{key.serial}/gate")[:24]

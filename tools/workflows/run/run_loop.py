@@ -1,0 +1,315 @@
+"""One run of one session, under its lock: which phase comes next, and when to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from ...base.cancellation import check_cancelled
+from ...base.tracing import Attribute
+from ...harness import HarnessError, SessionContext, SessionManager, SessionState
+from ...harness.domain.history_events import RetryReason
+from ..errors import (
+    AttemptsExhausted,
+    NoEarlierPhase,
+    NothingToRetry,
+    PhaseNotInWorkflow,
+    TestsContested,
+)
+from ..gates.verdict import Verdict
+from ..job import Job
+from ..ports import RunObserver, RunOutcome, Stop, StopCause
+from ..run_lock import LockedSession
+from ..workflow import Gate, Phase, Script, Workflow
+from .phase_attempt import AgentAttempts
+from .phase_spans import PhaseSpans
+from .progress import (
+    Progress,
+    has_inputs,
+    inputs_placed,
+    pause_meanwhile,
+    phases_passed,
+    progress_of,
+)
+from .script_attempt import ScriptAttempts
+
+if TYPE_CHECKING:
+    from ...base.tracing.port import Span
+
+MAX_ROUNDS: Final = 1000
+"""How many steps one run goes through at most, whatever its workflow allows."""
+
+
+@frozen(kw_only=True, eq=False)
+class Run:
+    """One run of one session."""
+
+    manager: SessionManager
+    observer: RunObserver
+    job: Job
+    locked: LockedSession
+    attempts: ScriptAttempts | AgentAttempts
+    span: Span
+
+    @property
+    def session(self) -> SessionContext:
+        """The session as the manager has it."""
+        return self.locked.session
+
+    @property
+    def workflow(self) -> Workflow:
+        """What runs."""
+        return self.job.workflow
+
+    @property
+    def phase(self) -> Phase:
+        """The current phase.
+
+        Raises:
+            PhaseNotInWorkflow: Somebody took the session to another one meanwhile.
+        """
+        found = self.workflow.phase(self.session.current_phase)
+        if found is None:
+            raise PhaseNotInWorkflow(
+                self.session.session_id,
+                phase=self.session.current_phase,
+                known=self.workflow.names,
+            )
+        return found
+
+    # ---------------------------------------------------------------------------- the beginning
+
+    def take_up(
+        self, *, retry: bool = False, reason: str | None = None, back_to: str | None = None
+    ) -> None:
+        """Make the session active again; with `retry`, at a new attempt, of an earlier phase too.
+
+        All that speaks against it is looked at before anything is changed.
+        """
+        progress = progress_of(self.session)
+        phase = self.phase
+        if back_to is not None:
+            self._require_earlier(back_to)
+        elif retry and not progress.failed:
+            raise NothingToRetry(self.session.session_id, phase=phase.name)
+        stop = self._after_failure(phase, progress) if progress.failed else None
+        refusal = None if retry or stop is None else self._undecided(phase, progress)
+        refusal = refusal or self.attempts.refusal(phase, progress)
+        if refusal is not None:
+            if stop is not None and self.session.state is SessionState.ACTIVE:
+                # A worker died between recording the failure and pausing for it.
+                self._record(stop)
+            raise refusal
+        if self.session.state is SessionState.PAUSED:
+            self.manager.resume()
+        if back_to is not None:
+            self._begin_again(back_to, reason)
+        elif progress.failed and (retry or stop is not None):
+            self._again(phase, reason)
+
+    def _require_earlier(self, back_to: str) -> None:
+        names = self.workflow.names
+        reached = names[: names.index(self.phase.name) + 1]
+        if back_to not in reached:
+            raise NoEarlierPhase(self.session.session_id, phase=back_to, known=reached)
+
+    def _undecided(self, phase: Phase, progress: Progress) -> HarnessError | None:
+        """Return why only a person's decision begins another attempt at a failed phase, or None."""
+        session_id = self.session.session_id
+        tests = _contested(self.attempts.verdict(progress))
+        if tests:
+            return TestsContested(
+                session_id, phase=phase.name, tests=tests, back_to=self._tests_phase
+            )
+        if self._exhausted(phase, progress):
+            return AttemptsExhausted(
+                session_id,
+                phase=phase.name,
+                attempts=self._attempts_made(phase, progress),
+                max_attempts=phase.max_attempts,
+            )
+        return None
+
+    # --------------------------------------------------------------------------------- the loop
+
+    def go_on(self) -> RunOutcome:
+        """Run what is left."""
+        with PhaseSpans(self.session.session_id, self.workflow.name) as phases:
+            outcome = self._go_on(phases)
+        self.span.set(Attribute.SESSION_STATE, outcome.state.value)
+        self.span.set(Attribute.STOP_CAUSE, outcome.cause and outcome.cause.value)
+        return outcome
+
+    def _go_on(self, phases: PhaseSpans) -> RunOutcome:
+        self._place_inputs()
+        self.observer.budget(self.session.token_budget)
+        for _ in range(MAX_ROUNDS):
+            check_cancelled()
+            phase = self.phase
+            progress = progress_of(self.session)
+            phases.at(phase.name, progress.round_number)
+            if self.session.state is SessionState.PAUSED:
+                # Somebody paused it while a phase ran; what the phase gave is recorded.
+                return self._pause(self._paused_meanwhile(phase, progress))
+            stop = None
+            if progress.succeeded:
+                following = self.workflow.following(phase.name)
+                if following is None:
+                    self.manager.complete()
+                    self.observer.completed()
+                    return outcome_of(self.session, self.workflow, None)
+                self.manager.advance_phase(following.name)
+            elif progress.failed:
+                stop = self._after_failure(phase, progress)
+                if stop is None:
+                    self._again(phase, None)
+            else:
+                stop = self._attempt(phase, progress)
+            if stop is not None:
+                return self._pause(stop)
+        reason = f"{MAX_ROUNDS} attempts in one run; resume goes on"
+        return self._pause(Stop(reason=reason, cause=StopCause.PAUSED))
+
+    def _place_inputs(self) -> None:
+        """Put the inputs into the workspace, once: before the first phase runs, never after.
+
+        A worker that dies before this is recorded leaves it to the next one, which does it again
+        on a workspace that no phase has seen.
+        """
+        inputs = self.job.inputs
+        if not inputs or has_inputs(self.session):
+            return
+        self.locked.files.place(inputs)
+        self.manager.record(inputs_placed([one.target for one in inputs]))
+
+    def _attempt(self, phase: Phase, progress: Progress) -> Stop | None:
+        stop = self.attempts.hindrance(phase)
+        if stop is None:
+            names = self.workflow.names
+            self.observer.phase_started(
+                phase,
+                attempt=progress.key.attempt,
+                round_number=progress.round_number,
+                position=names.index(phase.name) + 1,
+                total=len(names),
+            )
+            stop = self.attempts.run(phase, progress)
+        return stop
+
+    def _again(self, phase: Phase, reason: str | None) -> None:
+        """Begin the next attempt: at an earlier phase, where the workflow says so, or this one."""
+        if phase.on_failure is not None:
+            self._enter(phase.on_failure, reason)
+            return
+        if reason is None and isinstance(phase.gate, Gate):
+            verdict = self.attempts.verdict(progress_of(self.session))
+            reason = None if verdict is None else verdict.summary
+        self.manager.retry_phase(reason)
+
+    def _begin_again(self, phase: str, reason: str | None) -> None:
+        """Go back to a phase; with its files, where they are kept."""
+        if not self.manager.begin_phase_again(phase):
+            self._enter(phase, reason)
+        elif reason:
+            self.manager.record(RetryReason(reason=reason))
+
+    def _enter(self, phase: str, reason: str | None) -> None:
+        if reason:
+            self.manager.record(RetryReason(reason=reason))
+        self.manager.advance_phase(phase)
+
+    # -------------------------------------------------------------------------------- the stops
+
+    def _after_failure(self, phase: Phase, progress: Progress) -> Stop | None:
+        """Return why a failed phase is not tried again within this run, or None."""
+        verdict = self.attempts.verdict(progress)
+        tests = _contested(verdict)
+        if tests:
+            back_to = self._tests_phase
+            return Stop(
+                reason=f"phase {phase.name!r} says that no implementation can pass "
+                f"{', '.join(tests)}; a person decides: retry --from {back_to} has them written "
+                "again, retry keeps them",
+                cause=StopCause.PERSON,
+                back_to=back_to,
+            )
+        exhausted = self._exhausted(phase, progress)
+        if exhausted or isinstance(phase.gate, Script):
+            hindrance = self.attempts.hindrance(phase)
+            made = self._attempts_made(phase, progress)
+            problem = "its gate was not passed" if verdict is None else verdict.summary
+            return Stop(
+                reason=f"phase {phase.name!r} failed at attempt {made} of {phase.max_attempts}: "
+                f"{problem}; "
+                f"{'only retry begins another' if exhausted else 'resume begins the next'} attempt",
+                cause=StopCause.FAILED,
+                missing_tokens=0 if hindrance is None else hindrance.missing_tokens,
+                needs_retry=exhausted,
+            )
+        if verdict is not None and verdict.facts.get("may_recover") is False:
+            return Stop(reason=f"{verdict.summary}, then resume", cause=StopCause.AGENT)
+        return None
+
+    def _paused_meanwhile(self, phase: Phase, progress: Progress) -> Stop:
+        refusal = self.attempts.refusal(phase, progress)
+        return Stop(
+            reason=pause_meanwhile(self.session),
+            cause=StopCause.PAUSED,
+            missing_tokens=0 if refusal is None else refusal.missing,
+            needs_retry=progress.failed and self._exhausted(phase, progress),
+        )
+
+    @property
+    def _tests_phase(self) -> str:
+        """The phase that wrote the tests."""
+        phases = self.workflow.phases
+        names = [one.name for one in phases if one.agents_gate.kind == "tests_fail"]
+        return names[0] if names else phases[0].name
+
+    def _attempts_made(self, phase: Phase, progress: Progress) -> int:
+        return progress.failures if phase.on_failure else self.session.attempt_number
+
+    def _exhausted(self, phase: Phase, progress: Progress) -> bool:
+        return self._attempts_made(phase, progress) >= phase.max_attempts
+
+    def _pause(self, stop: Stop) -> RunOutcome:
+        if self.session.state is SessionState.ACTIVE:
+            self._record(stop)
+        self.observer.paused(stop.reason)
+        return outcome_of(self.session, self.workflow, stop.reason, stop)
+
+    def _record(self, stop: Stop) -> None:
+        self.manager.pause(
+            stop.reason,
+            cause=stop.cause.value,
+            question_id=stop.question_id,
+            missing_tokens=stop.missing_tokens or None,
+            back_to=stop.back_to,
+            needs_retry=stop.needs_retry,
+        )
+
+
+def _contested(verdict: Verdict | None) -> tuple[str, ...]:
+    """Return the tests that an attempt contests."""
+    return () if verdict is None else tuple(verdict.facts.get("contested", ()))
+
+
+def outcome_of(
+    session: SessionContext, workflow: Workflow, reason: str | None, stop: Stop | None = None
+) -> RunOutcome:
+    """Return how a session stands, and why a run of it stopped."""
+    progress = progress_of(session)
+    done = phases_passed(session)
+    attempts: dict[str, int] = {}
+    for key in progress.keys:
+        attempts[key.phase] = attempts.get(key.phase, 0) + 1
+    return RunOutcome(
+        session_id=session.session_id,
+        state=session.state,
+        phases_done=[phase.name for phase in workflow.phases if phase.name in done],
+        reason=reason,
+        attempts=attempts,
+        waiting_for=None if session.state.is_terminal else progress.waiting_for,
+        stop=stop,
+    )

@@ -1,0 +1,107 @@
+"""One attempt at a phase whose gate is its script: run it in the workspace, judge, record."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from ...harness import PhaseResult, SessionContext, SessionManager, SessionState
+from ..errors import BudgetTooSmall
+from ..gates.verdict import Verdict
+from ..ports import RunObserver, Stop, StopCause
+from ..prompts.workspace_files import WorkspaceFiles
+from ..workflow import Phase, Script, Workflow
+from .progress import Progress, last_problem
+
+
+@frozen(kw_only=True, eq=False)
+class ScriptAttempts:
+    """Runs attempts at the phases of one session, under its lock.
+
+    The code runs at least once, its result is recorded exactly once: a worker that is killed in
+    between leaves the attempt without a result, and the next one runs it again.
+    """
+
+    manager: SessionManager
+    observer: RunObserver
+    session: SessionContext
+    workflow: Workflow
+    files: WorkspaceFiles
+
+    def hindrance(self, phase: Phase) -> Stop | None:
+        """Return why an attempt can't begin with what is left of the budget, or None."""
+        budget = self.session.token_budget
+        if budget.can_continue(phase.tokens):
+            return None
+        missing = phase.tokens - budget.tokens_remaining
+        return Stop(
+            reason=f"phase {phase.name!r} needs {phase.tokens:,} tokens, and of "
+            f"{budget.total_budget:,} {budget.tokens_remaining:,} are left; extend the budget by "
+            f"{missing:,} or more, then resume",
+            cause=StopCause.BUDGET,
+            missing_tokens=missing,
+        )
+
+    def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
+        """Return why the budget forbids to resume the session, or None."""
+        if self.session.state is SessionState.ACTIVE and not progress.failed:
+            return None  # its worker died; the run pauses it where the budget ends
+        nearest = self.workflow.following(phase.name) if progress.succeeded else phase
+        if nearest is None or self.hindrance(nearest) is None:
+            return None
+        return BudgetTooSmall(
+            self.session.session_id,
+            phase=nearest.name,
+            required=nearest.tokens,
+            remaining=self.session.token_budget.tokens_remaining,
+        )
+
+    def verdict(self, progress: Progress) -> Verdict | None:
+        """Return the verdict on the current attempt, if there is one."""
+        if progress.succeeded:
+            return _verdict(None)
+        if not progress.failed:
+            return None
+        return _verdict(last_problem(self.session) or "its worker ended before it could pause")
+
+    def run(self, phase: Phase, progress: Progress) -> Stop | None:
+        """Run the script and have its result recorded."""
+        del progress
+        script = phase.gate
+        assert isinstance(script, Script)  # noqa: S101 (`Workflow` refuses others here)
+        problem: str | None = None
+
+        def judge(result: PhaseResult) -> str | None:
+            nonlocal problem
+            problem = self._problem(script, result)
+            return problem
+
+        result = self.manager.run_phase(
+            script.code,
+            tokens=phase.tokens,
+            deadline_s=script.deadline_s,
+            fuel=script.fuel,
+            judge=judge,
+        )
+        self.observer.phase_finished(phase, _verdict(problem, result.duration_s), result)
+        self.observer.budget(self.session.token_budget)
+        return None
+
+    def _problem(self, script: Script, result: PhaseResult) -> str | None:
+        """Return why a result is no success, or None."""
+        limits = result.limit_problems()
+        if result.trapped is not None:
+            return ", ".join(limits)
+        problems = []
+        if result.exit_code != script.exit_code:
+            problems.append(f"exit code {result.exit_code}, expected {script.exit_code}")
+        problems += self.files.missing(script.artifacts)
+        return ", ".join(problems + limits) if problems or result.lost_writes else None
+
+
+def _verdict(problem: str | None, duration_s: float = 0.0) -> Verdict:
+    return Verdict(
+        gate="script",
+        passed=problem is None,
+        summary=problem or "it ended as expected",
+        duration_s=duration_s,
+    )

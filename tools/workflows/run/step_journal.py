@@ -1,0 +1,276 @@
+"""What a run keeps beside its session: each prompt, each answer, each verdict, durably.
+
+A prompt is stored before the agent is asked, an answer before it is applied, a verdict before it
+is recorded in the session. So a worker that comes after a kill asks again only what was not
+answered, and what it goes on with is what the one before had. Files are named by the attempt they
+belong to, counted over the whole session, and are never changed once they are there.
+
+They are JSON, kept by the session's repository; deleting the session deletes them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import frozen
+
+from ...base.files import ReadError
+from ...harness.session_layout import STEPS, TRACE_FILE
+from ...harness.session_ports import SessionRepository
+from ..agents.port import (
+    AgentAnswer,
+    AgentOption,
+    AgentQuestion,
+    EditedFile,
+    TokenUsage,
+    WorkspaceChange,
+)
+from ..gates.verdict import Verdict
+
+_Value = TypeVar("_Value")
+
+
+@frozen(kw_only=True)
+class StepKey:
+    """Which attempt, and which call of it.
+
+    Attributes:
+        serial: The attempt's number in the whole session, from 1.
+        phase: The phase.
+        attempt: The attempt's number in the phase, from 1.
+    """
+
+    serial: int
+    phase: str
+    attempt: int
+
+    def name(self, kind: str, call: int | None = None) -> str:
+        """Name the file of a kind: `0003-green-1.2.answer.json`."""
+        number = "" if call is None else f".{call}"
+        return f"{self.serial:04d}-{self.phase}-{self.attempt}{number}.{kind}.json"
+
+
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class StepJournal:
+    """The steps of one session. One worker at a time writes here, under the run's lock."""
+
+    def __init__(self, sessions: SessionRepository, session_id: str) -> None:
+        """Name the session; nothing is read or made yet.
+
+        Args:
+            sessions: Where the session is kept.
+            session_id: The session.
+        """
+        self._sessions = sessions
+        self._session_id = session_id
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Read a step, or None if there is none of this name.
+
+        Raises:
+            ReadError: It is there and no step.
+        """
+        data = self._sessions.read_step(self._session_id, name)
+        if data is None:
+            return None
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ReadError(path=self._path(name), reason="it is no JSON") from error
+        if not isinstance(value, dict):
+            raise ReadError(path=self._path(name), reason="it is no JSON object")
+        return value
+
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a step, whole and durable.
+
+        Raises:
+            WriteError: The disk or its permissions.
+        """
+        data = json.dumps(value, ensure_ascii=True, indent=1).encode()
+        self._sessions.keep_step(self._session_id, name, data)
+
+    def _path(self, name: str) -> Path:
+        return Path(self._sessions.where_is(self._session_id, f"{STEPS}/{name}"))
+
+    # --------------------------------------------------------------------------- the three kinds
+
+    def prompt(self, key: StepKey, call: int) -> str | None:
+        """Return the prompt of a call, or None."""
+        name = key.name("prompt", call)
+        found = self.read(name)
+        return None if found is None else self.made(name, lambda: str(found["prompt"]))
+
+    def keep_prompt(self, key: StepKey, call: int, prompt: str) -> None:
+        """Keep the prompt of a call."""
+        self.write(key.name("prompt", call), {"digest": digest_of(prompt), "prompt": prompt})
+
+    def answer(self, key: StepKey, call: int, prompt: str) -> StoredAnswer | None:
+        """Return the answer to a prompt, or None.
+
+        Raises:
+            ReadError: What is there answers another prompt.
+        """
+        name = key.name("answer", call)
+        found = self.read(name)
+        if found is None:
+            return None
+        if found.get("prompt_digest") != digest_of(prompt):
+            raise ReadError(path=self._path(name), reason="it answers another prompt")
+        return self.made(name, lambda: StoredAnswer.from_json(found))
+
+    def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
+        """Keep an answer (or the failure to give one)."""
+        self.write(
+            key.name("answer", call), {"prompt_digest": digest_of(prompt), **answer.to_json()}
+        )
+
+    def verdict(self, key: StepKey) -> Verdict | None:
+        """Return the verdict on an attempt, or None."""
+        name = key.name("verdict")
+        found = self.read(name)
+        return None if found is None else self.made(name, lambda: Verdict.from_json(found))
+
+    def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
+        """Keep a verdict."""
+        self.write(key.name("verdict"), verdict.to_json())
+
+    def made(self, name: str, make: Callable[[], _Value]) -> _Value:
+        """Make a value of what was read.
+
+        Raises:
+            ReadError: It is none; that is a fault of the file.
+        """
+        try:
+            return make()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReadError(
+                path=self._path(name),
+                reason=f"it is no step ({type(error).__name__}: {error})",
+            ) from error
+
+    def names(self) -> list[str]:
+        """Return the names of all steps, in their order; empty when there are none.
+
+        What is kept of the session's trace is none of them.
+        """
+        names = self._sessions.step_names(self._session_id)
+        return [name for name in names if name != TRACE_FILE]
+
+
+@frozen(kw_only=True)
+class StoredAnswer:
+    """An agent's answer as it is kept; or why there is none.
+
+    Attributes:
+        answer: What it said; empty text if it failed.
+        usage: What it cost, estimated where the agent did not say.
+        duration_s: How long it took, in seconds.
+        agent: The agent's description.
+        failure: Why it gave none, or None.
+        may_recover: Whether another try may go better.
+    """
+
+    answer: AgentAnswer
+    usage: TokenUsage
+    duration_s: float
+    agent: str
+    failure: str | None = None
+    may_recover: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "agent": self.agent,
+            "duration_s": self.duration_s,
+            "failure": self.failure,
+            "may_recover": self.may_recover,
+            "usage": {
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "estimated": self.usage.estimated,
+            },
+            "questions": [
+                {
+                    "prompt": one.prompt,
+                    "title": one.title,
+                    "multi_select": one.multi_select,
+                    "options": [
+                        {"label": option.label, "description": option.description}
+                        for option in one.options
+                    ],
+                }
+                for one in self.answer.questions
+            ],
+            "text": self.answer.text,
+            **({} if self.answer.state is None else {"state": self.answer.state}),
+            **({} if self.answer.change is None else {"change": _spelled(self.answer.change)}),
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StoredAnswer:
+        """Read what `to_json` gave."""
+        return cls(
+            answer=AgentAnswer(
+                text=value["text"],
+                questions=[
+                    AgentQuestion(
+                        prompt=one["prompt"],
+                        title=one["title"],
+                        multi_select=one["multi_select"],
+                        options=[AgentOption(**option) for option in one["options"]],
+                    )
+                    for one in value["questions"]
+                ],
+                change=_change(value["change"]) if "change" in value else None,
+                state=value.get("state"),
+            ),
+            usage=TokenUsage(**value["usage"]),
+            duration_s=value["duration_s"],
+            agent=value["agent"],
+            failure=value["failure"],
+            may_recover=value["may_recover"],
+        )
+
+
+def _spelled(change: WorkspaceChange) -> dict[str, Any]:
+    return {
+        "written": [
+            {
+                "path": one.path,
+                "executable": one.executable,
+                "base64": base64.b64encode(one.content).decode(),
+            }
+            for one in change.written
+        ],
+        "deleted": list(change.deleted),
+        "refused": [list(one) for one in change.refused],
+        "dropped": list(change.dropped),
+        "sealed": change.sealed,
+    }
+
+
+def _change(value: Mapping[str, Any]) -> WorkspaceChange:
+    return WorkspaceChange(
+        written=[
+            EditedFile(
+                path=one["path"],
+                content=base64.b64decode(one["base64"], validate=True),
+                executable=one["executable"],
+            )
+            for one in value["written"]
+        ],
+        deleted=value["deleted"],
+        refused=[(path, reason) for path, reason in value["refused"]],
+        dropped=value["dropped"],
+        sealed=value["sealed"],
+    )
