@@ -86,6 +86,18 @@ def _by_name(directories: Mapping[str, Directory]) -> dict[bytes, Directory]:
     return {path.encode().strip(b"/"): node for path, node in directories.items()}
 
 
+def _interruptible(
+    hand_on: Callable[[bytes], object], clock: TurnClock
+) -> Callable[[bytes], object]:
+    """Have a signal's handler interrupt what is the caller's code, as it does elsewhere."""
+
+    def call(data: bytes) -> object:
+        with clock.signals.released():
+            return hand_on(data)
+
+    return call
+
+
 class GuestMachine:
     """A guest that runs turns, one at a time, until it ends.
 
@@ -191,13 +203,14 @@ class GuestMachine:
         """
         if not self._begun:
             self._begin({})
-        streams = [OutputStream(limits.output_bytes, each) for each in hand_on]
+        clock = TurnClock(limits.seconds, limits.cancel)
+        given = [None if each is None else _interruptible(each, clock) for each in hand_on]
+        streams = [OutputStream(limits.output_bytes, each) for each in given]
         self._descriptors.put(0, Descriptor(InputFile(stdin)))
         for number, stream in enumerate(streams, 1):
             self._descriptors.put(number, Descriptor(stream, readable=False, writable=True))
         self.guest.door = door
         self.guest.upkeep.begin_turn()
-        clock = TurnClock(limits.seconds, limits.cancel)
         exit_code: int | None = None
         stopped: str | None = None
         ended = True

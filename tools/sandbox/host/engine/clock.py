@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from .held_signals import HeldSignals
+
 LOOK_SECONDS: Final = 0.05
 """How often a turn that computes is interrupted to look whether it has been cancelled."""
 
@@ -64,11 +66,18 @@ class TurnClock:
         self._monotonic = monotonic
         self._sleep = sleep
         self._cancelled = cancel.is_set
+        self.signals: Final = HeldSignals()
         self.stop_at: Final = float("inf") if seconds is None else monotonic() + seconds
         self.over = False
 
     def due(self) -> str | None:
-        """Why the turn has to end now, or None."""
+        """Why the turn has to end now, or None.
+
+        Raises:
+            BaseException: What a signal's handler raised.
+        """
+        if self.signals.pending:
+            self.signals.deliver()
         if self._cancelled():
             return CANCELLED
         return DEADLINE if self._monotonic() >= self.stop_at else None
@@ -78,7 +87,10 @@ class TurnClock:
 
         Raises:
             TurnEnded: The turn has to end.
+            BaseException: What a signal's handler raised.
         """
+        if self.signals.pending:
+            self.signals.deliver()
         if self._cancelled():
             raise TurnEnded(CANCELLED)
         if self._monotonic() >= self.stop_at:

@@ -203,7 +203,11 @@ class Instance:
 
     @contextlib.contextmanager
     def turn(self, clock: TurnClock, fuel: int) -> Iterator[None]:
-        """Let it be called within the block, until its clock or its fuel ends it."""
+        """Let it be called within the block, until its clock or its fuel ends it.
+
+        Raises:
+            BaseException: What a signal's handler raised; the guest has ended.
+        """
         self.clock, self.fault, self._owed = clock, None, 0
         self._set_fuel(fuel)
         c_api.context_set_epoch_deadline(self._open(), 1)
@@ -211,10 +215,13 @@ class Instance:
         outer, _current.instance = _current.instance, self
         self._engine.ticker.watch(clock)
         try:
+            clock.signals.hold()
             yield
         finally:
             clock.over = True
             _current.instance = outer
+            clock.signals.release()
+            clock.signals.deliver()
 
     def call(self, name: str, *numbers: int) -> int:
         """Call one of its functions, within a turn.

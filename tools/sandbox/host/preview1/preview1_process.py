@@ -106,7 +106,8 @@ def host_call(guest: Guest, address: int, length: int, out: int, out_length: int
         return HOST_FAULT
     answer = guest.door.admit(length)
     if answer is None:
-        answer = guest.door(bytes(request))
+        with guest.machine.clock.signals.released():
+            answer = guest.door(bytes(request))
     guest.machine.clock.check()
     guest.transferred(length + len(answer))
     place = guest.machine.call("host_alloc", len(answer))
