@@ -28,7 +28,7 @@ BUDGETS: Final = {
     "prune": 3_830,
     "questions": 3_730,
     "repository": 5_240,
-    "sandbox": 11_430,
+    "sandbox": 11_500,
     "wiring": 2_950,
     "workflows": 9_610,
 }
