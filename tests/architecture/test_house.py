@@ -42,7 +42,7 @@ DOUBLES: Final = 44
 
 
 def test_only_packages_stand_at_the_top() -> None:
-    found = {path.name for path in ROOT.iterdir() if path.name != "__pycache__"}
+    found = {path.name for path in ROOT.iterdir() if path.is_file() or any(path.rglob("*.py"))}
     assert found == {*BUDGETS, "__init__.py", "py.typed"}
 
 
