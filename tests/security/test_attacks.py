@@ -21,11 +21,10 @@ import re
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -48,11 +47,13 @@ from agentforge_sessions.sandbox import (
 )
 from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
 from agentforge_sessions.sandbox.workspaces.workspace_tree import Snapshot, take_snapshot
+from tests.support.own_memory import growth_of_memory
 from tests.support.promptness import given_time, soonest
 from tests.support.sandbox_results import result_with
 from tests.support.soak import SOAKING
 
 HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
 ATTACKS = sorted(path.stem for path in (HERE / "attacks").glob("*.py"))
 QUICK = [
     name
@@ -243,30 +244,6 @@ def problems(
     return found
 
 
-def _resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / (1 << 20)
-
-
-@contextmanager
-def growth_of_memory() -> Iterator[list[float]]:
-    """By how many MiB this process grew at most within the block, at the end of the list."""
-    start, most = _resident_mib(), [0.0]
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(0.01):
-            most.append(max(most[-1], _resident_mib() - start))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield most
-    finally:
-        over.set()
-        watcher.join()
-
-
 @pytest.mark.parametrize(
     ("ground", "name"), list(zip(TRIED, TRIED, strict=True)), indirect=["ground"], ids=TRIED
 )
@@ -382,14 +359,17 @@ def test_only_the_expected_endings_count(
 
 
 def test_growth_of_memory_is_seen() -> None:
-    assert warm_pool(60)  # what the pool gives back meanwhile would hide it
-    with growth_of_memory() as grown:
-        taken = bytearray(os.urandom(1 << 20)) * 64
-        looks, until = len(grown), time.monotonic() + 60
-        while len(grown) < looks + 2 and time.monotonic() < until:
-            time.sleep(0.01)
-    assert len(taken) == 64 << 20
-    assert grown[-1] > 48
+    program = (
+        "import os\n"
+        "from tests.support.own_memory import growth_of_memory\n"
+        "with growth_of_memory() as grown:\n"
+        "    taken, looks = bytearray(os.urandom(1 << 20)) * 64, len(grown)\n"
+        "    while len(grown) < looks + 2:\n"
+        "        pass\n"
+        "print(grown[-1])"
+    )  # in a process of its own: what this one gives back meanwhile would hide it
+    grown = subprocess.check_output([sys.executable, "-c", program], cwd=REPOSITORY, timeout=60)
+    assert float(grown) > 48
 
 
 def contained(**changes: object) -> SandboxResult:
