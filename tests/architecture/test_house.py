@@ -19,9 +19,9 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_350,
-    "base": 5_910,
-    "entrypoints": 21_620,
-    "fleet": 5_220,
+    "base": 6_010,
+    "entrypoints": 21_650,
+    "fleet": 5_250,
     "harness": 9_250,
     "integrations": 2_290,
     "jail": 2_240,
@@ -29,8 +29,8 @@ BUDGETS: Final = {
     "questions": 3_730,
     "repository": 5_240,
     "sandbox": 11_500,
-    "wiring": 2_950,
-    "workflows": 9_610,
+    "wiring": 3_030,
+    "workflows": 9_670,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

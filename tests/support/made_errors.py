@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentforge_sessions.base import files as durable
+from agentforge_sessions.base.plugins import Plugin
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.jail import Refusal
 from agentforge_sessions.questions import SessionStatus
@@ -34,6 +35,8 @@ _VALUES: Final[Mapping[str, object]] = {
     "Iterable[str]": ["one", "two"],
     "Sequence[str]": ["one", "two"],
     "list[str]": ["one", "two"],
+    "tuple[str, ...]": ("one", "two"),
+    "Plugin": Plugin("a", "stores", "module:attribute", "package 1"),
     "Mapping[int, str]": {1: "one"},
     "Mapping[str, str]": {"a": "one"},
     "Refusal": next(iter(Refusal)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.base.yaml_document import (
+from agentforge_sessions.base.reading.yaml_document import (
     MAX_FAULTS,
     Faults,
     Fields,

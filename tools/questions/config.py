@@ -28,13 +28,13 @@ from attrs import evolve, field, fields, frozen
 
 from ..base.data_folder import NAME, project_folder, state_folder
 from ..base.files import FileSystem
+from ..base.reading.toml_table import meant
 from ..base.settings.configuration_file import (
     DEFAULT_PATH,
     ConfigurationFile,
     read_configuration_file,
 )
 from ..base.settings.errors import InvalidConfiguration
-from ..base.settings.toml_table import meant
 from .errors import InvalidConfig
 from .files.session_files import DEFAULT_BASE_DIR
 from .rules import QuestionsConfig

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..base.settings.choices import DEFAULT_PARTS
-from ..fleet.stores import is_database, open_sessions
+from ..fleet.stores import is_elsewhere, open_sessions
 from ..harness import PhaseExecutor, SessionManager
 from ..harness.lazy import Lazy
 from .phases.ask_user import ask_user_tool
-from .phases.jail_executor import JailPhaseExecutor
-from .phases.sandbox_executor import SandboxPhaseExecutor
+from .phases.executors import ExecutorParameters, make_executor
 
 if TYPE_CHECKING:
     from ..base.settings.configuration import Configuration
@@ -71,7 +70,8 @@ def build_manager(
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
         snapshots: Whether each checkpoint keeps the workspace; without git, none does.
-        isolation: "sandbox", or "jail" for scripts of any language, run natively.
+        isolation: "sandbox", "jail" for scripts of any language, run natively, or the name of an
+            executor of an installed plugin.
         jail: What scripts in a jail may use and see; the jail's default if None.
         channel: How a person is asked; as the configuration says if None.
         executor: What runs phases; what `isolation` says if None.
@@ -80,20 +80,16 @@ def build_manager(
         repositories: As of `open_snapshots`.
 
     Raises:
-        ValueError: There is no such isolation, or code in a jail was to ask.
+        UnknownExecutor: There is no such isolation.
+        ValueError: Code that is not in the sandbox was to ask.
     """
     sessions = opened_sessions(base_path, store)
     tools: list[Callable[..., Any]] = []
-    if isolation not in {"sandbox", "jail"}:
-        raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
-    if isolation == "jail" and ask_user:
-        raise ValueError("ask_user: code in a jail can't call functions of the host")
+    if isolation != "sandbox" and ask_user:
+        raise ValueError(f"ask_user: code in the {isolation} can't call functions of the host")
     if executor is None:
-        executor = (
-            JailPhaseExecutor(sessions, jail)
-            if isolation == "jail"
-            else SandboxPhaseExecutor(sessions, policy, tools=tools)
-        )
+        settings = ExecutorParameters(policy=policy, jail=jail, tools=tools)
+        executor = make_executor(isolation, sessions, settings)
     kept = partial(open_snapshots, sessions, objects, cache_bytes, repositories)
     manager = SessionManager(
         sessions,
@@ -310,6 +306,8 @@ def isolation_of(store: LocalSessions, session_id: str) -> str:
 
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
     """Build what runs the code of one call in the sandbox, until `cancel` stops it."""
+    from .phases.sandbox_executor import SandboxPhaseExecutor
+
     return SandboxPhaseExecutor(store, kept=0, cancel=cancel)
 
 
@@ -325,7 +323,8 @@ def open_questions(
     Args:
         directory: Their directory; if None, the store's where that is a database, else the
             configured one.
-        store: Where the agent sessions are: opened, or an address for `fleet.stores.open_sessions`.
+        store: Where the agent sessions are: opened, or an address for
+            `fleet.stores.open_sessions`.
         config: The configuration; read if None.
         **given: More for `QuestionSessions`, as a clock.
 
@@ -370,7 +369,7 @@ def _keeping_questions(
     if directory is not None or store is None:
         return None
     if isinstance(store, str):
-        if not is_database(store):
+        if not is_elsewhere(store):
             return None
         store = open_sessions(store=store)
     return cast("PostgresStore", store) if hasattr(store, "question_store") else None
@@ -396,13 +395,13 @@ def build_runner(
         objects: The object store of their workspaces; see `open_snapshots`.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None; what it raises ends a run.
-        isolation: "sandbox", or "jail" for scripts of any language, run natively.
+        isolation: As of `build_manager`.
         jail: What scripts and gates in a jail may use and see; the jail's default if None.
         observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
         briefing_shows: As of `SessionManager`.
 
     Raises:
-        ValueError: There is no such isolation.
+        UnknownExecutor: There is no such isolation.
     """
     manager = build_manager(
         base_path,

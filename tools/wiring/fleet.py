@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from attrs import asdict, evolve
 
-from ..fleet.stores import is_database, open_database
+from ..base.settings.choices import ISOLATIONS
+from ..fleet.opening import open_database
+from ..fleet.stores import is_database
 from ..harness import SessionManager, SessionState
 from ..harness.lazy import Lazy
+from ..workflows.submitted_work import ExecutorNotAllowed
 from .bootstrap import (
     agents_channel,
     build_agent_runner,
@@ -113,6 +116,8 @@ class SessionRunners:
         self._sessions.close()
 
     def _manager(self, isolation: str) -> SessionManager:
+        if isolation not in ISOLATIONS and self._executor is None:
+            raise ExecutorNotAllowed(isolation)
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
                 store=self._sessions,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from ..base.event_log import get_logger
+from ..base.plugins import Register
 
 if TYPE_CHECKING:
     from ..base.settings.configuration import Configuration
@@ -21,6 +22,36 @@ if TYPE_CHECKING:
 
 _DRAIN_S: Final = 5.0
 _log = get_logger("agentforge.observers")
+
+
+OBSERVERS: Final = Register(
+    "observers",
+    {
+        "webhooks": f"{__name__}:webhook_observers",
+        "notify": f"{__name__}:person_observers",
+    },
+)
+"""What makes observers: called with `ObserverParameters`, it returns some `SessionObserver`. One
+that has a `close(timeout_s)` is closed when the command, server or worker ends."""
+
+
+@frozen(kw_only=True)
+class ObserverParameters:
+    """What observers are made with.
+
+    Attributes:
+        given: The keys of their `[[observers]]` table, for those of a plugin; not judged yet.
+        configuration: The configuration that names them.
+        sessions: Opens the sessions of which they are told.
+        environment: Where the variables are that the configuration names.
+        questions: Reads the part of it that is of questions, and of notifying a person.
+    """
+
+    given: Mapping[str, Any]
+    configuration: Configuration
+    sessions: Callable[[], SessionFeeds]
+    environment: Mapping[str, str]
+    questions: Callable[[], Config] | None
 
 
 @frozen
@@ -38,16 +69,11 @@ class ConfiguredObservers:
 
         A person's own command that is under way has 30 seconds, as it has for questions.
         """
-        from ..integrations.observers.person_observer import PersonObserver
-        from ..integrations.observers.webhook_observer import WebhookObserver
-
         until = time.monotonic() + _DRAIN_S
         for one in self.observers:
-            if isinstance(one, WebhookObserver):
-                one.close(max(0.0, until - time.monotonic()))
-        for one in self.observers:
-            if isinstance(one, PersonObserver):
-                one.close()
+            close = getattr(one, "close", None)
+            if callable(close):
+                close(max(0.0, until - time.monotonic()))
 
 
 def configured_observers(
@@ -68,21 +94,47 @@ def configured_observers(
         questions: Reads the part of it that is of questions, and of notifying a person.
 
     Raises:
-        InvalidConfiguration: It names an event that there is not.
+        InvalidConfiguration: It names an event, or an observer, that there is not.
         InvalidConfig: `[notify]` can't be used.
+        PluginUnusable: The package that adds an observer is broken.
     """
     found: list[SessionObserver] = []
-    if configuration.webhooks:
-        from ..integrations.observers.webhook_observer import WebhookObserver
-
-        check_patterns(configuration)
-        found += [
-            WebhookObserver(sender, log=_log)
-            for sender in senders(configuration, sessions(), environment)
-        ]
-    if "notify" in configuration.given:
-        found += _person(configuration, environment, questions)
+    for name, given in _named(configuration):
+        plugin = OBSERVERS.find(name)
+        if plugin is None:
+            known = ", ".join(one.name for one in OBSERVERS.foreign()) or "none"
+            fault = f"observers: there is no {name[:64]!r}; installed packages add {known}"
+            _refuse(configuration, [fault])
+            continue
+        settings = ObserverParameters(
+            given=given,
+            configuration=configuration,
+            sessions=sessions,
+            environment=environment,
+            questions=questions,
+        )
+        found += plugin.load()(settings)
     return ConfiguredObservers(tuple(found))
+
+
+def _named(configuration: Configuration) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if configuration.webhooks:
+        yield "webhooks", {}
+    yield from configuration.observers
+    if "notify" in configuration.given:
+        yield "notify", {}
+
+
+def webhook_observers(settings: ObserverParameters) -> list[SessionObserver]:
+    """Make the observers of `[[webhooks]]`."""
+    from ..integrations.observers.webhook_observer import WebhookObserver
+
+    configuration = settings.configuration
+    check_patterns(configuration)
+    return [
+        WebhookObserver(sender, log=_log)
+        for sender in senders(configuration, settings.sessions(), settings.environment)
+    ]
 
 
 def senders(
@@ -121,11 +173,9 @@ def _refuse(configuration: Configuration, faults: list[str]) -> None:
         raise InvalidConfiguration(path=configuration.path or Path("config.toml"), faults=faults)
 
 
-def _person(
-    configuration: Configuration,
-    environment: Mapping[str, str],
-    questions: Callable[[], Config] | None,
-) -> list[Any]:
+def person_observers(settings: ObserverParameters) -> list[SessionObserver]:
+    """Make the observer of `[notify]`, where it asks for one."""
+    questions = settings.questions
     if questions is None:
         from ..questions import load_config
 
@@ -138,8 +188,9 @@ def _person(
     from ..integrations.observers.person_observer import PersonObserver
 
     problems = map(unknown_pattern, notify.events)
-    _refuse(configuration, [f"notify.events: {one}" for one in problems if one is not None])
-    commands = OrderedCommands(_log, "event.not_told", environment=environment)
+    faults = [f"notify.events: {one}" for one in problems if one is not None]
+    _refuse(settings.configuration, faults)
+    commands = OrderedCommands(_log, "event.not_told", environment=settings.environment)
     return [
         PersonObserver(
             commands, events=notify.events, desktop=notify.desktop, on_event=notify.on_event

@@ -10,6 +10,7 @@ from typing import Final
 from attrs import evolve
 
 from ..base.errors import ErrorKind
+from ..base.settings.choices import ISOLATIONS
 from ..base.settings.worker_configuration import WorkerConfiguration
 from ..harness import HarnessError
 from .agents.command_output import COMMANDS
@@ -55,6 +56,22 @@ class AgentNotAllowed(NotAllowedHere):
         self.agent = agent
 
 
+class ExecutorNotAllowed(NotAllowedHere):
+    """A submission names an executor of a plugin, which no worker runs for those who submit.
+
+    Attributes:
+        executor: Its name.
+    """
+
+    def __init__(self, executor: str) -> None:
+        super().__init__(
+            f"workers run scripts in {' or '.join(ISOLATIONS)}, and not by {executor}: how sealed "
+            "that is, nobody knows. Nothing was run; submit the workflow with another isolation.",
+            needs=_OTHER,
+        )
+        self.executor = executor
+
+
 class RepositoryNotAllowed(NotAllowedHere):
     """A submission names a repository, or a wheel, of this machine that the worker does not read.
 
@@ -91,8 +108,8 @@ def granted(choice: AgentChoice, allowed: WorkerConfiguration) -> AgentChoice:
     if choice.kind == "command":
         if not allowed.agent_commands:
             raise AgentNotAllowed("by a command line", needs=COMMAND)
-    elif not _is_named(_text_of(choice), allowed.agents):
-        raise AgentNotAllowed(_text_of(choice), needs=_needs_of(_text_of(choice)))
+    elif not _is_named(choice.text, allowed.agents):
+        raise AgentNotAllowed(choice.text, needs=_needs_of(choice.text))
     return evolve(choice, network=allowed.agent_network, environment=allowed.agent_environment)
 
 
@@ -105,11 +122,6 @@ def require_repository(work_tree: str, folders: Collection[Path]) -> None:
     real = Path(os.path.realpath(work_tree))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
         raise RepositoryNotAllowed(work_tree)
-
-
-def _text_of(choice: AgentChoice) -> str:
-    """Return how `--agent` names an agent."""
-    return f"{_RECORDED}:{choice.value}" if choice.kind == _RECORDED else choice.value
 
 
 def _needs_of(text: str) -> str:

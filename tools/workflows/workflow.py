@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from ..base.settings.choices import AGENT_MODES, ISOLATIONS, REPORTS
+from ..base.settings.choices import AGENT_MODES, EXECUTOR_NAME, REPORTS
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_GOAL_CHARS
 from .converters import as_tuple
 from .errors import InvalidWorkflow
@@ -217,7 +217,7 @@ class Workflow:
         role: Who the agent is asked to be, for the beginning of each prompt; None: it runs scripts.
         groups: The file groups besides those of the component.
         needs_specification: Whether it develops a component of a specification.
-        isolation: Where its scripts run: one of `ISOLATIONS`.
+        isolation: The executor of its scripts: "sandbox", "jail", or one of an installed plugin.
         agent_mode: How its agent gives files: one of `AGENT_MODES`; None says nothing of it, which
             is "answer".
         retry: How workers attempt a run again that stopped for a reason that may pass; None: as
@@ -246,8 +246,8 @@ class Workflow:
             raise InvalidWorkflow(path=Path(self.name), faults=faults)
 
     def _faults(self) -> Iterator[str]:
-        if self.isolation not in ISOLATIONS:
-            yield f"isolation: {self.isolation[:40]!r} is none of {', '.join(ISOLATIONS)}"
+        if EXECUTOR_NAME.fullmatch(self.isolation) is None:
+            yield f"isolation: {self.isolation[:40]!r} is no name of an executor"
         if self.agent_mode is not None and self.agent_mode not in AGENT_MODES:
             yield f"agent_mode: {self.agent_mode[:40]!r} is none of {', '.join(AGENT_MODES)}"
         if self.role is None:

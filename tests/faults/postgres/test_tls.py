@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.fleet.postgres.address import for_command_line
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreForbidden, StoreUnavailable
 from agentforge_sessions.fleet.postgres.schema import migrate
-from agentforge_sessions.fleet.stores import store_for_command_line
 from agentforge_sessions.harness import SessionState
 from tests.support.fleet import QUICK, Fleet, fleet_of, workflow
 from tests.support.own_postgres import OwnPostgres, own_postgres, system_programs
@@ -133,7 +133,7 @@ def test_without_tls_the_server_takes_nobody(secured: Secured) -> None:
 
 def test_a_suggested_command_keeps_how_the_server_is_known(secured: Secured) -> None:
     url = secured.url(mode="verify-full")
-    shown = store_for_command_line(url.replace("postgres@", "postgres:secret@"))
+    shown = for_command_line(url.replace("postgres@", "postgres:secret@"))
     assert "sslmode=verify-full" in shown
     assert "sslrootcert=" in shown
     assert "secret" not in shown

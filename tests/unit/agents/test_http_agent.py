@@ -21,7 +21,8 @@ from agentforge_sessions.workflows.agents import (
 )
 from agentforge_sessions.workflows.agents.choice import parse_agent
 from agentforge_sessions.workflows.agents.dialects import DIALECTS
-from agentforge_sessions.workflows.agents.http import HttpAgent, agent_of
+from agentforge_sessions.workflows.agents.http import HttpAgent, make_agent
+from agentforge_sessions.workflows.agents.port import AgentParameters
 from tests.support.cancelling import cancelled_when
 from tests.support.descriptors import held
 from tests.support.tracing import recorded
@@ -259,7 +260,7 @@ def test_endpoint_that_is_not_there_is_told() -> None:
 def test_vendor_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(AgentUnavailable, match="OPENAI_API_KEY is not set"):
-        agent_of("openai:gpt").answer(request())
+        make_agent("openai:gpt", AgentParameters()).answer(request())
 
 
 @pytest.mark.parametrize(
@@ -275,7 +276,7 @@ def test_vendor_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> N
 )
 def test_what_is_no_address_is_refused_where_the_agent_is_named(address: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        agent_of(f"openai:m@{address}")
+        make_agent(f"openai:m@{address}", AgentParameters())
     with pytest.raises(ValueError, match=words):
         parse_agent(f"openai:m@{address}")
 

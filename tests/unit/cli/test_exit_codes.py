@@ -38,6 +38,7 @@ HERE = Path("x")
 CODES = {
     1: {
         "integrations.observers.errors.WebhookUnreached",
+        "base.plugins.PluginUnusable",
         "fleet.postgres.errors.StoreExtraMissing",
         "entrypoints.aio.errors.AsyncExtraMissing",
         "integrations.bridges.errors.BridgeExtraMissing",
@@ -49,6 +50,7 @@ CODES = {
         "fleet.objects.errors.ObjectStoreExtraMissing",
     },
     2: {
+        "wiring.phases.executors.UnknownExecutor",
         "fleet.postgres.errors.InvalidStoreAddress",
         "fleet.postgres.errors.StorePooled",
         "entrypoints.mcp_server.errors.UnknownToolSet",
@@ -108,6 +110,7 @@ CODES = {
     4: {
         "entrypoints.cli.output.errors.AmbiguousSandboxSession",
         "entrypoints.cli.output.errors.AmbiguousTrash",
+        "base.plugins.PluginAmbiguous",
         "harness.errors.AmbiguousSessionId",
         "questions.errors.AmbiguousSessionId",
     },
@@ -176,6 +179,7 @@ CODES = {
         "workflows.errors.AttemptsExhausted",
         "workflows.errors.NoAgent",
         "workflows.submitted_work.AgentNotAllowed",
+        "workflows.submitted_work.ExecutorNotAllowed",
         "workflows.submitted_work.NotAllowedHere",
         "workflows.submitted_work.RepositoryNotAllowed",
         "workflows.errors.NotAWorkflowSession",

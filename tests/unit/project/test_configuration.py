@@ -83,6 +83,9 @@ kept_s = 60
 allow_http = true
 [[webhooks]]
 url_env = "HOOK_URL"
+[[observers]]
+plugin = "pager"
+level = 3
 """
 
 
@@ -132,6 +135,7 @@ def test_every_key_is_read_and_differs_from_its_default(project: Path) -> None:
     first, second = found["webhooks"]
     for key, value in first.items():
         assert value != second[key], key
+    assert found["observers"] == (("pager", {"level": 3}),)
     assert found["sessions"] == Path("elsewhere")
     assert set(found["given"]) == set(SECTIONS)
     assert found["jail"]["read"] == (Path("/opt/toolchain"), Path("vendor"))
@@ -152,7 +156,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file(project: Path) -> 
         'network = "yes"\n'
         'environment = ["A=b"]\n'
         "[run]\n"
-        'isolation = "vm"\n'
+        'isolation = "V M"\n'
         "max_output = true\n",
     ) == [
         "line 1: contxt: there is no such key; did you mean 'context'?",
@@ -164,7 +168,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file(project: Path) -> 
         "role, rules, tree",
         "line 12: jail.network: expected true or false, found 'yes'",
         "line 13: jail.environment[0]: 'A=b' is no name; values are not taken",
-        "line 15: run.isolation: expected 'sandbox' or 'jail', found 'vm'",
+        "line 15: run.isolation: 'V M' is no name of an executor, as sandbox or jail",
         "line 16: run.max_output: expected a whole number, found true",
     ]
 

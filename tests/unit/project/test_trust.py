@@ -15,6 +15,7 @@ from attrs import fields
 
 from agentforge_sessions.agents.hooks.settings import read_settings
 from agentforge_sessions.base.data_folder import configuration_folder
+from agentforge_sessions.base.reading.toml_table import TomlFaults
 from agentforge_sessions.base.settings.configuration import (
     DEFAULT_AGENT_BUDGET,
     Configuration,
@@ -28,7 +29,6 @@ from agentforge_sessions.base.settings.configuration_file import (
     read_configuration_file,
 )
 from agentforge_sessions.base.settings.errors import InvalidConfiguration
-from agentforge_sessions.base.settings.toml_table import TomlFaults
 from agentforge_sessions.base.settings.trust_records import TrustRecords
 from agentforge_sessions.base.settings.trust_table import (
     TABLE,
@@ -91,7 +91,7 @@ class Asked(dict[str, Any]):
 
 def keys_of_the_schema() -> Iterator[str]:
     """Return every key that the readers of the sections ask for."""
-    sections = {name: Asked() for name in SECTIONS if name != "webhooks"}
+    sections = {name: Asked() for name in SECTIONS if name not in {"webhooks", "observers"}}
     file = ConfigurationFile(
         path=Path(),
         root=Path(),
@@ -106,7 +106,7 @@ def keys_of_the_schema() -> Iterator[str]:
     yield from (f"questions.{one.name}" for one in fields(QuestionsConfig))
     yield from ("questions.directory", "questions.shared")
     yield from (f"notify.{one.name}" for one in fields(NotifyConfig))
-    yield "webhooks"
+    yield from ("webhooks", "observers")
 
 
 def test_every_key_has_its_standing() -> None:

@@ -16,8 +16,8 @@ class Stores(Protocol):
     """Opens stores, and knows their addresses: what the entry point has."""
 
     @property
-    def is_database(self) -> Callable[[str | None], bool]:
-        """Returns whether a store's address names a database."""
+    def is_elsewhere(self) -> Callable[[str | None], bool]:
+        """Returns whether a store's address names no folder of this machine."""
         ...
 
     @property
@@ -44,7 +44,7 @@ class Place:
             stores: Opens stores.
         """
         self._stores = stores
-        self._store: str | None = store if stores.is_database(store) else None
+        self._store: str | None = store if stores.is_elsewhere(store) else None
         self._sessions: LocalSessions | None = None
         self.base = base
         if store is not None and self._store is None:  # a folder, which is another base

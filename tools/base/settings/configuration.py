@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
 from ..files import FileSystem
+from ..reading.toml_table import TomlTable
 from .choices import (
     AGENT_MODES,
     BRIEFING_PARTS,
     DEFAULT_PARTS,
-    ISOLATIONS,
+    EXECUTOR_NAME,
     LANGUAGES,
     PACKAGE_MANAGERS,
     REPORTS,
@@ -30,7 +31,6 @@ from .configuration_file import (
     ConfigurationFile,
     read_configuration_file,
 )
-from .toml_table import TomlTable
 from .webhooks import Webhook, webhooks_of
 
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
@@ -73,7 +73,7 @@ class RunConfiguration:
         agent_mode: "answer" (it gives files) or "edit" (it changes them in place).
         agent_network: Whether an agent that edits in place has the network; unsealed if so.
         agent_environment: Names of environment variables that such an agent is given.
-        isolation: Where phases run: "sandbox" or "jail".
+        isolation: Where phases run: "sandbox", "jail", or an executor of an installed plugin.
     """
 
     workflow: Path | None = None
@@ -283,6 +283,7 @@ class Configuration:
         agents: `[agents]`.
         store: `[store]`.
         webhooks: `[[webhooks]]`.
+        observers: `[[observers]]`: the name of each one's plugin, and its other keys.
         given: The sections that the file has.
         left_out: The keys of a project's file that do not hold, since nobody trusted it.
         trusted_workflow: The digest that the workflow of `[run]` must have, where the person
@@ -303,10 +304,16 @@ class Configuration:
     agents: AgentsConfiguration = field(factory=AgentsConfiguration)
     store: StoreConfiguration = field(factory=StoreConfiguration)
     webhooks: tuple[Webhook, ...] = ()
+    observers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     given: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     trusted_workflow: str | None = None
     trusted_rules: str | None = None
+
+    @property
+    def names_observers(self) -> bool:
+        """Whether anybody is told of what happens to sessions."""
+        return bool(self.webhooks or self.observers or "notify" in self.given)
 
 
 def load_configuration(
@@ -358,6 +365,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         agents=_agents(top.table("agents")),
         store=_store(top.table("store")),
         webhooks=webhooks_of(top),
+        observers=tuple(map(_observer, top.tables("observers"))),
         given=tuple(file.values),
         left_out=file.left_out,
         trusted_workflow=file.trusted.get(WORKFLOW_KEY),
@@ -401,10 +409,24 @@ def _run(table: TomlTable, root: Path) -> RunConfiguration:
         agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
         agent_network=table.flag("agent_network", default=False),
         agent_environment=table.texts("agent_environment", _no_name),
-        isolation=table.one_of("isolation", ISOLATIONS, "sandbox"),
+        isolation=_executor(table),
     )
     table.done()
     return found
+
+
+def _observer(table: TomlTable) -> tuple[str, Mapping[str, Any]]:
+    plugin = table.text("plugin")
+    if plugin is None:
+        table.fault("plugin", "is missing; it names what an installed package adds")
+    return plugin or "", table.rest()
+
+
+def _executor(table: TomlTable) -> str:
+    said = table.text("isolation") or "sandbox"
+    if EXECUTOR_NAME.fullmatch(said) is None:
+        table.fault("isolation", f"{said[:60]!r} is no name of an executor, as sandbox or jail")
+    return said
 
 
 def _context(table: TomlTable, root: Path, *, given: bool) -> ContextConfiguration:

@@ -17,8 +17,8 @@ from attrs import evolve, field, frozen
 
 from ..data_folder import NAME, configuration_folder, data_folder_above
 from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
+from ..reading.toml_table import TomlFaults, TomlTable, parse_toml
 from .errors import InvalidConfiguration
-from .toml_table import TomlFaults, TomlTable, parse_toml
 from .trust_records import TrustRecords, digest_of
 from .trust_table import merged, sifted
 
@@ -45,6 +45,7 @@ SECTIONS: Final = (
     "questions",
     "notify",
     "webhooks",
+    "observers",
 )
 """All sections of the file, by those that read them."""
 PERSONAL: Final = ("worker", "privacy")

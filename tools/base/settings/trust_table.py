@@ -125,9 +125,10 @@ TABLE: Final[Mapping[str, Standing]] = MappingProxyType(
         "notify.events": NeedsTrust("you are notified of {}"),
         "notify.on_event": NeedsTrust("runs {} as you, for each of these events"),
         "webhooks": NeedsTrust("sends what happens in sessions to {}"),
+        "observers": NeedsTrust("what happens in sessions reaches the installed plugins {}"),
     }
 )
-"""Each key by its section. `webhooks` is a list of tables and stands for all of their keys."""
+"""Each key by its section. `webhooks` and `observers` are lists of tables; each is one key."""
 
 
 def sifted(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
-from .toml_table import TomlTable
+from ..reading.toml_table import TomlTable
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

@@ -15,9 +15,9 @@ from attrs import field, frozen
 
 from ..data_folder import configuration_folder
 from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
+from ..reading.toml_table import TomlTable, parse_toml
 from .configuration_file import FILE_NAME, MAX_BYTES
 from .errors import InvalidConfiguration
-from .toml_table import TomlTable, parse_toml
 
 SECTION: Final = "worker"
 

@@ -129,9 +129,13 @@ class Cli:
             return None
         if os.environ.get(STORE_VARIABLE) == self.store_url:
             return None
-        from ...fleet.stores import store_for_command_line
+        from ...fleet.stores import is_database, without_password
 
-        return store_for_command_line(self.store_url)
+        if not is_database(self.store_url):
+            return without_password(self.store_url)
+        from ...fleet.opening import for_command_line
+
+        return for_command_line(self.store_url)
 
     def store(self) -> LocalSessions:
         """Return the sessions of the store, with the base as their place on this machine.
@@ -179,7 +183,7 @@ class Cli:
             configured = self.configured
             if configured is None or isinstance(configured, AgentForgeError):
                 return ()
-            if not configured.webhooks and "notify" not in configured.given:
+            if not configured.names_observers:
                 return ()
             from ...wiring.observing import configured_observers
 
@@ -230,7 +234,7 @@ class Cli:
         """Return a manager without a session, that can run phases.
 
         Args:
-            isolation: Where scripts run: "sandbox" or "jail".
+            isolation: The executor of scripts, by its name.
         """
         if self.outside.executor is None:
             from ...wiring.bootstrap import build_manager

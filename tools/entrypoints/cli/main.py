@@ -6,7 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TextIO
 
@@ -14,10 +14,11 @@ import typer
 
 from ...base.data_folder import configuration_folder, find_data_folder
 from ...base.errors import AgentForgeError
+from ...base.plugins import Register
 from ...base.result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
-from .on_demand import GroupOnDemand, Part, parts_in
+from .on_demand import GroupOnDemand, commands_in
 from .options import option
 from .output.errors import Interrupted, OutputLost
 from .output.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
@@ -65,7 +66,7 @@ _MODULES: Final = {
 
 
 class _Commands(GroupOnDemand):
-    parts: ClassVar[Mapping[str, Part]] = parts_in(f"{__package__}.commands", _MODULES)
+    register: ClassVar = Register("commands", commands_in(f"{__package__}.commands", _MODULES))
 
 
 app = typer.Typer(

@@ -6,10 +6,8 @@ each command, takes longer than most of them work.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import typer
@@ -17,54 +15,60 @@ from typer import main as making
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
+from ...base.plugins import Plugin, PluginUnusable, Register
 from .conversions import SparingCommand, spare_conversions
-
-Part = Callable[[], typer.Typer]
-"""Loads the part of an application that has a command, among others."""
 
 
 class _Commands(MutableMapping[str, Any]):
     """Commands by name, in the order of the help; each is built on first access."""
 
-    def __init__(self, parts: Mapping[str, Part]) -> None:
-        self._parts: Final = dict(parts)
+    def __init__(self, register: Register) -> None:
+        self._register: Final = register
+        self._names: Final = dict.fromkeys(register.own)
         self._made: Final[dict[str, Any]] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            self._made[name] = _make(self._parts[name](), name)
+            plugin = self._register.find(name)
+            if plugin is None:
+                raise KeyError(name)
+            self._made[name] = _make(_part_of(plugin), name)
         return self._made[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
-        self._parts.setdefault(name, typer.Typer)
+        self._names.setdefault(name)
         self._made[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._parts[name]
+        del self._names[name]
         self._made.pop(name, None)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._parts)
+        return len(self._names)
 
     def described(self) -> dict[str, Any]:
         """Return the commands as a list of commands needs them: with their help alone."""
-        return {
-            name: self._made[name] if name in self._made else _describe(parts(), name)
-            for name, parts in self._parts.items()
+        own = {
+            name: self._made[name] if name in self._made else _describe(self._own(name), name)
+            for name in self._names
         }
+        return own | {one.name: _described(one) for one in self._register.foreign()}
+
+    def _own(self, name: str) -> typer.Typer:
+        return _part_of(Plugin(name, "commands", self._register.own[name]))
 
 
 class GroupOnDemand(TyperGroup):
-    """A group of commands whose subclass names the part that has each command."""
+    """A group of commands whose subclass has the register of what adds each to an application."""
 
-    parts: ClassVar[Mapping[str, Part]]
+    register: ClassVar[Register]
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands(self.parts)
+        self.commands = _Commands(self.register)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the group's own options, with those for the shell's completion."""
@@ -75,7 +79,7 @@ class GroupOnDemand(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, without loading one."""
         del ctx
-        return list(self.commands)
+        return [*self.commands, *(one.name for one in self.register.foreign())]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with its help, which takes no options of any."""
@@ -100,26 +104,19 @@ def add_group(
     app.add_typer(made)
 
 
-def parts_in(package: str, modules: Mapping[str, str]) -> dict[str, Part]:
-    """Return what loads each command of a group.
+def commands_in(package: str, modules: Mapping[str, str]) -> dict[str, str]:
+    """Return what adds each command of a group to an application, as `module:attribute`.
 
     Args:
         package: The package of the modules.
         modules: The commands of each module, in the order of the help, separated by spaces; its
-            `add_to` adds them to a part.
+            `add_to` adds them.
     """
     return {
-        name: functools.partial(_load, f"{package}.{module}")
+        name: f"{package}.{module}:add_to"
         for module, names in modules.items()
         for name in names.split()
     }
-
-
-@functools.cache
-def _load(module: str) -> typer.Typer:
-    part = new_part()
-    import_module(module).add_to(part)
-    return part
 
 
 def new_part() -> typer.Typer:
@@ -139,6 +136,32 @@ def _make(part: typer.Typer, name: str) -> Any:
             found.cls = SparingCommand
         return making.get_command_from_info(found, **style)
     return making.get_group_from_info(found, suggest_commands=part.suggest_commands, **style)
+
+
+_parts: Final[dict[str, typer.Typer]] = {}
+
+
+def _part_of(plugin: Plugin) -> typer.Typer:
+    """Return an application to which a plugin has added its command.
+
+    Raises:
+        PluginUnusable: It has not, or can't be loaded.
+    """
+    if plugin.target not in _parts:  # one that has several commands is asked once
+        part = new_part()
+        plugin.load()(part)
+        _parts[plugin.target] = part
+    part = _parts[plugin.target]
+    try:
+        _find(part, plugin.name)
+    except LookupError as error:
+        raise PluginUnusable(plugin, str(error)) from error
+    return part
+
+
+def _described(plugin: Plugin) -> Any:
+    """Return a command of an installed package as a list needs it, which loads no such package."""
+    return TyperCommand(plugin.name, help=f"Added by {plugin.package}.", params=[])
 
 
 def _describe(part: typer.Typer, name: str) -> Any:

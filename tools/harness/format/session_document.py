@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...base import yaml_document
-from ...base.yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
+from ...base.reading import yaml_document
+from ...base.reading.yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
 from ..domain.entry_data import NO_DATA
 from ..errors import SessionCorrupted, UnsupportedSchema
 from ..session_domain import (

@@ -19,6 +19,7 @@ from .jail_results import changes_between, jail_phase_result
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy
+    from .executors import ExecutorParameters
 
 SCRIPT: Final = "/run/agentforge/script"
 """Where a phase's script is in the jail."""
@@ -157,3 +158,8 @@ def _started(program: str, code: str) -> tuple[str, ...]:
 
 def _as_bytes(content: bytes | str) -> bytes:
     return content.encode() if isinstance(content, str) else content
+
+
+def make_executor(store: LocalSessions, settings: ExecutorParameters) -> JailPhaseExecutor:
+    """Make an executor of its settings."""
+    return JailPhaseExecutor(store, settings.jail)

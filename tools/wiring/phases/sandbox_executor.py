@@ -18,6 +18,7 @@ from .phase_results import phase_result
 
 if TYPE_CHECKING:
     from ...sandbox import CancelToken, ExecutionPolicy, Sandbox
+    from .executors import ExecutorParameters
 
 DEFAULT_KEPT: Final = 16
 """How many idle sandboxes an executor keeps."""
@@ -162,3 +163,8 @@ class SandboxPhaseExecutor:
         idle = [workspace for workspace, cached in self._cached.items() if not cached.users]
         for workspace in idle[: max(len(idle) - most, 0)]:
             self._cached.pop(workspace).sandbox.close()
+
+
+def make_executor(store: LocalSessions, settings: ExecutorParameters) -> SandboxPhaseExecutor:
+    """Make an executor of its settings."""
+    return SandboxPhaseExecutor(store, settings.policy, tools=settings.tools)

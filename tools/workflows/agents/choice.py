@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Final
 
+from attrs import evolve
+
+from ...base.plugins import Register
 from ...base.program_run import ProgramRunner
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
-from .port import AgentChoice, PhaseAgent
-from .program import ProgramAgent, is_program
+from .command_output import COMMANDS
+from .port import AgentChoice, AgentParameters, PhaseAgent
+from .program import is_program
 from .recorded import RecordedAgent
 
 RECORDED: Final = "recorded:"
 HTTP: Final = ("openai:", "anthropic:")
+_PROGRAM: Final = "agentforge_sessions.workflows.agents.program:make_agent"
+_HTTP: Final = "agentforge_sessions.workflows.agents.http:make_agent"
+AGENTS: Final = Register(
+    "agents",
+    {
+        "recorded": "agentforge_sessions.workflows.agents.recorded:make_agent",
+        "openai": _HTTP,
+        "anthropic": _HTTP,
+        **dict.fromkeys(COMMANDS, _PROGRAM),
+    },
+)
+"""What makes an agent, by the word before the first colon: called with the whole text and
+`AgentParameters`, it returns a `PhaseAgent`, or raises ValueError where the text names none."""
+_NAME: Final = re.compile(r"([a-z][a-z0-9_-]{0,63})(?::.*)?", re.DOTALL)
 
 
 def parse_agent(
@@ -23,29 +42,36 @@ def parse_agent(
 
     Args:
         text: `claude` or `codex`, with `:MODEL` for a model; `recorded:DIR`; `openai:MODEL`,
-            `anthropic:MODEL`, each with `@URL` for another endpoint; anything else is a command
-            line.
+            `anthropic:MODEL`, each with `@URL` for another endpoint; `NAME` or `NAME:…` of an
+            installed plugin; anything else is a command line.
         timeout_s: How long an answer may take, in seconds.
         max_output: The most tokens of an endpoint's answer.
 
     Raises:
         ValueError: It names nothing, a command whose quotes are not closed, or an address that is
             none.
+        PluginUnusable: The package that adds it is broken.
     """
     if text.startswith(RECORDED):
         directory = text.removeprefix(RECORDED)
         if not directory:
             raise ValueError("agent: recorded: names no directory")
         return AgentChoice(kind="recorded", value=os.path.abspath(directory))
-    if text.startswith(HTTP):
-        from .http import agent_of
+    kind = _kind_of(text)
+    choice = AgentChoice(kind=kind, value=text, timeout_s=timeout_s, max_output=max_output)
+    if kind != "program":
+        make_agent(choice)  # says what is wrong with it
+    return choice if kind in {"http", "plugin"} else evolve(choice, max_output=None)
 
-        agent_of(text)  # says what is wrong with it
-        return AgentChoice(kind="http", value=text, timeout_s=timeout_s, max_output=max_output)
+
+def _kind_of(text: str) -> str:
+    if text.startswith(HTTP):
+        return "http"
     if is_program(text):
-        return AgentChoice(kind="program", value=text, timeout_s=timeout_s)
-    CommandAgent(text)  # says what is wrong with it
-    return AgentChoice(kind="command", value=text, timeout_s=timeout_s)
+        return "program"
+    named = _NAME.fullmatch(text)
+    is_plugin = named is not None and named[1] not in AGENTS.own and AGENTS.find(named[1])
+    return "plugin" if is_plugin else "command"
 
 
 def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
@@ -81,19 +107,27 @@ def make_agent(
 
     Raises:
         ValueError: Its kind is none that is known here, or its value is none.
+        PluginUnusable: The package that adds it is broken.
         AgentUnavailable: It needs an extra that is not installed.
     """
-    if choice.kind == "recorded":
-        return RecordedAgent(choice.value)
-    if choice.kind == "http":
-        from .http import agent_of
-
-        return agent_of(choice.value, timeout_s=choice.timeout_s, max_output=choice.max_output)
+    settings = AgentParameters(
+        timeout_s=choice.timeout_s,
+        max_output=choice.max_output,
+        runner=runner,
+        environment=environment,
+    )
     if choice.kind == "command":
-        made: type[CommandAgent | ProgramAgent] = CommandAgent
-    elif choice.kind == "program":
-        made = ProgramAgent
-    else:
-        raise ValueError(f"agent: {choice.kind!r} is no kind of agent")
-    timeout_s = choice.timeout_s or DEFAULT_TIMEOUT_S
-    return made(choice.value, timeout_s=timeout_s, environment=environment, runner=runner)
+        return CommandAgent(
+            choice.value,
+            timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S,
+            environment=environment,
+            runner=runner,
+        )
+    found = AGENTS.find(choice.text.partition(":")[0]) if choice.kind in _NAMED else None
+    if found is None:
+        raise ValueError(f"agent: {choice.text[:80]!r} ({choice.kind}) is no agent known here")
+    made: PhaseAgent = found.load()(choice.text, settings)
+    return made
+
+
+_NAMED: Final = frozenset({"recorded", "http", "program", "plugin"})

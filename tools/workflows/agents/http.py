@@ -30,6 +30,7 @@ from .port import (
     AgentCutOff,
     AgentFailed,
     AgentIdentity,
+    AgentParameters,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
@@ -47,9 +48,7 @@ _BUSY: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR: Final = 500
 
 
-def agent_of(
-    text: str, *, timeout_s: float | None = None, max_output: int | None = None
-) -> HttpAgent:
+def make_agent(text: str, settings: AgentParameters) -> HttpAgent:
     """Make the agent that `DIALECT:MODEL[@URL]` names.
 
     Raises:
@@ -65,8 +64,8 @@ def agent_of(
         DIALECTS[name],
         model,
         base_url=url or None,
-        timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
-        max_output_tokens=max_output or DEFAULT_MAX_OUTPUT,
+        timeout_s=settings.timeout_s or DEFAULT_TIMEOUT_S,
+        max_output_tokens=settings.max_output or DEFAULT_MAX_OUTPUT,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from ...base.program_run import ProgramRunner
 from ...base.question import Option, Question
 from ...harness import HarnessError
 from ..converters import as_tuple
@@ -28,9 +29,9 @@ class AgentChoice:
     """Which agent does the work, so that another process can call the same one.
 
     Attributes:
-        kind: "command", "program", "recorded" or "http".
-        value: The command line, the program's name, the directory of recordings, or the model's
-            address.
+        kind: "command", "program", "recorded", "http", or "plugin" for one that a package adds.
+        value: The command line, the program's name, the directory of recordings, the model's
+            address, or the plugin's name with what follows it.
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
         max_output: The most tokens of an endpoint's answer, or None for the default.
         network: Whether a command that edits in place has the network; unsealed if so.
@@ -43,6 +44,28 @@ class AgentChoice:
     max_output: int | None = None
     network: bool = False
     environment: tuple[str, ...] = field(default=(), converter=as_tuple)
+
+    @property
+    def text(self) -> str:
+        """How `--agent` names it."""
+        return f"recorded:{self.value}" if self.kind == "recorded" else self.value
+
+
+@frozen(kw_only=True)
+class AgentParameters:
+    """What an agent is made with.
+
+    Attributes:
+        timeout_s: How long an answer may take, in seconds, or None for the agent's default.
+        max_output: The most tokens of an endpoint's answer, or None for the default.
+        runner: What runs a command or a program; as this process's own if None.
+        environment: The environment of either; this process's own if None.
+    """
+
+    timeout_s: float | None = None
+    max_output: int | None = None
+    runner: ProgramRunner | None = None
+    environment: Mapping[str, str] | None = None
 
 
 MAX_CALL_TOKENS: Final = 1_000_000_000

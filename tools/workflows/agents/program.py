@@ -17,7 +17,14 @@ from typing import Final
 from ...base.program_run import ProgramRunner
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
 from .command_output import COMMANDS, ProgramOutput
-from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentIdentity, AgentRequest
+from .port import (
+    AgentAnswer,
+    AgentCrashed,
+    AgentFailed,
+    AgentIdentity,
+    AgentParameters,
+    AgentRequest,
+)
 from .printed_usage import no_answer, usage_of
 
 _FOLDER_PREFIX: Final = "agentforge-agent-"
@@ -37,6 +44,20 @@ def program_identity(name: str) -> AgentIdentity:
     program, _, model = name.partition(":")
     return AgentIdentity(
         name=program, provider=_PROVIDERS.get(program, program), model=model or None
+    )
+
+
+def make_agent(text: str, settings: AgentParameters) -> ProgramAgent:
+    """Make the agent that a program's name names.
+
+    Raises:
+        ValueError: There is no such program, or the limit is none.
+    """
+    return ProgramAgent(
+        text,
+        timeout_s=settings.timeout_s or DEFAULT_TIMEOUT_S,
+        environment=settings.environment,
+        runner=settings.runner,
     )
 
 

@@ -24,6 +24,7 @@ from .port import (
     AgentAnswer,
     AgentFailed,
     AgentIdentity,
+    AgentParameters,
     AgentRequest,
     AgentUnavailable,
     EditedFile,
@@ -53,6 +54,12 @@ def recording_name(request: AgentRequest) -> str:
     """
     call = f"-{request.call}" if request.call > 1 else ""
     return f"{request.phase}-{request.turn}{call}.md"
+
+
+def make_agent(text: str, settings: AgentParameters) -> RecordedAgent:
+    """Make the agent that `recorded:DIRECTORY` names; nothing is read yet."""
+    del settings
+    return RecordedAgent(text.partition(":")[2])
 
 
 class RecordedAgent:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from ...base.reading.yaml_document import Fields, Node, Refused, Scalar, describe
 from ...base.settings.choices import AGENT_MODES
-from ...base.yaml_document import Fields, Node, Refused, Scalar, describe
 from ...harness.session_domain import MAX_COUNT
 from ..names import NAME_RE, NAME_RULE, path_problem
 from ..workflow import (

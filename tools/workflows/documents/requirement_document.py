@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import evolve
 
-from ...base.yaml_document import Faults, Fields, Mapping, Node
+from ...base.reading.yaml_document import Faults, Fields, Mapping, Node
 from .component_files import is_python_test
 from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (

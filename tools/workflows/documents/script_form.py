@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from attrs import evolve
 
+from ...base.reading.yaml_document import Faults, Fields, Node, Refused, Scalar, describe
 from ...base.settings.choices import ISOLATIONS
-from ...base.yaml_document import Faults, Fields, Node, Refused, Scalar, describe
 from ...harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
 from ..names import NAME_RE, NAME_RULE, path_problem
 from ..workflow import Input, Phase, Script
@@ -67,8 +67,9 @@ class ScriptForm(WorkflowForm):
 
     def own_fields(self, fields: Fields) -> dict[str, Any]:
         """Take phases and inputs."""
-        isolation = fields.text("isolation") or self._isolation
-        if isolation not in ISOLATIONS:
+        said = fields.text("isolation")
+        isolation = said or self._isolation
+        if self._directory is not None and said and said not in ISOLATIONS:
             fields.fault("isolation", f"{isolation[:40]!r} is none of {', '.join(ISOLATIONS)}")
             isolation = "sandbox"
         return {

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Final
 
-from ...base.yaml_document import Faults, Fields
+from ...base.reading.yaml_document import Faults, Fields
 from ..names import path_problem
 from .component_files import is_in, is_python_test
 from .specification import module_of, root_of

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from ...base.yaml_document import (
+from ...base.reading.yaml_document import (
     Faults,
     Fields,
     Mapping,

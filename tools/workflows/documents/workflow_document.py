@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ...base.yaml_document import Faults, read_document
+from ...base.reading.yaml_document import Faults, read_document
 from ...harness.session_layout import MAX_FILE_BYTES
 from ..errors import InvalidWorkflow
 from ..workflow import Workflow

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
-from ...base.yaml_document import Faults, Fields, Mapping, Node
+from ...base.reading.yaml_document import Faults, Fields, Mapping, Node
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from ..names import NAME_RE, NAME_RULE, WORKFLOW_NAME_RE, WORKFLOW_NAME_RULE
 from ..workflow import DEFAULT_MAX_ATTEMPTS, Phase, RunRetry, Workflow

@@ -6,13 +6,14 @@ import importlib.metadata
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ....base.errors import AgentForgeError
+from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE
 from ..output.text import counted, counted_of, some_of
 from .agent_program_checks import AgentProgramChecks
@@ -62,6 +63,7 @@ def examine(
         ("python", check_python),
         ("dependencies", check_dependencies),
         ("libyaml", check_libyaml),
+        ("plugins", check_plugins),
         ("configuration", check_configuration),
         ("store", lambda: check_store(store, database)),
         ("base", lambda: check_base(base)),
@@ -149,6 +151,24 @@ def check_libyaml() -> Finding:
     )
 
 
+def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> Finding | None:
+    """Check that what other packages add to this one can be loaded; each is imported.
+
+    None where no package adds anything.
+    """
+    name = "plugins"
+    problems, present = [], []
+    for one in sorted(plugins()):
+        try:
+            one.load()
+        except PluginUnusable as error:
+            problems.append(str(error))
+        present.append(f"{one.name} ({one.group}) of {one.package}")
+    if problems:
+        return warn(name, "; ".join(problems), "What does not need them works.")
+    return ok(name, ", ".join(present)) if present else None
+
+
 # ----------------------------------------------------------------------------- the configuration
 
 
@@ -190,7 +210,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     name = "store"
     if database is None:
         return ok(name, f"files in {store.where}")
-    from ....fleet.stores import store_status
+    from ....fleet.opening import store_status
 
     try:
         found = store_status(database)

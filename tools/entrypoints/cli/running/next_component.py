@@ -71,13 +71,8 @@ def command_of_component(cli: Cli, session: SessionContext) -> str | None:
     except HarnessError:
         agent = None
     if agent is not None and agent.value != cli.configuration.run.agent:
-        words += ["--agent", _named(agent.kind, agent.value)]
+        words += ["--agent", agent.text]
     base = session_results(cli.store(), cli.objects_url).snapshots.base_of(session.session_id)
     if base is not None and not cli.configuration.repository.use:
         words += ["--repo", base.work_tree]
     return cli.command(*words)
-
-
-def _named(kind: str, value: str) -> str:
-    """Return an agent as the option names it."""
-    return value if kind == "command" else f"{kind}:{value}"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
+from .....base.plugins import Register
 from ...context import Cli, cli_of
-from ...on_demand import GroupOnDemand, Part, add_group, parts_in
+from ...on_demand import GroupOnDemand, add_group, commands_in
 from ...options import AsJson, QuestionsDirectory, Yes, option, parse_size
 from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_text, select_kinds
 
@@ -28,7 +29,7 @@ _MODULES: Final = {"trash": "trash restore", "pins": "pin unpin", "repair": "rep
 
 
 class _PruneGroup(GroupOnDemand):
-    parts: ClassVar[Mapping[str, Part]] = parts_in(__package__, _MODULES)
+    register: ClassVar = Register("", commands_in(__package__, _MODULES))
 
 
 def add_to(app: typer.Typer) -> None:

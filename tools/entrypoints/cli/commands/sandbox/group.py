@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, Final
 
 import typer
 
-from ...on_demand import GroupOnDemand, Part, add_group, parts_in
+from .....base.plugins import Register
+from ...on_demand import GroupOnDemand, add_group, commands_in
 
 _MODULES: Final = {
     "execution": "exec shell",
@@ -18,7 +18,7 @@ _MODULES: Final = {
 
 
 class _SandboxGroup(GroupOnDemand):
-    parts: ClassVar[Mapping[str, Part]] = parts_in(__package__, _MODULES)
+    register: ClassVar = Register("", commands_in(__package__, _MODULES))
 
 
 def add_to(app: typer.Typer) -> None:

@@ -87,7 +87,7 @@ def migrate(
     the others wait, and then have nothing to do. Every program of the fleet has to be of the
     release that migrated it.
     """
-    from .....fleet.stores import migrate_store
+    from .....fleet.opening import migrate_store
 
     cli = cli_of(context, json=as_json)
     url = _database_of(cli)
@@ -132,7 +132,7 @@ def status(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _database_status(cli: Cli) -> dict[str, Any]:
-    from .....fleet.stores import store_status
+    from .....fleet.opening import store_status
 
     found = store_status(_database_of(cli))
     return {
@@ -213,13 +213,13 @@ def copy(
     finished by repeating it. A session that differs from what is there, that a run is at, or that
     can't be read is left, named, and the others are copied; the exit code is then 1.
     """
-    from .....fleet.stores import is_database
+    from .....fleet.stores import is_elsewhere
     from .....harness.store.session_copy import copy_sessions
 
     cli = cli_of(context, json=as_json)
     with ExitStack() as opened:
         here, there = (_open(cli, one, opened) for one in (source, target))
-        if not is_database(source) and not here.base_path.is_dir():
+        if not is_elsewhere(source) and not here.base_path.is_dir():
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(here.base_path))
         ids = None if session is None else [here.resolve(one) for one in session]
         steps = copy_sessions(here, there, ids, dry_run=dry_run)

@@ -11,7 +11,7 @@ from ...context import Cli, cli_of
 from ...options import AsJson, argument, option
 
 if TYPE_CHECKING:
-    from .....base.settings.toml_table import TomlFaults
+    from .....base.reading.toml_table import TomlFaults
     from .....base.settings.trust_records import TrustRecord
 
 

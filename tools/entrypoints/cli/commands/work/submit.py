@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
@@ -11,8 +10,9 @@ from typing import Annotated, Any, ClassVar, Final
 import typer
 from attrs import evolve
 
+from .....base.plugins import Register
 from ...context import Cli, cli_of
-from ...on_demand import GroupOnDemand, Part, add_group, parts_in
+from ...on_demand import GroupOnDemand, add_group, commands_in
 from ...options import AsJson, option, parse_duration
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
@@ -29,7 +29,7 @@ _FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification
 class _SubmitGroup(GroupOnDemand):
     """The commands that begin a session, each as it is without `submit`; a file names its own."""
 
-    parts: ClassVar[Mapping[str, Part]] = parts_in(_PACKAGE, _MODULES)
+    register: ClassVar = Register("", commands_in(_PACKAGE, _MODULES))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a name, or the one that a file is for."""

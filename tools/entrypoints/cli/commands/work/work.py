@@ -56,8 +56,8 @@ def run(
         str | None,
         option(
             "--isolation WHERE",
-            "Where scripts run: sandbox or jail; as the file says if not given, else the "
-            "configuration.",
+            "Where scripts run: sandbox, jail, or an executor that an installed package adds; as "
+            "the file says if not given, else the configuration.",
         ),
     ] = None,
     title: Title = None,
@@ -68,15 +68,10 @@ def run(
     """Run a workflow in a new session."""
     from attrs import evolve
 
-    from .....base.settings.choices import ISOLATIONS
     from .....workflows import load_workflow
     from ...trusting import require_trusted
 
     cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
-    if isolation is not None and isolation not in ISOLATIONS:
-        raise typer.BadParameter(
-            f"{isolation!r} is neither sandbox nor jail", param_hint="--isolation"
-        )
     if example and workflow is None:
         _list_examples(cli)
         return

@@ -238,6 +238,10 @@ class TomlTable:
         for key in self.unknown():
             self.fault(key, f"there is no such key; {meant(key, self._known)}")
 
+    def rest(self) -> dict[str, Any]:
+        """Return what was not taken, which somebody else judges."""
+        return {key: self._values[key] for key in self.unknown()}
+
     def unknown(self) -> Iterator[str]:
         """Return the keys that were not taken."""
         return (key for key in self._values if key not in self._known)

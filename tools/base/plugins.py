@@ -1,0 +1,158 @@
+"""The register of plugins: what other packages add by entry points, and what this one has itself.
+
+The groups are those of the packaging standard's entry points: `agentforge.stores`, `.executors`,
+`.agents`, `.observers`, `.commands`. This package's own plugins have the same form and are loaded
+the same way; they stand in a table beside their consumer instead of in the metadata, whose reading
+takes longer than most commands work.
+"""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from .errors import AgentForgeError, ErrorKind
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
+
+GROUPS: Final = ("stores", "executors", "agents", "observers", "commands")
+"""What a package can add to this one."""
+_PREFIX: Final = "agentforge."
+
+
+class PluginUnusable(AgentForgeError):
+    """A plugin can't be loaded; nothing was done.
+
+    Attributes:
+        plugin: Its name.
+        group: One of `GROUPS`.
+        package: The package that it is of.
+    """
+
+    kind = ErrorKind.NOT_DONE
+
+    def __init__(self, plugin: "Plugin", reason: str) -> None:
+        super().__init__(
+            f"the plugin {plugin.name} of {plugin.package} ({plugin.group}) can't be used: "
+            f"{reason}. Nothing was done; upgrade or uninstall that package."
+        )
+        self.plugin = plugin.name
+        self.group = plugin.group
+        self.package = plugin.package
+
+
+class PluginAmbiguous(AgentForgeError):
+    """Several packages add a plugin of the same name; none of them is used.
+
+    Attributes:
+        plugin: The name.
+        packages: The packages.
+    """
+
+    kind = ErrorKind.AMBIGUOUS
+
+    def __init__(self, name: str, group: str, packages: tuple[str, ...]) -> None:
+        super().__init__(
+            f"{' and '.join(packages)} both add {name} ({group}). Nothing was done; uninstall all "
+            "but one of them."
+        )
+        self.plugin = name
+        self.packages = packages
+
+
+class Plugin(NamedTuple):
+    """One plugin, which is not loaded yet.
+
+    Attributes:
+        name: How a person calls it: a store's scheme, an agent's or executor's name, a command.
+        group: One of `GROUPS`.
+        target: What it is, as `module:attribute`.
+        package: The distribution that it is of, with its version.
+    """
+
+    name: str
+    group: str
+    target: str
+    package: str = "agentforge-sessions"
+
+    def load(self) -> Any:
+        """Import the plugin and return it.
+
+        Raises:
+            PluginUnusable: It can't be imported, or is not there.
+        """
+        module, _, attribute = self.target.partition(":")
+        try:
+            return attrgetter(attribute)(import_module(module))
+        except Exception as error:
+            raise PluginUnusable(self, f"{type(error).__name__}: {error}") from error
+
+
+class Register:
+    """The plugins of one group. A name of this package is never taken by another one's."""
+
+    def __init__(self, group: str, own: Mapping[str, str]) -> None:
+        """Remember the group, and this package's own plugins in it, as `module:attribute`.
+
+        To a group without a name no package adds anything.
+        """
+        self._group = group
+        self.own: Final = own
+
+    def find(self, name: str) -> Plugin | None:
+        """Return the plugin of a name, or None; the metadata is read only where it is not ours.
+
+        Raises:
+            PluginAmbiguous: Several packages add it.
+        """
+        if name in self.own:
+            return Plugin(name, self._group, self.own[name])
+        found = [one for one in self.foreign() if one.name == name]
+        if len(found) > 1:
+            raise PluginAmbiguous(name, self._group, tuple(one.package for one in found))
+        return found[0] if found else None
+
+    def foreign(self) -> tuple[Plugin, ...]:
+        """Return the plugins that other packages add to those of this one, by name."""
+        found = sorted(foreign_plugins()) if self._group else ()
+        return tuple(one for one in found if one.group == self._group and one.name not in self.own)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all plugins, this package's first."""
+        return (*self.own, *dict.fromkeys(one.name for one in self.foreign()))
+
+
+def foreign_plugins() -> tuple[Plugin, ...]:
+    """Return all plugins of other packages that are installed; none of them is loaded.
+
+    The working directory is left out where Python looks for modules there, as with `python -m`: it
+    may be a stranger's repository, whose metadata is nothing that the person installed.
+    """
+    return tuple(
+        Plugin(one.name, one.group.removeprefix(_PREFIX), one.value, _named(distribution))
+        for distribution in _installed()
+        for one in distribution.entry_points
+        if one.group.removeprefix(_PREFIX) in GROUPS and one.group.startswith(_PREFIX)
+    )
+
+
+def _installed() -> "Iterator[Distribution]":
+    from importlib.metadata import distributions
+
+    here = os.path.realpath(os.curdir)
+    path = [one for one in sys.path if os.path.isabs(one) and os.path.realpath(one) != here]
+    seen = set()
+    for distribution in distributions(path=path):
+        name = distribution.metadata["Name"]
+        if name and name not in seen:  # a second one of the same name lies behind the first
+            seen.add(name)
+            yield distribution
+
+
+def _named(distribution: "Distribution") -> str:
+    return f"{distribution.metadata['Name']} {distribution.version}"

@@ -1,0 +1,107 @@
+"""Opens PostgreSQL stores: for work, for their migration, and for a look at their status."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from .postgres.address import require_address, without_password
+from .postgres.errors import StoreExtraMissing
+
+if TYPE_CHECKING:
+    from .postgres.database import Database
+    from .postgres.schema import Migration
+    from .postgres.status import StoreStatus
+    from .postgres.store import PostgresStore
+
+DIRECT_VARIABLE: Final = "AGENTFORGE_STORE_DIRECT"
+"""The environment variable that names the server itself, where the store's address is a pooler."""
+_PACKAGES: Final = frozenset({"psycopg", "psycopg_pool", "procrastinate"})
+
+
+def open_store(address: str, base_path: Path | None, *, direct: str | None = None) -> PostgresStore:
+    """Open the sessions of a database, with their places in a directory of this machine.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no such address.
+    """
+    database = open_database(address, direct=direct)
+    from .postgres.store import PostgresStore
+
+    return PostgresStore(database, base_path)
+
+
+def for_command_line(address: str) -> str:
+    """Return an address that selects the same database, and leaves the password to be found."""
+    from .postgres.address import for_command_line as shown
+
+    return shown(address)
+
+
+def open_database(store: str, *, direct: str | None = None, migrated: bool = True) -> Database:
+    """Open a PostgreSQL store; nothing is connected yet.
+
+    Args:
+        store: Its address.
+        direct: The address of the server itself, where `store` is a pooler: locks and
+            notifications go there. What AGENTFORGE_STORE_DIRECT says if None, else `store`.
+        migrated: Whether its tables are looked at before the first statement.
+
+    Raises:
+        StoreExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is no such address.
+    """
+    require_address(store)
+    try:
+        from .postgres.database import Database
+        from .postgres.schema import require_migrated
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _PACKAGES:
+            raise
+        raise StoreExtraMissing(store=without_password(store)) from error
+    return Database(
+        store,
+        direct=direct or os.environ.get(DIRECT_VARIABLE) or None,
+        ready=require_migrated if migrated else None,
+    )
+
+
+def migrate_store(
+    store: str, *, role: str | None = None, dry_run: bool = False
+) -> tuple[Migration, ...]:
+    """Bring a store's tables to where this program is; return what was, or would be, run.
+
+    Args:
+        store: Its address.
+        role: A role that is given the rights that programs need, or None.
+        dry_run: Whether nothing is changed.
+
+    Raises:
+        StoreError: It can't be; nothing was changed.
+    """
+    with _unmigrated(store) as database:
+        from .postgres.schema import migrate, pending
+
+        return pending(database) if dry_run else migrate(database, role=role)
+
+
+def store_status(store: str) -> StoreStatus:
+    """Look at a PostgreSQL store, whichever program migrated it.
+
+    Raises:
+        StoreError: It does not answer, or refuses.
+    """
+    with _unmigrated(store) as database:
+        from .postgres.status import status_of
+
+        return status_of(database)
+
+
+@contextmanager
+def _unmigrated(store: str) -> Iterator[Database]:
+    with open_database(store, migrated=False) as database:
+        yield database
