@@ -72,5 +72,5 @@ def _parameters(kind: type[BaseException]) -> Mapping[str, inspect.Parameter]:
 def _value(annotation: Any) -> object:
     if annotation is inspect.Parameter.empty:
         return "some text"
-    text = annotation if isinstance(annotation, str) else annotation.__name__
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     return _VALUES[re.split(r" \| ", text)[0]]
