@@ -71,6 +71,11 @@ class ConnectionRoom:
         if stranger is not None and stranger.timer is not None:
             stranger.timer.cancel()
 
+    def close(self) -> None:
+        """Close the connections that are here, so that a server that stops waits for none."""
+        for peer in list(self._strangers):
+            self._close(peer)
+
     def _wait(self, peer: object) -> None:
         stranger = self._strangers.get(peer)
         if stranger is None:

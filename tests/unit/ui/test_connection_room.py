@@ -46,7 +46,8 @@ def serving(folder: Path, *words: str) -> Iterator[str]:
         yield str(json.loads(line)["url"])
     finally:
         process.terminate()
-        process.communicate(timeout=PATIENCE_S)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert "Traceback" not in said, said  # nobody writes to the terminal of the person
 
 
 def was_closed(one: socket.socket) -> bool:
@@ -71,6 +72,61 @@ def test_300_half_sent_requests_shut_nobody_out(tmp_path: Path) -> None:
         assert exchange(url)[0] == 403
         for one in half_sent[: 300 - MAX_STRANGERS]:  # they made room for those after them
             assert was_closed(one)
+
+
+SLOW_BODY = (
+    b"POST /key HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ncode="
+)
+SLOW_CHUNKS = SLOW_BODY.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked").replace(
+    b"code=", b"5\r\ncode=\r\n"
+)
+ANSWERED = b"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"
+STREAM_WITHOUT_KEY = SLOW_BODY.replace(b"/key", b"/events")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", SLOW_BODY, SLOW_CHUNKS, ANSWERED, STREAM_WITHOUT_KEY],
+    ids=["silent", "slow body", "slow chunks", "idle after an answer", "stream without the key"],
+)
+def test_300_connections_of_any_kind_leave_a_persons_pages_alone(
+    tmp_path: Path, sent: bytes
+) -> None:
+    """Its open stream goes on, it opens another one, and a new address is exchanged."""
+    with serving(tmp_path, *PAGES) as url, ExitStack() as opened:
+        place = urlsplit(url)
+        host = place.netloc.encode()
+
+        def connect(data: bytes) -> socket.socket:
+            one = socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE_S)
+            one.sendall(data.replace(b"{host}", host))
+            return opened.enter_context(one)
+
+        key = key_of(url).encode()
+        listen = STREAM_WITHOUT_KEY.replace(b"100\r\n\r\ncode=", b"0\r\n") + (
+            b"X-Agentforge-Key: " + key + b"\r\n\r\n"
+        )
+        before = connect(listen)
+        assert before.recv(15) == b"HTTP/1.1 200 OK"
+        for _ in range(300):
+            connect(sent)
+        assert connect(listen).recv(15) == b"HTTP/1.1 200 OK"
+        assert exchange(url)[0] == 403
+        assert not is_over(before)
+
+
+def is_over(one: socket.socket) -> bool:
+    """Return whether the server has closed a connection, whatever it sent before."""
+    one.setblocking(False)
+    try:
+        while one.recv(65_536):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True
 
 
 # ------------------------------------------------------------------------------------- the room
