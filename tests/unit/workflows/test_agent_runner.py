@@ -110,7 +110,7 @@ def test_verdict_evidence_and_duration_are_in_the_history(ground: AgentGround) -
     failed = next(one for one in ground.session.history if one.action == "phase_failed")
     first, *evidence = (failed.details or "").splitlines()
     assert first == (
-        "attempt 1; tests_pass: 1 of 1 tests do not pass; 0.25 s; 150 tokens; created adder.py"
+        "attempt 1; tests_pass: 1 of 1 tests does not pass; 0.25 s; 150 tokens; created adder.py"
     )
     assert "test_ac_01_two_numbers_are_added" in evidence[0]
 
@@ -155,7 +155,7 @@ def test_agent_that_fails_every_time_pauses_with_the_reason(ground: AgentGround)
     outcome = ground.start()
     assert outcome.state is SessionState.PAUSED
     assert outcome.reason == (
-        "phase 'green' failed at attempt 3 of 3: 1 of 1 tests do not pass; "
+        "phase 'green' failed at attempt 3 of 3: 1 of 1 tests does not pass; "
         "only retry begins another attempt"
     )
     assert len(ground.agent.requests) == 4
