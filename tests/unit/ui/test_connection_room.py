@@ -149,9 +149,9 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def listening(room: ConnectionRoom) -> AsyncIterator[int]:
+async def listening(room: ConnectionRoom, host: str = "127.0.0.1") -> AsyncIterator[int]:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(room.watched(Echo), "127.0.0.1", 0)
+    server = await loop.create_server(room.watched(Echo), host, 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -161,9 +161,9 @@ async def listening(room: ConnectionRoom) -> AsyncIterator[int]:
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connected(port: int) -> Stream:
+async def connected(port: int, host: str = "127.0.0.1") -> Stream:
     """Open a connection; the server has it when this returns."""
-    stream = await asyncio.open_connection("127.0.0.1", port)
+    stream = await asyncio.open_connection(host, port)
     await answered(stream)
     return stream
 
@@ -186,18 +186,31 @@ async def is_closed(stream: Stream) -> bool:
 
 
 def peer_of(stream: Stream) -> object:
-    return stream[1].get_extra_info("sockname")
+    """Return the client's address as a request's scope has it: its host and its port."""
+    return tuple(stream[1].get_extra_info("sockname")[:2])
+
+
+def has_address(host: str) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, 0), family=family):
+            return True
+    except OSError:
+        return False
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_the_oldest_without_the_key_makes_room_and_who_has_it_stays(
-    anyio_backend: str,
+    anyio_backend: str, host: str
 ) -> None:
+    if not has_address(host):
+        pytest.skip(f"this machine has no {host}")
     room = ConnectionRoom(most=2, head_timeout_s=3600)
-    async with listening(room) as port:
-        keyed, *others = [await connected(port) for _ in range(2)]
+    async with listening(room, host) as port:
+        keyed, *others = [await connected(port, host) for _ in range(2)]
         room.heard(peer_of(keyed), has_key=True)
-        others += [await connected(port) for _ in range(3)]
+        others += [await connected(port, host) for _ in range(3)]
         assert [await is_closed(one) for one in others[:2]] == [True, True]
         for one in (keyed, *others[2:]):
             await answered(one)
@@ -240,3 +253,18 @@ async def test_a_connection_that_ends_gives_its_place_up(anyio_backend: str) -> 
             one = await connected(port)
             one[1].close()
             await one[1].wait_closed()
+
+
+def test_a_connection_that_ended_before_it_was_looked_at_is_taken_like_any_other() -> None:
+    """The system then knows no address of it."""
+    protocol = ConnectionRoom().watched(Echo)()
+    loop = asyncio.new_event_loop()
+
+    async def end() -> None:
+        protocol.connection_made(Wire())
+        protocol.connection_lost(None)
+
+    try:
+        loop.run_until_complete(end())
+    finally:
+        loop.close()
