@@ -19,10 +19,10 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_350,
-    "base": 6_010,
-    "entrypoints": 21_650,
+    "base": 6_040,
+    "entrypoints": 21_720,
     "fleet": 5_250,
-    "harness": 9_250,
+    "harness": 9_290,
     "integrations": 2_290,
     "jail": 2_240,
     "prune": 3_830,
@@ -30,7 +30,7 @@ BUDGETS: Final = {
     "repository": 5_240,
     "sandbox": 11_500,
     "wiring": 3_030,
-    "workflows": 9_670,
+    "workflows": 9_690,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 
