@@ -450,8 +450,7 @@ class PostgresSessions:
     def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> Feed:
         """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
         if session_id is None:
-            place = place_after(after, self.where)
-            return PostgresFeed(self._database, self._read, place)
+            return PostgresFeed(self._database, self._read, place_after(self._database, after))
         source = SessionSource(self.where, self._read, self.change_mark)
         return open_feed(source, after, session_id)
 
