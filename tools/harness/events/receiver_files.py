@@ -169,6 +169,16 @@ class ReceiverFiles:
             path = self._directory / name
             raise WriteError(path=path, operation="remove", cause=error) from error
 
+    def forget(self) -> None:
+        """Drop all that is kept for it; see `feed_port.Receiver`."""
+        self._own_inode()
+        try:
+            for name in self._names():
+                self._fs.unlink(name, dir_fd=self._held_fd)
+            self._fs.rmdir(str(self._directory))
+        except OSError as error:
+            raise WriteError(path=self._directory, operation="remove", cause=error) from error
+
     def _own_inode(self) -> int:
         if self._held_fd < 0:
             raise WriteError(path=self._directory, operation="write without holding it")

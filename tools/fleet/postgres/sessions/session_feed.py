@@ -43,7 +43,7 @@ where session_id = %(left_out)s and number >= %(first)s and saved_by is not null
     and (saved_by, session_id, number) <= (%(save)s::xid8, %(session_id)s, %(number)s)
 order by number
 """
-_IS_OWN: Final = b"select %s::xid8 <= pg_snapshot_xmax(pg_current_snapshot())"
+_IS_OWN: Final = "select %s::xid8 <= pg_snapshot_xmax(pg_current_snapshot())"
 _UNTOLD: Final = b"""
 select number from agentforge.session_history
 where session_id = %(removed)s and saved_by is not null
@@ -234,7 +234,7 @@ class PostgresFeed:
         try:
             session = self._load(session_id)
         except SessionCorrupted as error:
-            _log.warning("feed.session_unreadable", session_id=session_id, error=str(error))
+            _log.debug("feed.session_unreadable", session_id=session_id, error=str(error))
             return None
         found: dict[int, list[EntryEvent]] = {}
         if session is not None:
