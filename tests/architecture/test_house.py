@@ -18,18 +18,18 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 3_350,
+    "agents": 3_360,
     "base": 6_040,
-    "entrypoints": 21_720,
-    "fleet": 5_250,
-    "harness": 9_290,
-    "integrations": 2_290,
-    "jail": 2_240,
-    "prune": 3_830,
+    "entrypoints": 21_750,
+    "fleet": 5_340,
+    "harness": 9_320,
+    "integrations": 2_360,
+    "jail": 2_250,
+    "prune": 3_840,
     "questions": 3_730,
     "repository": 5_240,
-    "sandbox": 11_500,
-    "wiring": 3_030,
+    "sandbox": 11_510,
+    "wiring": 3_040,
     "workflows": 9_690,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""

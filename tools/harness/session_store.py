@@ -532,7 +532,8 @@ class SessionStore(SessionReader):
                 self.base_path,
                 self._fs,
                 directory_fd,
-                lambda: self._feed_source().load(session_id),
+                is_own=lambda: self.is_own(session_id),
+                load=lambda: self._feed_source().load(session_id),
             )
 
         from .events.receiver_files import keep_untold
