@@ -16,6 +16,9 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.workflows.agents.port import AgentChoice
+from agentforge_sessions.workflows.builtin import SPEC
+from agentforge_sessions.workflows.job import AgentWork
 from tests.support.agent_conversations import (
     CodexConversation,
     Conversation,
@@ -220,6 +223,45 @@ def test_adopting_shows_what_the_session_is_and_would_run(
     assert "x.py" in shown
     assert "SYSTEM OVERRIDE" in shown
     assert "\x1b[31mx.py" not in shown
+
+
+def test_adopting_shows_the_command_that_would_be_run_and_hides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    agent = AgentChoice(
+        kind="command", value=OVERRIDE, network=True, environment=("THE_TOKEN", "OTHER")
+    )
+    work = AgentWork(workflow=SPEC, name="plan", subject="plan", agent=agent)
+    for name, data in work.attachments().items():
+        (project.store.session_directory(session_id) / name).write_bytes(data)
+    workflow = project.store.session_directory(session_id) / "workflow.yaml"
+    workflow.write_text(f"# {'x' * 200}\n" * 500 + "phases: [{name: red, script: last.py}]\n")
+    capsys.readouterr()
+    assert agentforge(project, "adopt", session_id, "--yes", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["adopted"][0]
+    assert told["asks"] == (
+        f"command {OVERRIDE}; it is given the network, the variable THE_TOKEN, the variable OTHER"
+    )
+    OwnSessions(project.store.base_path).remove([session_id])
+    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    shown = capsys.readouterr().out
+    assert told["asks"] in shown.replace("\n", " ")
+    assert "last.py" in shown
+
+
+def test_a_copy_into_another_store_adopts_nothing_that_nobody_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    mine = project.begin(goal="mine")
+    there = SessionStore(tmp_path / "there")
+    words = ("store", "copy", str(project.store.base_path), str(there.base_path))
+    assert agentforge(project, *words) == 1
+    assert f"agentforge adopt {session_id}" in capsys.readouterr().out
+    assert list(there.list_sessions()) == [mine]
+    assert agentforge(project, *words, "--adopt") == 0
+    assert there.is_own(session_id)
 
 
 def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Path) -> None:
