@@ -16,6 +16,7 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.wiring.bootstrap import open_snapshots
 from agentforge_sessions.workflows.agents.port import AgentChoice
 from agentforge_sessions.workflows.builtin import SPEC
 from agentforge_sessions.workflows.job import AgentWork
@@ -272,6 +273,44 @@ def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Pa
     assert agentforge(moved, "adopt", "--all", "--yes") == 0
     assert moved.store.is_own(first)
     assert moved.store.is_own(second)
+
+
+# ------------------------------------------------------------------------------------ the snapshots
+
+
+def snapshots_that_name_a_program(tmp_path: Path, *, in_common: bool) -> tuple[Project, str, Path]:
+    """Bring a session whose repository of snapshots has git run a program on each file."""
+    theirs = Project(tmp_path / "theirs")
+    manager = SessionManager(theirs.store, snapshots=open_snapshots(theirs.store))
+    session_id = manager.create(initial_phase="red").session_id
+    workspace = theirs.store.workspace_path(session_id)
+    workspace.mkdir(exist_ok=True)
+    (workspace / "a.txt").write_text("one")
+    manager.checkpoint_session()
+    project, mark = Project(copied(theirs.folder, tmp_path / "mine")), tmp_path / "PWNED"
+    repository = project.store.session_directory(session_id) / "snapshots.git"
+    if in_common:
+        shutil.copytree(repository, tmp_path / "common")
+        (repository / "commondir").write_text(str(tmp_path / "common"))
+        repository = tmp_path / "common"
+    (repository / "info" / "attributes").write_text("* filter=evil diff=evil\n")
+    with (repository / "config").open("a") as file:
+        file.write(
+            f'[filter "evil"]\nclean = touch {mark}; cat\nsmudge = touch {mark}; cat\n'
+            f'[diff "evil"]\ntextconv = touch {mark}; cat\n'
+        )
+    return project, session_id, mark
+
+
+@pytest.mark.parametrize("in_common", [False, True])
+def test_no_program_runs_that_a_sessions_snapshots_name(tmp_path: Path, in_common: bool) -> None:
+    project, session_id, mark = snapshots_that_name_a_program(tmp_path, in_common=in_common)
+    agentforge(project, "export", session_id, str(tmp_path / "out"))
+    agentforge(project, "diff", session_id)
+    agentforge(project, "adopt", session_id, "--yes")
+    agentforge(project, "fork", session_id, "--at", "1")
+    agentforge(project, "rewind", session_id, "--to", "1", "--yes")
+    assert not mark.exists()
 
 
 # ---------------------------------------------------------------------------------------- the marks
