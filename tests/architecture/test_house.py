@@ -19,15 +19,15 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_360,
-    "base": 6_040,
-    "entrypoints": 21_750,
+    "base": 6_050,
+    "entrypoints": 21_800,
     "fleet": 5_340,
     "harness": 9_320,
     "integrations": 2_360,
     "jail": 2_250,
     "prune": 3_840,
     "questions": 3_730,
-    "repository": 5_240,
+    "repository": 5_260,
     "sandbox": 11_510,
     "wiring": 3_040,
     "workflows": 9_690,
