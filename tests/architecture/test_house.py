@@ -28,7 +28,7 @@ BUDGETS: Final = {
     "prune": 3_830,
     "questions": 3_730,
     "repository": 5_240,
-    "sandbox": 11_500,
+    "sandbox": 11_600,
     "wiring": 3_030,
     "workflows": 9_670,
 }
