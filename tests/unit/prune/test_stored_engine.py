@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 from attrs import define
 
-from agentforge_sessions.prune import Candidate, RetentionPolicy, Skipped, prune_stored
+from agentforge_sessions.prune import (
+    Candidate,
+    RetentionPolicy,
+    Skipped,
+    StoredSessions,
+    prune_stored,
+)
 
 
 @define
@@ -35,6 +42,6 @@ class Empty:
 def test_an_age_that_is_longer_than_there_are_dates_asks_for_nothing(hours: float) -> None:
     """As in a prune of directories."""
     store = Empty()
-    result = prune_stored(store, RetentionPolicy(max_age_hours=hours))
+    result = prune_stored(cast("StoredSessions", store), RetentionPolicy(max_age_hours=hours))
     assert store.older_than == timedelta.max
     assert not result.deleted_sessions
