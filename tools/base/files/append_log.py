@@ -202,13 +202,10 @@ class AppendLog:
     def _back_at(self, offset: int, length: int) -> bytes:
         """Read as `_at` does, for who goes on before that place."""
         start = offset - self._window_at
-        if length > _WINDOW_BYTES:
-            return self._all_at(offset, length)
-        if start < 0 or start + length > len(self._window):
+        if length <= _WINDOW_BYTES and (start < 0 or start + length > len(self._window)):
             self._window_at = max(0, offset + length - _WINDOW_BYTES)
             self._window = self._all_at(self._window_at, offset + length - self._window_at)
-            start = offset - self._window_at
-        return self._window[start : start + length]
+        return self._at(offset, length)
 
     def _all_at(self, offset: int, length: int) -> bytes:
         pieces = []
