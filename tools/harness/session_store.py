@@ -498,8 +498,9 @@ class SessionStore(SessionReader):
 
         Only a directory that holds a regular `session.yaml`, readable or not, is deleted. It
         must not be in use: the locks of a run, an execution and a save are tried without
-        waiting. The deletion is in the base's audit log before it begins. What `exists` says is
-        there and is no such directory, as a symbolic link, is refused as `load` refuses it.
+        waiting; another removal is waited for. The deletion is in the base's audit log before it
+        begins. What `exists` says is there and is no such directory, as a symbolic link, is refused
+        as `load` refuses it.
 
         Args:
             session_id: Which.
