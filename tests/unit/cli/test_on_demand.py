@@ -55,7 +55,7 @@ def test_every_command_of_every_module_is_listed() -> None:
         if module.ispkg or (package in {"prune", "sandbox"} and last != "group"):
             continue
         part = new_part()
-        import_module(module.name).add_to(part)
+        import_module(module.name).commands(part)
         names += [one.name for one in part.registered_commands]
         names += [one.typer_instance.info.name for one in part.registered_groups]
     listed = typer.main.get_command(app).commands

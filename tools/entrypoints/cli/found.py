@@ -10,7 +10,7 @@ from rich.text import Text
 from ...base.search_words import Passage, Place, SearchWords
 from ...harness.views.session_search import SessionMatch
 from .context import Cli
-from .output.documents import summary_document, unreadable_document
+from .output.documents import error_document, selected, summary_document, unreadable_document
 from .output.render import STATE_STYLES, state_text, unreadable_lines, words
 from .output.text import age_text, first_line, safe, shorten
 
@@ -102,8 +102,7 @@ def _session_document(one: SessionMatch, manager: SessionManager) -> dict[str, A
     return {
         "kind": "session",
         **summary_document(one.summary, interrupted=interrupted, own=own),
-        "title": head.title,
-        "tags": head.tags,
+        **selected(head, "title tags"),
         "goal": one.goal,
         "passages": [_passage_document(passage) for passage in one.passages],
     }
@@ -124,15 +123,9 @@ def _question_document(one: QuestionMatch, questions: QuestionSessions) -> dict[
 
 
 def _passage_document(passage: Passage) -> dict[str, Any]:
-    return {
-        "place": passage.place.value,
-        "number": passage.number,
-        "timestamp": passage.at,
-        "text": passage.text,
-        "marks": passage.marks,
-    }
+    place = {"place": passage.place.value, "number": passage.number, "timestamp": passage.at}
+    return {**place, **selected(passage, "text marks")}
 
 
 def _unreadable(one: UnreadableQuestion) -> dict[str, Any]:
-    error = {"type": type(one.error).__name__, "message": str(one.error)}
-    return {"session_id": one.session_id, "error": error}
+    return {"session_id": one.session_id, "error": error_document(one.error)}

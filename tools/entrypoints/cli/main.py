@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TextIO
+from typing import TYPE_CHECKING, ClassVar, Final, TextIO
 
 import typer
 
@@ -19,7 +19,7 @@ from ...base.result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
 from .on_demand import GroupOnDemand, commands_in
-from .options import option
+from .options import flag, option
 from .output.errors import Interrupted, OutputLost
 from .output.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .output.output import Output, discard, public_fields, remark
@@ -83,42 +83,29 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _global_options(
     context: typer.Context,
-    base: Annotated[
-        str | None,
-        option(
-            "--base PATH",
-            "Directory of the sessions; by default the configuration's; in a git repository your "
-            "own directory for it, unless it has .agentforge/sessions; else .agentforge/sessions "
-            "here or in the nearest parent directory that has a .agentforge.",
-            envvar=BASE_VARIABLE,
-        ),
-    ] = None,
-    store: Annotated[
-        str | None,
-        option(
-            "--store URL",
-            "Where the sessions are, if not in the base's files: postgresql://user@host/database; "
-            "by default the configuration's.",
-            envvar=STORE_VARIABLE,
-        ),
-    ] = None,
-    objects: Annotated[
-        str | None,
-        option(
-            "--objects URL",
-            "Where workspaces are that several machines work in, with a store in a database: "
-            "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
-            envvar=OBJECTS_VARIABLE,
-        ),
-    ] = None,
-    verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
-    no_color: Annotated[
-        bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
-    ] = False,
-    as_json: Annotated[
-        bool, option("--json", "Write JSON for programs, including errors.")
-    ] = False,
-    version: Annotated[bool, option("--version", "Show the version.")] = False,
+    base: str | None = option(
+        "--base PATH",
+        "Directory of the sessions; by default the configuration's; in a git repository your own "
+        "directory for it, unless it has .agentforge/sessions; else .agentforge/sessions here or "
+        "in the nearest parent directory that has a .agentforge.",
+        envvar=BASE_VARIABLE,
+    ),
+    store: str | None = option(
+        "--store URL",
+        "Where the sessions are, if not in the base's files: postgresql://user@host/database; by "
+        "default the configuration's.",
+        envvar=STORE_VARIABLE,
+    ),
+    objects: str | None = option(
+        "--objects URL",
+        "Where workspaces are that several machines work in, with a store in a database: "
+        "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
+        envvar=OBJECTS_VARIABLE,
+    ),
+    verbose: bool = flag("--verbose, -v", "Log every event to standard error."),
+    no_color: bool = flag("--no-color", "Use no colour; the variable NO_COLOR does the same."),
+    as_json: bool = flag("--json", "Write JSON for programs, including errors."),
+    version: bool = flag("--version", "Show the version."),
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")
@@ -183,10 +170,7 @@ def _show_version(output: Output) -> None:
     from importlib.metadata import version
 
     number = version("agentforge-sessions")
-    if output.json:
-        output.document({"version": number})
-    else:
-        output.line(f"{_NAME} {number}")
+    output.outcome({"version": number}, f"{_NAME} {number}")
 
 
 # -------------------------------------------------------------------------------- the boundary

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, ClassVar, Final
+from copy import copy
+from typing import Any, ClassVar, Final, cast
 
 import typer
 from typer import main as making
@@ -17,6 +18,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from ...base.plugins import Plugin, PluginUnusable, Register
 from .conversions import SparingCommand, spare_conversions
+from .signatures import OwnCommand, expanded
 
 
 class _Commands(MutableMapping[str, Any]):
@@ -62,7 +64,7 @@ class _Commands(MutableMapping[str, Any]):
 
 
 class GroupOnDemand(TyperGroup):
-    """A group of commands whose subclass has the register of what adds each to an application."""
+    """A group of commands whose subclass has the register of what adds each of them."""
 
     register: ClassVar[Register]
 
@@ -89,19 +91,39 @@ class GroupOnDemand(TyperGroup):
 
 
 def add_group(
-    app: typer.Typer, group: type[GroupOnDemand], callback: Callable[..., None], **settings: Any
+    app: typer.Typer,
+    name: str,
+    commands: Mapping[str, str],
+    *,
+    callback: Callable[..., None] | None = None,
+    kind: type[GroupOnDemand] = GroupOnDemand,
+    **texts: Any,
 ) -> None:
-    """Add a group to an application, with what it does without a command.
+    """Add a group to an application.
 
     Args:
         app: The application.
-        group: The group.
-        callback: What the group does; it is called before each command, too.
-        settings: Of `typer.Typer`: its name and texts.
+        name: The group's name.
+        commands: What adds each of its commands, as `commands_in` returns it.
+        callback: What is called before each command, and without one; shows the help by default.
+        kind: The kind of group.
+        texts: Its texts, as `typer.Typer` takes them.
     """
-    made = typer.Typer(cls=group, rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
-    made.callback(invoke_without_command=True)(callback)
+    register = {"register": Register("", commands)}
+    made = typer.Typer(
+        name=name,
+        cls=type(kind.__name__, (kind,), register),
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        **texts,
+    )
+    made.callback(invoke_without_command=True)(expanded(callback or _show_help))
     app.add_typer(made)
+
+
+def _show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def commands_in(package: str, modules: Mapping[str, str]) -> dict[str, str]:
@@ -110,10 +132,10 @@ def commands_in(package: str, modules: Mapping[str, str]) -> dict[str, str]:
     Args:
         package: The package of the modules.
         modules: The commands of each module, in the order of the help, separated by spaces; its
-            `add_to` adds them.
+            `commands` adds them.
     """
     return {
-        name: f"{package}.{module}:add_to"
+        name: f"{package}.{module}:commands"
         for module, names in modules.items()
         for name in names.split()
     }
@@ -132,7 +154,10 @@ def _make(part: typer.Typer, name: str) -> Any:
         "rich_markup_mode": part.rich_markup_mode,
     }
     if isinstance(found, CommandInfo):
-        if found.cls in (None, TyperCommand):
+        if found.cls is OwnCommand:
+            found = copy(found)
+            found.callback = expanded(cast("Callable[..., None]", found.callback))
+        elif found.cls in (None, TyperCommand):
             found.cls = SparingCommand
         return making.get_command_from_info(found, **style)
     return making.get_group_from_info(found, suggest_commands=part.suggest_commands, **style)

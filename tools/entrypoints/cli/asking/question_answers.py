@@ -114,12 +114,12 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
     return [_ask(output, index, question) for index, question in enumerate(questions)]
 
 
-def show_question(output: Output, index: int, question: Question) -> None:
-    """Show a question with its options, numbered."""
+def show_question(output: Output, index: int, question: Question, *, numbered: bool = True) -> None:
+    """Show a question with its options."""
     output.lines(f"{index + 1}. {question.prompt}")
     for number, option in enumerate(question.options, 1):
         more = f" — {option.description}" if option.description else ""
-        output.line(f"   {number}) {option.label}{more}")
+        output.line(f"   {f'{number})' if numbered else '-'} {option.label}{more}")
 
 
 def _ask(output: Output, index: int, question: Question) -> UserAnswer:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from attrs import define
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -89,12 +89,16 @@ def budget_bar(budget: TokenBudget) -> Text:
     return bar
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """Return a table without lines, which `grep` and `awk` can read too."""
+def table(*columns: str, rows: Iterable[Sequence[object]] = (), right: Iterable[str] = ()) -> Table:
+    """Return a table without lines, which `grep` and `awk` can read; its cells are made safe."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    aligned = set(right)
     for column in columns:
-        made.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
+        justify: JustifyMethod = "right" if column in right else "left"
+        made.add_column(column, justify=justify, overflow="fold")
+    for row in rows:
+        made.add_row(
+            *(one if isinstance(one, Text) else words("" if one is None else one) for one in row)
+        )
     return made
 
 
@@ -173,18 +177,20 @@ def _attempt_text(row: PhaseRow) -> str:
 
 def phase_table(rows: Sequence[PhaseRow]) -> Table:
     """Lay out the phases."""
-    made = table(
-        "PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS", right=("ATTEMPT", "DURATION", "TOKENS")
+    return table(
+        *("PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS"),
+        rows=(
+            (
+                row.name,
+                state_text(row.state),
+                _attempt_text(row) if row.state != "pending" else "",
+                "" if row.duration_s is None else duration_text(row.duration_s),
+                f"{row.tokens:,}" if row.tokens else "",
+            )
+            for row in rows
+        ),
+        right=("ATTEMPT", "DURATION", "TOKENS"),
     )
-    for row in rows:
-        made.add_row(
-            words(row.name),
-            state_text(row.state),
-            _attempt_text(row) if row.state != "pending" else "",
-            "" if row.duration_s is None else duration_text(row.duration_s),
-            f"{row.tokens:,}" if row.tokens else "",
-        )
-    return made
 
 
 # ------------------------------------------------------------------------------------ the commands
@@ -336,31 +342,24 @@ def _entry_head(entry: SessionHistory) -> Text:
 def conversation_table(found: Iterable[Conversation]) -> Table:
     """Lay out what agent programs did, a row for each conversation."""
     counts = ("PROMPTS", "TURNS", "FILES", "COMPACTIONS", "TOKENS")
-    made = table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", right=counts)
-    for one in found:
-        models = ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items()))
-        made.add_row(
-            words(one.program),
-            words(one.agent_session[:8]),
-            *map(str, (one.prompts, one.turns, len(one.files), one.compactions)),
-            f"{one.tokens:,}",
-            words(models),
+    rows = (
+        (
+            *(one.program, one.agent_session[:8]),
+            *(one.prompts, one.turns, len(one.files), one.compactions, f"{one.tokens:,}"),
+            ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items())),
             moment_text(one.last),
         )
-    return made
+        for one in found
+    )
+    return table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", rows=rows, right=counts)
 
 
 def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
     """Lay out the files made."""
-    made = table("PATH", "TYPE", "PHASE", "RECORDED")
-    for artifact in artifacts:
-        made.add_row(
-            words(artifact.path),
-            artifact.artifact_type,
-            words(artifact.phase or ""),
-            moment_text(artifact.timestamp),
-        )
-    return made
+    rows = (
+        (one.path, one.artifact_type, one.phase, moment_text(one.timestamp)) for one in artifacts
+    )
+    return table("PATH", "TYPE", "PHASE", "RECORDED", rows=rows)
 
 
 def session_table(
@@ -378,23 +377,19 @@ def session_table(
         interrupted: Those that are active without a worker.
         foreign: Those that are not this person's.
     """
-    made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
-    for one in sessions:
-        head = one.head
+    columns = ("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED")
+    rows = []
+    for head in (one.head for one in sessions):
         budget = TokenBudget(head.total_budget, head.tokens_used)
         attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
         state = state_text("interrupted" if head.session_id in interrupted else head.state.value)
         if head.session_id in foreign:
             state.append(", not adopted", "default")
-        made.add_row(
-            words(head.session_id),
-            state,
-            words(head.workflow_type or ""),
-            words(f"{head.current_phase or ''}{attempt}"),
-            f"{budget.utilization_percent:.0f} %",
-            age_text((now - head.updated_at).total_seconds()),
-        )
-    return made
+        phase = f"{head.current_phase or ''}{attempt}"
+        age = age_text((now - head.updated_at).total_seconds())
+        spent = f"{budget.utilization_percent:.0f} %"
+        rows.append((head.session_id, state, head.workflow_type, phase, spent, age))
+    return table(*columns, rows=rows, right=("BUDGET",))
 
 
 def unreadable_lines(unreadable: Iterable[UnreadableSession]) -> list[Text]:

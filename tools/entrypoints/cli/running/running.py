@@ -10,6 +10,7 @@ import typer
 
 from ..output.errors import Interrupted
 from ..output.exit_codes import ExitCode, exit_code_of
+from ..output.text import some_of
 
 if TYPE_CHECKING:
     from ....harness import SessionContext, SessionManager
@@ -63,20 +64,17 @@ def run_shown(
     session = manager.current_session
     assert session is not None  # noqa: S101 (a run that returns had one)
     following = _next_command(cli, session, view, outcome)
-    if cli.output.json:
-        from ..output.documents import artifact_document, state_document
+    from ..output.documents import artifact_document, state_document
 
-        cli.output.document(
-            {
-                **state_document(session, manager.store),
-                "reason": outcome.reason,
-                "phases_done": list(outcome.phases_done),
-                **_details(view, outcome),
-                "artifacts": [artifact_document(one) for one in session.artifacts],
-                "next": following,
-            }
-        )
-    else:
+    document = {
+        **state_document(session, manager.store),
+        "reason": outcome.reason,
+        "phases_done": list(outcome.phases_done),
+        **_details(view, outcome),
+        "artifacts": [artifact_document(one) for one in session.artifacts],
+        "next": following,
+    }
+    if not cli.output.wrote(document):
         _write_failure(cli.output, session, view)
         _write_summary(cli.output, manager, session, outcome.reason, following)
     codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
@@ -171,30 +169,18 @@ def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
                 for phase, number, attempt, verdict in view.verdicts
             ],
         }
-    last = view.last
-    return {
-        "phases": [
-            {
-                "name": row.name,
-                "state": row.state,
-                "attempt": row.attempt,
-                "duration_s": row.duration_s,
-                "tokens": row.tokens,
-            }
-            for row in view.rows
-        ],
-        "last_result": None
-        if last is None
-        else {
+    from ..output.documents import selected
+
+    result = None
+    if view.last is not None:
+        last = view.last
+        result = {
             "success": last.success,
             "problem": view.problem,
-            "exit_code": last.exit_code,
-            "trapped": last.trapped,
-            "duration_s": last.duration_s,
-            "stdout": last.stdout,
-            "stderr": last.stderr,
-        },
-    }
+            **selected(last, "exit_code trapped duration_s stdout stderr"),
+        }
+    columns = "name state attempt duration_s tokens"
+    return {"phases": [selected(row, columns) for row in view.rows], "last_result": result}
 
 
 def _write_failure(output: Output, session: SessionContext, view: RunView) -> None:
@@ -241,9 +227,7 @@ def _write_summary(
     ]
     paths = list(dict.fromkeys(one.path for one in session.artifacts))
     if paths:
-        more = len(paths) - _SHOWN_ARTIFACTS
-        named = ", ".join(paths[:_SHOWN_ARTIFACTS]) + (f" and {more} more" if more > 0 else "")
-        fields.append(field("artifacts", words(named)))
+        fields.append(field("artifacts", words(some_of(paths, _SHOWN_ARTIFACTS))))
     fields += [
         field("budget", budget_bar(session.token_budget)),
         field("next", words(following, "bold")),

@@ -3,59 +3,46 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ....terminal.theme_name import ThemeName
 from ...asking.question_sessions import complete_question_ids
-from ...context import Cli, cli_of
-from ...options import (
-    AsJson,
-    QuestionsDirectory,
-    SharedQuestions,
-    argument,
-    option,
-    questions_directory,
-)
+from ...context import Cli
+from ...options import QuestionPlace, argument, option
+from ...output.text import counted
+from ...signatures import Commands
 
 if TYPE_CHECKING:
     from .....questions import QuestionSessions
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("questions")(questions)
+commands = Commands()
 
 
+@commands.add("questions")
 def questions(
-    context: typer.Context,
-    session: Annotated[
-        str | None,
-        argument(
-            "ID",
-            "The question session to open, or the beginning of its id.",
-            autocompletion=complete_question_ids,
-        ),
-    ] = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    bell: Annotated[
-        bool | None,
-        option(
-            "--bell/--no-bell",
-            "Ring the bell for a new question; the default is `bell` in [notify].",
-        ),
-    ] = None,
-    theme: Annotated[
-        ThemeName,
-        typer.Option(
-            "--theme",
-            envvar="AGENTFORGE_THEME",
-            help="The colours to begin with; t changes them.",
-        ),
-    ] = ThemeName.DARK,
-    json: AsJson = False,
+    cli: Cli,
+    *,
+    session: str | None = argument(
+        "ID",
+        "The question session to open, or the beginning of its id.",
+        None,
+        autocompletion=complete_question_ids,
+    ),
+    place: QuestionPlace,
+    bell: bool | None = option(
+        "--bell/--no-bell",
+        "Ring the bell for a new question; the default is `bell` in [notify].",
+    ),
+    theme: ThemeName = option(
+        "--theme <dark|light|contrast>",
+        "The colours to begin with; t changes them.",
+        ThemeName.DARK,
+        envvar="AGENTFORGE_THEME",
+        show_default=True,
+    ),
 ) -> None:
     """Show waiting questions and answer them.
 
@@ -65,8 +52,7 @@ def questions(
     from .....questions import load_config
     from .....wiring.bootstrap import open_questions
 
-    cli = cli_of(context, json=json)
-    where = questions_directory(directory, shared=shared)
+    where = place.path
     if cli.output.json:
         raise typer.BadParameter(
             "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
@@ -87,10 +73,8 @@ def _show(
         os.environ["NO_COLOR"] = "1"  # what Textual looks at
     ended = run_terminal(sessions, first=first, bell=bell, theme=theme)
     if ended.drafts:
-        count = len(ended.drafts)
-        noun = "session" if count == 1 else "sessions"
         cli.output.line(
-            f"What you typed for {count} {noun} is kept in {ended.where}; "
+            f"What you typed for {counted(len(ended.drafts))} is kept in {ended.where}; "
             "`agentforge questions` continues with it."
         )
     for text in ended.lost:

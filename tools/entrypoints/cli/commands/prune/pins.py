@@ -6,12 +6,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, QuestionsDirectory, argument
+from ...context import Cli
+from ...options import argument
 from ...output.errors import AmbiguousTrash, NoSessionToPin
-from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
+from ...signatures import Commands
+from .options import KindOptions, outside_of, require_text
 
 if TYPE_CHECKING:
     from .....prune import PruneTarget
@@ -20,25 +19,25 @@ if TYPE_CHECKING:
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add these commands to the group."""
-    group.command("pin", help="Keep a session from every prune until it is unpinned.")(_change)
-    group.command("unpin", help="Let prunes remove a pinned session again.")(_change)
+commands = Commands()
 
 
-def _change(
-    context: typer.Context,
-    session: _SessionToPin,
-    kind: Kind = ALL,
-    workspace_root: WorkspaceRoot = None,
-    questions: QuestionsDirectory = None,
-    as_json: AsJson = False,
-) -> None:
-    cli = cli_of(context, json=as_json)
+@commands.add("pin")
+def pin(cli: Cli, session: _SessionToPin, selection: KindOptions) -> None:
+    """Keep a session from every prune until it is unpinned."""
+    _change(cli, session, selection, keep=True)
+
+
+@commands.add("unpin")
+def unpin(cli: Cli, session: _SessionToPin, selection: KindOptions) -> None:
+    """Let prunes remove a pinned session again."""
+    _change(cli, session, selection, keep=False)
+
+
+def _change(cli: Cli, session: str, selection: KindOptions, *, keep: bool) -> None:
     require_text({"ID": session})
-    kinds = select_kinds(cli, kind, workspace_root, questions)
+    kinds = selection.select(cli)
     names = {name: _names(cli, one, session) for name, one in kinds.items()}
-    keep = context.info_name == "pin"
     if not keep:  # a pin outlives its session
         for name, one in kinds.items():
             names[name] |= _pinned(cli, one)
@@ -52,12 +51,12 @@ def _change(
 
 
 def _set(cli: Cli, kind: PruneKind, session_id: str, *, keep: bool) -> bool:
-    from .....prune import pin, unpin
+    from ..... import prune
 
     if kind.stored is not None:
         return (kind.stored.pin if keep else kind.stored.unpin)(session_id)
     target = cast("PruneTarget", kind.directories)
-    return (pin if keep else unpin)(target, session_id, outside=outside_of(cli))
+    return (prune.pin if keep else prune.unpin)(target, session_id, outside=outside_of(cli))
 
 
 def _pinned(cli: Cli, kind: PruneKind) -> frozenset[str]:

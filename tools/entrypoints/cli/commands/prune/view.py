@@ -10,6 +10,7 @@ from attrs import define
 
 from .....prune.domain import WORDS, PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
+from ...output.documents import error_document, selected
 from ...output.text import age_text, counted, some_of
 
 if TYPE_CHECKING:
@@ -148,21 +149,22 @@ def _are(count: int) -> str:
 
 
 def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
-    from ...output import render
+    from ...output.render import state_text
 
     now = cli.outside.clock()
-    made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))
-    for work, one in removals[:_SHOWN]:
-        candidate = one.candidate
-        made.add_row(
+    rows = (
+        (
             work.name,
-            render.words(candidate.session_id),
-            render.state_text(candidate.state or ""),
-            age_text((now - candidate.dated_at).total_seconds()),
-            human_bytes(candidate.size_bytes),
+            one.candidate.session_id,
+            state_text(one.candidate.state or ""),
+            age_text((now - one.candidate.dated_at).total_seconds()),
+            human_bytes(one.candidate.size_bytes),
             ", ".join(WORDS[reason] for reason in one.reasons),
         )
-    cli.output.show(made)
+        for work, one in removals[:_SHOWN]
+    )
+    columns = ("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY")
+    cli.output.table(*columns, rows=rows, right=("SIZE",))
     if len(removals) > _SHOWN:
         cli.output.line(f"… and {len(removals) - _SHOWN:,} more (--json names them all)")
 
@@ -232,13 +234,8 @@ def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
 def report(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
     """Report the result of each kind."""
     if cli.output.json:
-        cli.output.document(
-            {
-                "dry_run": dry_run,
-                "kinds": {work.name: _document(work) for work in works},
-                "missing": missing,
-            }
-        )
+        kinds = {work.name: _document(work) for work in works}
+        cli.output.document({"dry_run": dry_run, "kinds": kinds, "missing": missing})
         return
     if dry_run:
         cli.output.line("Nothing was removed: this was a dry run.")
@@ -290,34 +287,23 @@ def _document(work: Work) -> dict[str, Any]:
     result = work.done or found or PruneResult()
     return {
         "root": work.kind.target.root,
-        "failed": failed and {"type": type(failed).__name__, "message": str(failed)},
+        "failed": failed and error_document(failed),
         "deleted": result.deleted_sessions,
-        "trashed": result.trashed,
-        "reclaimed_bytes": result.reclaimed_bytes,
-        "errors": result.errors,
+        **selected(result, "trashed reclaimed_bytes errors"),
         "unfinished": result.unfinished_sessions,
         "finished": result.finished_sessions,
         "purged": result.purged_sessions,
-        "swept": result.swept,
-        "due": result.due,
-        "unmet": [
-            {"rule": one.rule, "bound": one.bound, "stays": one.stays} for one in result.unmet
-        ],
+        **selected(result, "swept due"),
+        "unmet": [selected(one, "rule bound stays") for one in result.unmet],
         "busy": result.busy,
         "kept_for_ever": work.kind.max_age_hours is None,
         "archives": result.archives,
-        "skipped": [
-            {"session_id": one.session_id, "reason": one.reason, "detail": one.detail}
-            for one in result.skipped
-        ],
+        "skipped": [selected(one, "session_id reason detail") for one in result.skipped],
         "decisions": [
             {
                 "session_id": one.candidate.session_id,
-                "remove": one.remove,
-                "reasons": one.reasons,
-                "dated_at": one.candidate.dated_at,
-                "size_bytes": one.candidate.size_bytes,
-                "state": one.candidate.state,
+                **selected(one, "remove reasons"),
+                **selected(one.candidate, "dated_at size_bytes state"),
             }
             for one in result.decisions
         ],

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 import typer
 
-from .....base.plugins import Register
-from ...on_demand import GroupOnDemand, add_group, commands_in
+from ...on_demand import add_group, commands_in
 
 _MODULES: Final = {
     "execution": "exec shell",
@@ -17,22 +16,12 @@ _MODULES: Final = {
 """The commands of each module, in the order of the help."""
 
 
-class _SandboxGroup(GroupOnDemand):
-    register: ClassVar = Register("", commands_in(__package__, _MODULES))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the group to the application."""
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
     add_group(
         app,
-        _SandboxGroup,
-        _help,
-        name="sandbox",
+        "sandbox",
+        commands_in(__package__, _MODULES),
         help="Run code in the sandbox, and manage the files of its sessions.",
         short_help="Run code in the sandbox; list and change its files.",
     )
-
-
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())

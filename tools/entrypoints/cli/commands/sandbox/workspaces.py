@@ -16,7 +16,7 @@ from attrs import frozen
 
 from .....base.identifiers import completions
 from ...context import Cli
-from ...options import argument
+from ...options import argument, flag, option
 from ...output.errors import (
     AmbiguousSandboxSession,
     SandboxSessionNotFound,
@@ -36,12 +36,16 @@ _REFUSED: Final = frozenset(
         errno.ENAMETOOLONG,
     }
 )
-DEFAULT_ROOT: Final = Path("workspace")
 _PIECE: Final = 1 << 20
 
 WorkspaceRoot = Annotated[
     Path,
-    typer.Option("--workspace-root", metavar="DIR", help="Directory of the sandbox sessions."),
+    option(
+        "--workspace-root DIR",
+        "Directory of the sandbox sessions.",
+        Path("workspace"),
+        show_default=True,
+    ),
 ]
 SandboxId = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
@@ -90,6 +94,21 @@ class Place:
                 raise
             reason = error.strerror or str(error)
             raise WorkspaceFileRefused(self.session_id, path, reason) from None
+
+
+@frozen
+class PlaceOptions:
+    """The session in whose workspace files are."""
+
+    session_id: SandboxId
+    agent_session: Annotated[
+        bool, flag("--agent-session", "ID names an agent's session, as in `agentforge list`.")
+    ]
+    workspace_root: WorkspaceRoot
+
+    def find(self, cli: Cli) -> Place:
+        """Return the workspace."""
+        return find_place(cli, self.session_id, self.workspace_root, agent=self.agent_session)
 
 
 def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:

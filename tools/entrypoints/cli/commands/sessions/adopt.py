@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from ...context import Cli, cli_of
-from ...options import AsJson, Yes, argument, option
+from ...context import Cli
+from ...options import Yes, argument, flag
+from ...signatures import Commands
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,30 +22,23 @@ _SHOWN_CHARS: Final = 4_000
 """How much of a file that a run goes by is shown."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("adopt", short_help="Make a session yours that came with a clone; asks first.")(
-        adopt
-    )
+commands = Commands()
 
 
+@commands.add("adopt", "Make a session yours that came with a clone; asks first.")
 def adopt(
-    context: typer.Context,
-    session_id: Annotated[
-        str | None, argument("SESSION_ID", "The session, or the beginning of its id.")
-    ] = None,
-    every: Annotated[
-        bool, option("--all", "All sessions that are not yours, as after a move of the project.")
-    ] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    yes: Yes,
+    session_id: str | None = argument(
+        "SESSION_ID", "The session, or the beginning of its id.", None
+    ),
+    every: bool = flag("--all", "All sessions that are not yours, as after a move of the project."),
 ) -> None:
     """Make a session yours that came with a clone, a copy or an archive; asks first.
 
     It shows what the session is, and what it would run. Agents are then shown its briefing, and
     resume and retry run what it carries.
     """
-    cli = cli_of(context, json=as_json)
     if (session_id is None) != every:
         raise typer.BadParameter("name a session, or give --all", param_hint="SESSION_ID")
     sessions = _foreign(cli) if session_id is None else [cli.load(session_id)[1]]
@@ -69,8 +63,7 @@ def _foreign(cli: Cli) -> list[SessionContext]:
 
 
 def _say(cli: Cli, asked: list[SessionContext], adopted: list[SessionContext]) -> None:
-    if cli.output.json:
-        cli.output.document({"adopted": [_document(cli, one) for one in adopted]})
+    if cli.output.wrote({"adopted": [_document(cli, one) for one in adopted]}):
         return
     for session in adopted:
         cli.output.line(f"Session {session.session_id} is yours.")

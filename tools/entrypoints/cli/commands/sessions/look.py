@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, Follow, SessionId, option
+from ...context import Cli
+from ...options import Follow, SessionId, option
+from ...signatures import Commands
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -22,32 +21,20 @@ _POLL_SECONDS: Final = 0.5
 """The interval between two looks at a session's file."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("show", short_help="Show one session.")(show)
-    app.command("log")(log)
-    app.command("brief")(brief)
-    app.command("artifacts", short_help="List the files that a session's phases produced.")(
-        artifacts
-    )
+commands = Commands()
 
 
-def show(
-    context: typer.Context,
-    session_id: SessionId,
-    following: Follow = False,
-    as_json: AsJson = False,
-) -> None:
+@commands.add("show", "Show one session.")
+def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
     """Show one session: its state, budget, phases, artifacts and latest history."""
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     if following:
         with suppress(KeyboardInterrupt):
             _follow(cli, manager, session.session_id)
-    elif cli.output.json:
-        cli.output.document(_document(manager, session, children=_children(manager, session)))
-    else:
-        view = _view(cli, manager, session, children=_children(manager, session))
+        return
+    children = [one.session_id for one in manager.children(session.session_id)]
+    if not cli.output.wrote(lambda: _document(manager, session, children=children)):
+        view = _view(cli, manager, session, children=children)
         cli.output.show(*view, *_in_fleet(cli, session.session_id))
 
 
@@ -74,11 +61,6 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
     if job.attempts:
         parts.append(f"after {job.attempts} that did not get on: {job.reason or ''}".rstrip(": "))
     return [field("job", words(", ".join(parts)))]
-
-
-def _children(manager: SessionManager, session: SessionContext) -> list[str]:
-    """Return the sessions that were made from one; every session is looked at, so do it once."""
-    return [one.session_id for one in manager.children(session.session_id)]
 
 
 def _view(
@@ -171,36 +153,29 @@ def _changes(
         sleep(_POLL_SECONDS)
 
 
+@commands.add("log")
 def log(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    limit: Annotated[int | None, option("--limit, -n N", "Only the last N entries.", min=0)] = None,
-    following: Follow = False,
-    as_json: AsJson = False,
+    following: Follow,
+    limit: int | None = option("--limit, -n N", "Only the last N entries.", min=0),
 ) -> None:
     """Show a session's history, the oldest entry first."""
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     total = len(session.history)
     begin = 0 if limit is None else max(total - limit, 0)
     if following:
         with suppress(KeyboardInterrupt):
             _follow_log(cli, manager, session.session_id, begin)
-    elif cli.output.json:
-        from ...output.documents import entry_document
+        return
+    from ...output import render
+    from ...output.documents import entry_document
 
-        cli.output.document(
-            {
-                "session_id": session.session_id,
-                "total": total,
-                "history": [
-                    entry_document(index, session.history[index]) for index in range(begin, total)
-                ],
-            }
-        )
-    else:
-        from ...output import render
+    def document() -> dict[str, Any]:
+        entries = [entry_document(index, session.history[index]) for index in range(begin, total)]
+        return {"session_id": session.session_id, "total": total, "history": entries}
 
+    if not cli.output.wrote(document):
         cli.output.show(*map(render.entry_block, session.history[begin:]))
 
 
@@ -220,57 +195,46 @@ def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) 
             return
 
 
+@commands.add("brief")
 def brief(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=1, help="Maximum length of the briefing.")
-    ] = 2000,
-    as_json: AsJson = False,
+    max_tokens: int = option(
+        "--max-tokens N", "Maximum length of the briefing.", 2000, min=1, show_default=True
+    ),
 ) -> None:
     """Write the briefing of a session for its next worker."""
     from .....harness.views.briefing import estimate_tokens
 
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(cli.own_id(session_id))
     text = manager.briefing(max_tokens)
-    if cli.output.json:
-        cli.output.document(
-            {
-                "session_id": session.session_id,
-                "max_tokens": max_tokens,
-                "estimated_tokens": estimate_tokens(text),
-                "briefing": text,
-            }
-        )
-    else:
+    document = {
+        "session_id": session.session_id,
+        "max_tokens": max_tokens,
+        "estimated_tokens": estimate_tokens(text),
+        "briefing": text,
+    }
+    if not cli.output.wrote(document):
         cli.output.lines(text)
 
 
+@commands.add("artifacts", "List the files that a session's phases produced.")
 def artifacts(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    phase: Annotated[str | None, option("--phase", "Only those of this phase.")] = None,
-    as_json: AsJson = False,
+    phase: str | None = option("--phase TEXT", "Only those of this phase."),
 ) -> None:
     """List the files that a session's phases produced, oldest first."""
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     found = session.get_artifacts(phase)
     workspace = manager.store.workspace_path(session.session_id)
-    if cli.output.json:
-        from ...output.documents import artifact_document
-
-        cli.output.document(
-            {
-                "session_id": session.session_id,
-                "workspace": workspace,
-                "artifacts": [artifact_document(one) for one in found],
-            }
-        )
-        return
     from ...output import render
+    from ...output.documents import artifact_document
 
+    made = [artifact_document(one) for one in found]
+    document = {"session_id": session.session_id, "workspace": workspace, "artifacts": made}
+    if cli.output.wrote(document):
+        return
     if found:
         cli.output.show(render.artifact_table(found))
         cli.output.line(f"They are in {workspace}")

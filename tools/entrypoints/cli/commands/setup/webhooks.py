@@ -7,40 +7,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...context import Cli, cli_of
-from ...options import AsJson, argument, option
+from ...context import Cli
+from ...on_demand import add_group
+from ...options import argument, flag
+from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import age_text, counted_of
+from ...signatures import Commands
 
 if TYPE_CHECKING:
     from .....integrations.observers.webhook_sender import WebhookSender
 
 _Named = Annotated[
     str | None,
-    argument("NAME", "The webhook's name in the configuration; all of them if left out."),
+    argument("NAME", "The webhook's name in the configuration; all of them if left out.", None),
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the group to the application."""
-    group = typer.Typer(
-        name="webhooks",
+_commands = Commands()
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
+    add_group(
+        app,
+        "webhooks",
+        dict.fromkeys(_commands.names, f"{__name__}:_commands"),
         help="List the webhooks of the configuration and what waits for them; try them; deliver.",
         short_help="Who is told of events: what waits for them, and a test.",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        no_args_is_help=False,
     )
-    group.callback(invoke_without_command=True)(_help)
-    group.command("list", short_help="List the webhooks, and what waits for each.")(list_all)
-    group.command("test", short_help="Send a test event, once.")(try_receivers)
-    group.command("deliver", short_help="Send what waits, due or not.")(deliver)
-    app.add_typer(group)
-
-
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
@@ -67,31 +62,29 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 # ------------------------------------------------------------------------------------------- list
 
 
-def list_all(context: typer.Context, as_json: AsJson = False) -> None:
+@_commands.add("list", "List the webhooks, and what waits for each.")
+def list_all(cli: Cli) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
-    cli = cli_of(context, json=as_json)
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
-    if cli.output.json:
-        cli.output.document({"webhooks": rows})
+    if cli.output.wrote({"webhooks": rows}):
         return
     if not rows:
         cli.output.line("The configuration has no [[webhooks]]; nobody is told of events.")
         return
-    from ...output import render
-
-    made = render.table("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM", right=("WAITING",))
-    for row in rows:
-        waiting = str(row["waiting"])
-        if row["oldest_s"] is not None:
-            waiting += f", for {age_text(row['oldest_s'])}"
-        made.add_row(
-            render.words(row["name"]),
-            render.words(row["host"] or ""),
-            render.words(", ".join(row["events"])),
-            render.words(waiting),
-            render.words(row["problem"] or ""),
+    columns = ("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM")
+    shown = (
+        (
+            *(row["name"], row["host"], ", ".join(row["events"])),
+            _waiting(row["waiting"], row["oldest_s"]),
+            row["problem"],
         )
-    cli.output.show(made)
+        for row in rows
+    )
+    cli.output.table(*columns, rows=shown, right=("WAITING",))
+
+
+def _waiting(number: int, oldest_s: float | None) -> str:
+    return f"{number}" if oldest_s is None else f"{number}, for {age_text(oldest_s)}"
 
 
 def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
@@ -123,7 +116,8 @@ def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- test
 
 
-def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson = False) -> None:
+@_commands.add("test", "Send a test event, once.")
+def try_receivers(cli: Cli, name: _Named) -> None:
     """Send an event `webhook.test`, once, and say what the receiver answered."""
     import secrets
 
@@ -132,7 +126,6 @@ def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson =
     from .....integrations.observers.delivery import Delivery
     from .....integrations.observers.errors import WebhookUnreached
 
-    cli = cli_of(context, json=as_json)
     done = []
     for sender in _some(_senders(cli, name)):
         event = SessionEvent(session_id=None, at=cli.outside.clock(), what=WebhookTest())
@@ -164,18 +157,15 @@ def _some(found: list[WebhookSender]) -> list[WebhookSender]:
 # ---------------------------------------------------------------------------------------- deliver
 
 
+@_commands.add("deliver", "Send what waits, due or not.")
 def deliver(
-    context: typer.Context,
-    name: _Named = None,
-    due: Annotated[
-        bool, option("--due", "Leave out what was not taken and is not due yet.")
-    ] = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    name: _Named,
+    due: bool = flag("--due", "Leave out what was not taken and is not due yet."),
 ) -> None:
     """Send what waits, whether its next try is due or not; what is not taken waits on."""
     from .....integrations.observers.errors import WebhookUnreached
 
-    cli = cli_of(context, json=as_json)
     rows, problems = [], []
     for sender in _senders(cli, name):
         found = sender.deliver(at_once=not due)
@@ -183,20 +173,14 @@ def deliver(
         rows.append(
             {
                 "name": sender.webhook.name,
-                "delivered": found.delivered,
-                "given_up": found.given_up,
+                **selected(found, "delivered given_up"),
                 "waiting": waiting,
-                "busy": found.busy,
-                "problem": found.problem,
+                **selected(found, "busy problem"),
             }
         )
         if found.problem is not None:
             problems.append((sender.webhook.name, found.problem, waiting))
-    if cli.output.json:
-        cli.output.document({"webhooks": rows})
-    else:
-        for line in _lines(rows):
-            cli.output.line(line)
+    cli.output.outcome({"webhooks": rows}, *_lines(rows))
     if problems and cli.output.json:
         raise typer.Exit(ExitCode.NOT_DONE)
     if problems:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, Final
 
 import typer
 from attrs import evolve
 
-from .....base.plugins import Register
-from ...context import Cli, cli_of
+from ...context import Cli
 from ...on_demand import GroupOnDemand, add_group, commands_in
-from ...options import AsJson, option, parse_duration
+from ...options import flag, option, parse_duration
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
 
-_PACKAGE: Final = __package__
 _MODULES: Final = {"work": "run", "agent_work": "tdflow spec drive"}
 """The commands whose work can be submitted, with all their options."""
 
@@ -29,8 +27,6 @@ _FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification
 class _SubmitGroup(GroupOnDemand):
     """The commands that begin a session, each as it is without `submit`; a file names its own."""
 
-    register: ClassVar = Register("", commands_in(_PACKAGE, _MODULES))
-
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a name, or the one that a file is for."""
         ctx.meta[_ASKS_FOR_HELP] = not set(ctx.help_option_names).isdisjoint(args)
@@ -41,13 +37,14 @@ class _SubmitGroup(GroupOnDemand):
         return super().resolve_command(ctx, args)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
     add_group(
         app,
-        _SubmitGroup,
-        submit,
-        name="submit",
+        "submit",
+        commands_in(__package__, _MODULES),
+        callback=submit,
+        kind=_SubmitGroup,
         help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
         "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
         "the command names it: a workflow run or drive, a specification tdflow.",
@@ -57,31 +54,25 @@ def add_to(app: typer.Typer) -> None:
 
 def submit(
     context: typer.Context,
-    session: Annotated[
-        str | None,
-        option("--session ID", "Have the workers go on with this session; name no other work."),
-    ] = None,
-    failed: Annotated[
-        bool,
-        option("--failed", "Have the workers go on with all that have failed; name no other work."),
-    ] = False,
-    queue: Annotated[
-        str, option("--queue, -q NAME", "The queue of the workers that take it; default is one.")
-    ] = "default",
-    priority: Annotated[
-        int, option("--priority N", "Before those of a lower priority; 0 by default.")
-    ] = 0,
-    at: Annotated[
-        str | None,
-        option("--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."),
-    ] = None,
-    after: Annotated[
-        str | None, option("--in DURATION", "Not before so long, as 90m or 8h.")
-    ] = None,
-    as_json: AsJson = False,
+    cli: Cli,
+    session: str | None = option(
+        "--session ID", "Have the workers go on with this session; name no other work."
+    ),
+    failed: bool = flag(
+        "--failed", "Have the workers go on with all that have failed; name no other work."
+    ),
+    queue: str = option(
+        "--queue, -q NAME", "The queue of the workers that take it; default is one.", "default"
+    ),
+    priority: int = option("--priority N", "Before those of a lower priority; 0 by default.", 0),
+    at: str | None = option(
+        "--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."
+    ),
+    after: timedelta | None = option(
+        "--in DURATION", "Not before so long, as 90m or 8h.", parser=parse_duration
+    ),
 ) -> None:
     """Hand work to the workers of a PostgreSQL store."""
-    cli = cli_of(context, json=as_json)
     if not context.meta.get(_ASKS_FOR_HELP):
         store_of(cli)
     if at is not None and after is not None:
@@ -105,7 +96,9 @@ def submit(
     submit_existing(cli, session)
 
 
-def _submission(cli: Cli, queue: str, priority: int, at: str | None, after: str | None) -> Any:
+def _submission(
+    cli: Cli, queue: str, priority: int, at: str | None, after: timedelta | None
+) -> Any:
     from .....wiring.fleet import new_submission
 
     try:
@@ -115,9 +108,9 @@ def _submission(cli: Cli, queue: str, priority: int, at: str | None, after: str 
         raise typer.BadParameter(str(error), param_hint=f"--{name}") from error
 
 
-def _time(cli: Cli, at: str | None, after: str | None) -> datetime | None:
+def _time(cli: Cli, at: str | None, after: timedelta | None) -> datetime | None:
     if after is not None:
-        return cli.outside.clock() + parse_duration(after)
+        return cli.outside.clock() + after
     if at is None:
         return None
     try:
