@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from ....base import errors
@@ -16,6 +17,10 @@ _JOINERS: Final = frozenset("\u200c\u200d")
 """Zero-width joiners: scripts and emoji need them, and they can't reorder or hide anything."""
 
 _LINE_BREAKS: Final = re.compile("\r\n|\n")
+
+
+class State(str):
+    """A state, which a table shows in its colour."""
 
 
 def _spell(character: str) -> str:
@@ -92,6 +97,11 @@ def duration_text(seconds: float) -> str:
             rest = whole % size // smaller_size
             return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     return f"{whole} s"
+
+
+def moment_text(moment: datetime | None) -> str:
+    """Write a time in UTC, to the second."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 def age_text(seconds: float) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from ..output.errors import Interrupted
 from ..output.exit_codes import ExitCode, exit_code_of
-from ..output.text import some_of
+from ..output.text import State, some_of
 
 if TYPE_CHECKING:
     from ....harness import SessionContext, SessionManager
@@ -77,7 +77,7 @@ def run_shown(
     if not cli.output.wrote(document):
         _write_failure(cli.output, session, view)
         _write_summary(cli.output, manager, session, outcome.reason, following)
-    codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
+    codes = {StopCause.PERSON: ExitCode.PERSON_NEEDED, StopCause.BUDGET: ExitCode.BUDGET}
     if outcome.state is not SessionState.COMPLETED:
         raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
 
@@ -214,20 +214,20 @@ def _write_summary(
     reason: str | None,
     following: str,
 ) -> None:
-    from ..output.render import budget_bar, field, state_text, words
+    from ..output.render import budget_bar, field, words
 
     store = manager.store
-    fields = [field("state", state_text(session.state.value))]
+    fields = [field("state", State(session.state.value))]
     if reason:
-        fields.append(field("reason", words(reason)))
+        fields.append(field("reason", reason))
     fields += [
-        field("session", words(session.session_id)),
-        field("file", words(store.where_is(session.session_id))),
-        field("workspace", words(store.workspace_path(session.session_id))),
+        field("session", session.session_id),
+        field("file", store.where_is(session.session_id)),
+        field("workspace", store.workspace_path(session.session_id)),
     ]
     paths = list(dict.fromkeys(one.path for one in session.artifacts))
     if paths:
-        fields.append(field("artifacts", words(some_of(paths, _SHOWN_ARTIFACTS))))
+        fields.append(field("artifacts", some_of(paths, _SHOWN_ARTIFACTS)))
     fields += [
         field("budget", budget_bar(session.token_budget)),
         field("next", words(following, "bold")),

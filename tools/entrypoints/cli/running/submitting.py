@@ -51,7 +51,7 @@ def submit_existing(cli: Cli, shortened: str) -> None:
     """
     from ....wiring.fleet import submit_session
 
-    _, session, _ = cli.change(shortened, submit_session)
+    _, session = cli.change(shortened, submit_session)
     _say(cli, session.session_id)
 
 

@@ -11,7 +11,7 @@ from ...context import Cli
 from ...options import Yes, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
-from ...output.text import counted
+from ...output.text import counted, moment_text
 from ...signatures import Commands
 from .options import KindOptions, WorkspaceRoot, outside_of
 
@@ -72,8 +72,6 @@ def _report(
     if not repaired and not errors:
         cli.output.line("All metadata is in order.")
         return
-    from ...output.render import moment_text
-
     rows = [
         (
             *(one["session_id"], one["reason"] or "missing"),

@@ -11,7 +11,7 @@ from attrs import define
 from .....prune.domain import WORDS, PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
 from ...output.documents import error_document, selected
-from ...output.text import age_text, counted, some_of
+from ...output.text import State, age_text, counted, some_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,14 +149,12 @@ def _are(count: int) -> str:
 
 
 def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
-    from ...output.render import state_text
-
     now = cli.outside.clock()
     rows = (
         (
             work.name,
             one.candidate.session_id,
-            state_text(one.candidate.state or ""),
+            State(one.candidate.state or ""),
             age_text((now - one.candidate.dated_at).total_seconds()),
             human_bytes(one.candidate.size_bytes),
             ", ".join(WORDS[reason] for reason in one.reasons),

@@ -139,11 +139,11 @@ def execute(
         for text in _remarks(result):
             cli.output.remark(text)
     if result.exit_code == 0 and not result.success:
-        raise typer.Exit(ExitCode.LIMIT)
+        raise typer.Exit(ExitCode.TIMEOUT)
     if result.exit_code is not None:
         raise typer.Exit(GuestExit(result.exit_code))
     if result.trapped != "cancelled":
-        raise typer.Exit(ExitCode.LIMIT)
+        raise typer.Exit(ExitCode.TIMEOUT)
     if guest is None:
         raise typer.Exit(GuestExit(ExitCode.INTERRUPTED))
     raise Interrupted(

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ...context import Cli
 from ...options import Yes
+from ...output.text import moment_text
 from ...signatures import Commands
 from .workspaces import SandboxId, WorkspaceRoot, find_place, session_ids
 
@@ -43,8 +44,6 @@ def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
     if not rows:
         cli.output.line(f"There are no sandbox sessions in {workspace_root}.")
         return
-    from ...output.render import moment_text
-
     shown = (
         (one, moment_text(made), moment_text(used), problem) for one, made, used, problem in rows
     )

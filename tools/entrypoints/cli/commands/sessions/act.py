@@ -46,7 +46,7 @@ def complete(cli: Cli, session_id: SessionId) -> None:
 def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> None:
     from ...output.documents import state_document
 
-    manager, session, _ = cli.change(session_id, act)
+    manager, session = cli.change(session_id, act)
     paused = session.state.value == "paused"
     cli.output.outcome(
         state_document(session, manager.store),
@@ -68,7 +68,7 @@ def budget(
     manager, session = cli.load(session_id)
     for number, act in ((extend, "extend_budget"), (record, "record_tokens")):
         if number is not None:
-            manager, session, _ = cli.change(session.session_id, methodcaller(act, number))
+            manager, session = cli.change(session.session_id, methodcaller(act, number))
     if cli.output.wrote(state_document(session, manager.store)):
         return
     from ...output import render
@@ -101,7 +101,7 @@ def set_labels(
         raise typer.BadParameter(
             "name what to change: --title, --tag, --untag, --metadata or --unset"
         )
-    manager, session, _ = cli.change(
+    manager, session = cli.change(
         session_id,
         lambda manager: manager.describe(
             title=UNCHANGED if title is None else title or None,

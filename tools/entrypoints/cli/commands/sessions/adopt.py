@@ -11,6 +11,7 @@ import typer
 
 from ...context import Cli
 from ...options import Yes, argument, flag
+from ...output.text import State
 from ...signatures import Commands
 
 if TYPE_CHECKING:
@@ -85,23 +86,23 @@ def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
 
 def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
-    from ...output.render import budget_bar, field, labels_lines, state_text, words
+    from ...output.render import budget_bar, field, labels_lines, words
     from ...output.text import shorten
 
     directory = cli.store().session_directory(session.session_id)
     lines: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
-        field("state", state_text(session.state.value)),
+        field("state", State(session.state.value)),
         *labels_lines(session),
-        field("goal", words(shorten(session.goal or "none", _SHOWN_CHARS))),
+        field("goal", shorten(session.goal or "none", _SHOWN_CHARS)),
         field("budget", budget_bar(session.token_budget)),
-        field("files", words(f"{directory}, of {_owner(directory)}")),
+        field("files", f"{directory}, of {_owner(directory)}"),
     ]
     runs = _runs(cli, session.session_id)
     if not runs:
-        lines.append(field("runs", words("nothing: it keeps no workflow")))
+        lines.append(field("runs", "nothing: it keeps no workflow"))
     for name, text in sorted(runs.items()):
-        lines.append(field("runs", words(f"what {name} says:")))
+        lines.append(field("runs", f"what {name} says:"))
         lines += [words(f"  {line}") for line in text[:_SHOWN_CHARS].splitlines()]
         if len(text) > _SHOWN_CHARS:
             lines.append(words(f"  … and {len(text) - _SHOWN_CHARS:,} more characters"))

@@ -10,6 +10,7 @@ from ...asking.question_answers import show_question
 from ...asking.question_sessions import complete_question_ids, question_sessions, session_document
 from ...context import Cli
 from ...options import QuestionPlace, argument, option
+from ...output.text import moment_text
 from ...signatures import Commands
 
 if TYPE_CHECKING:
@@ -72,7 +73,6 @@ def history(
 
 def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
     from .....questions import format_user_response
-    from ...output.render import moment_text
 
     if cli.output.wrote(session_document(sessions, session)):
         return

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import typer
 from attrs import asdict
 
-from .....base.errors import AgentForgeError
 from ...context import Cli
 from ...options import Yes, flag, option, parse_duration
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
-from ...output.text import age_text, counted, counted_of
+from ...output.text import State, age_text, counted, counted_of
 from ...signatures import Commands
 
 if TYPE_CHECKING:
@@ -79,7 +78,6 @@ def cleanup(
 
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     from .....prune import human_bytes
-    from ...output import render
 
     if not old:
         cli.output.line("No session ended that long ago.")
@@ -88,7 +86,7 @@ def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     rows = (
         (
             one.session_id,
-            render.state_text(one.state or ""),
+            State(one.state or ""),
             age_text((now - one.dated_at).total_seconds()),
             human_bytes(one.size_bytes),
         )
@@ -160,34 +158,31 @@ def doctor(cli: Cli) -> None:
     from ...checks.findings import Status
 
     database = cli.store_url if cli.in_database else None
-    configured = cli.configured
     findings = list(
         examine(
             cli.store(),
             now=cli.outside.clock(),
             database=database,
             objects=cli.objects_url,
-            configuration=None if isinstance(configured, AgentForgeError) else configured,
+            configuration=cli.usable,
         )
     )
-    failed = any(one.status is Status.FAIL for one in findings)
-    if not cli.output.wrote({"ok": not failed, "checks": [asdict(one) for one in findings]}):
-        from ...output.render import state_text
-
+    statuses = [one.status for _, one in findings]
+    failed = Status.FAIL in statuses
+    documents = [{"name": name, **asdict(one)} for name, one in findings]
+    if not cli.output.wrote({"ok": not failed, "checks": documents}):
         rows = (
             (
-                one.name,
-                state_text(one.status.value),
+                name,
+                State(one.status.value),
                 f"{one.message}. {one.advice}" if one.advice else one.message,
             )
-            for one in findings
+            for name, one in findings
         )
         cli.output.table("CHECK", "STATUS", "FOUND", rows=rows)
-        warnings = sum(one.status is Status.WARN for one in findings)
-        failures = sum(one.status is Status.FAIL for one in findings)
         cli.output.line(
-            f"{counted_of(len(findings), 'check')}: {failures} failed, "
-            f"{counted_of(warnings, 'warning')}."
+            f"{counted_of(len(findings), 'check')}: {statuses.count(Status.FAIL)} failed, "
+            f"{counted_of(statuses.count(Status.WARN), 'warning')}."
         )
     if failed:
         raise typer.Exit(ExitCode.NOT_DONE)

@@ -45,7 +45,7 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
     if cli.store_url is None or not is_database(cli.store_url):
         return []
     from .....wiring.fleet import FleetView
-    from ...output.render import field, words
+    from ...output.render import field
     from ...output.text import duration_text
 
     with FleetView(cli.store_url) as fleet:
@@ -60,7 +60,7 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
         parts.append(f"not before {job.scheduled_at:%Y-%m-%d %H:%M:%S}Z")
     if job.attempts:
         parts.append(f"after {job.attempts} that did not get on: {job.reason or ''}".rstrip(": "))
-    return [field("job", words(", ".join(parts)))]
+    return [field("job", ", ".join(parts))]
 
 
 def _view(

@@ -8,7 +8,7 @@ from attrs import asdict
 
 from ...context import Cli
 from ...options import Reason, SessionId, flag, option
-from ...output.text import age_text, first_line, shorten
+from ...output.text import State, age_text, first_line, moment_text, shorten
 from ...signatures import Commands
 from .fleet import store_of
 
@@ -34,8 +34,6 @@ def workers(cli: Cli) -> None:
     if not found:
         cli.output.line(f"No worker is alive in {where}. To start one: agentforge worker")
         return
-    from ...output.render import moment_text
-
     columns = ("HOST", "PID", "QUEUES", "RUNS", "HEARTBEAT", "SINCE", "PROBLEM")
     rows = (
         (
@@ -64,13 +62,11 @@ def jobs(
     if not found:
         cli.output.line(f"No job {'has failed' if failed else 'is there'} in {where}.")
         return
-    from ...output.render import state_text
-
     columns = ("SESSION", "JOB", "AGE", "ATTEMPTS", "QUEUE", "STATE", "PHASE", "WORKER", "REASON")
     rows = (
         (
-            *(one.session_id, state_text(one.state), age_text(one.age_s), one.attempts, one.queue),
-            *(state_text(one.session_state or "deleted"), one.phase, one.worker),
+            *(one.session_id, State(one.state), age_text(one.age_s), one.attempts, one.queue),
+            *(State(one.session_state or "deleted"), one.phase, one.worker),
             _short(one.reason),
         )
         for one in found
@@ -95,7 +91,7 @@ def cancel(cli: Cli, session_id: SessionId, reason: Reason) -> None:
         if session is not None and session.state is SessionState.ACTIVE:
             manager.pause(reason or "cancelled", cause=_CANCELLED)
 
-    _, session, _ = cli.change(whole, pause)
+    _, session = cli.change(whole, pause)
     again = cli.command("submit", "--session", whole)
     ended = "its worker stops it" if runs else "no worker ran it"
     state = session.state.value
