@@ -55,6 +55,11 @@ def argument(metavar: str, text: str, default: Any = ..., **more: Any) -> Any:
     return typer.Argument(default, metavar=metavar, help=text, **{"show_default": False, **more})
 
 
+def misuse(name: str, text: str) -> typer.BadParameter:
+    """Return the error of an option or argument that can't be taken as it was given."""
+    return typer.BadParameter(text, param_hint=name)
+
+
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the sessions whose ids begin with `incomplete`, for completion."""
     from ...harness import SessionSummary
@@ -136,12 +141,10 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
         from ...questions import shared_directory
 
         if given is not None:
-            raise typer.BadParameter(
-                f"{QUESTIONS_OPTION} names another place", param_hint="--shared"
-            )
+            raise misuse("--shared", f"{QUESTIONS_OPTION} names another place")
         return shared_directory()
     if given == "":
-        raise typer.BadParameter("the path is empty", param_hint=QUESTIONS_OPTION)
+        raise misuse(QUESTIONS_OPTION, "the path is empty")
     return None if given is None else Path(given)
 
 
@@ -224,9 +227,8 @@ def parse_metadata(given: list[str] | None) -> dict[str, Any]:
     for one in given or ():
         name, separator, value = one.partition("=")
         if not separator or not name:
-            raise typer.BadParameter(
-                f"{one[:60]!r} names no field; write KEY=JSON, as in ticket=4711",
-                param_hint="--metadata",
+            raise misuse(
+                "--metadata", f"{one[:60]!r} names no field; write KEY=JSON, as in ticket=4711"
             )
         try:
             found[name] = json.loads(value)

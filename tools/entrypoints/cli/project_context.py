@@ -7,12 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from attrs import evolve, frozen
 
 from .context import Cli
 from .given_files import read_given
-from .options import option
+from .options import misuse, option
 from .output.documents import selected
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class ContextOptions:
         """Return a workflow with the role that was asked for."""
         role = self.role if self.role is not None else cli.configuration.context.role
         if self.role is not None and not self.role.strip():
-            raise typer.BadParameter("the role is empty", param_hint="--role")
+            raise misuse("--role", "the role is empty")
         return workflow if role is None else evolve(workflow, role=role)
 
     def asked_for(self, cli: Cli, named: tuple[str, ...] = ()) -> bool:
@@ -84,9 +83,7 @@ class ContextOptions:
             return None
         for glob in self.context_files or ():
             if glob.startswith(("/", "~")) or ".." in glob.split("/") or not glob.strip():
-                raise typer.BadParameter(
-                    f"{glob!r} is no glob inside the project", param_hint="--context"
-                )
+                raise misuse("--context", f"{glob!r} is no glob inside the project")
         rules = self.rules if self.rules is not None else said.rules if said.enabled else None
         request = ContextRequest(
             files=tuple(dict.fromkeys((*(self.context_files or ()), *named, *said.files))),
@@ -101,7 +98,7 @@ class ContextOptions:
         try:
             return ShownContext(gather_context(folder, request), origin or str(folder))
         except RulesTooLong as error:
-            raise typer.BadParameter(f"{error}; {rules}", param_hint="--rules") from error
+            raise misuse("--rules", f"{error}; {rules}") from error
 
     @staticmethod
     def _folder(cli: Cli) -> Path:
@@ -123,7 +120,7 @@ def _rules(path: Path, configuration: Configuration) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"{path} can't be read: {error}", param_hint="--rules") from error
+        raise misuse("--rules", f"{path} can't be read: {error}") from error
 
 
 def _about(cli: Cli) -> str | None:

@@ -34,34 +34,21 @@ class Commands:
     """The commands of a module; calling it adds them to an application."""
 
     def __init__(self) -> None:
-        self._added: list[tuple[str, Callable[..., None], str | None, str | None]] = []
+        self._added: dict[str, Callable[..., None]] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names, in the order of the help."""
-        return tuple(name for name, *_ in self._added)
-
-    def add(
-        self, name: str, short_help: str | None = None, *, text: str | None = None
-    ) -> Callable[[_Act], _Act]:
-        """Return a decorator that adds a command, which stays a plain function.
-
-        Args:
-            name: Its name.
-            short_help: Its help in a list of commands; the beginning of its help by default.
-            text: Its help; its docstring by default.
-        """
+    def add(self, name: str) -> Callable[[_Act], _Act]:
+        """Return a decorator that adds a command, which stays a plain function."""
 
         def added(act: _Act) -> _Act:
-            self._added.append((name, act, short_help, text))
+            self._added[name] = act
             return act
 
         return added
 
     def __call__(self, app: typer.Typer) -> None:
         """Add the commands to an application."""
-        for name, act, short_help, text in self._added:
-            app.command(name, cls=OwnCommand, short_help=short_help, help=text)(act)
+        for name, act in self._added.items():
+            app.command(name, cls=OwnCommand)(act)
 
 
 def expanded(act: Callable[..., None]) -> Callable[..., None]:

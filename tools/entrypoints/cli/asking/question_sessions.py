@@ -10,7 +10,7 @@ import typer
 
 from ..context import Cli
 from ..given_files import read_given
-from ..options import QuestionPlace, argument, questions_directory
+from ..options import QuestionPlace, argument, misuse, questions_directory
 from ..output.documents import selected
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def read_json(name: str) -> Any:
     try:
         return json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="--file") from error
+        raise misuse("--file", f"{name} is no JSON: {error}") from error
 
 
 def session_document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from attrs import evolve, frozen
 
 from ..context import Cli
-from ..options import flag, option
+from ..options import flag, misuse, option
 
 if TYPE_CHECKING:
     from ....workflows.agents import PhaseAgent
@@ -61,15 +60,11 @@ class AgentOptions:
         from ....base.settings.choices import AGENT_MODES
 
         if self.agent_mode is not None and self.agent_mode not in AGENT_MODES:
-            raise typer.BadParameter(
-                f"{self.agent_mode[:40]!r} is neither answer nor edit", param_hint="--agent-mode"
-            )
+            raise misuse("--agent-mode", f"{self.agent_mode[:40]!r} is neither answer nor edit")
         found = self.agent_mode or workflow.agent_mode or cli.configuration.run.agent_mode
         if found != "edit" and (self.agent_network is not None or self.agent_env):
             name = "--agent-network" if self.agent_network is not None else "--agent-env"
-            raise typer.BadParameter(
-                "is of an agent that edits in place; add --agent-mode edit", param_hint=name
-            )
+            raise misuse(name, "is of an agent that edits in place; add --agent-mode edit")
         return workflow if found == "answer" else evolve(workflow, agent_mode=found)
 
     def choice(self, cli: Cli, workflow: Workflow, *, dry_run: bool) -> AgentChoice | None:
@@ -86,10 +81,10 @@ class AgentOptions:
         if not workflow.edits or choice.kind == "recorded":
             return choice
         if choice.kind not in {"command", "program"}:
-            raise typer.BadParameter(
+            raise misuse(
+                "--agent",
                 f"{choice.value} can't edit files in place; name a command, or leave the mode at "
                 "answer",
-                param_hint="--agent",
             )
         said = cli.configuration.run
         network = said.agent_network if self.agent_network is None else self.agent_network
@@ -107,9 +102,9 @@ class AgentOptions:
             return _parsed(self.agent, self.agent_timeout, self.max_output)
         said = cli.configuration.run
         if said.agent is None:
-            raise typer.BadParameter(
+            raise misuse(
+                "--agent",
                 "is missing; name an agent, or have the configuration do it (agent in [run])",
-                param_hint="--agent",
             )
         cli.output.remark(f"Agent, as {cli.configuration.path} says: {said.agent}")
         return _parsed(
@@ -169,7 +164,7 @@ def _parsed(agent: str, timeout_s: float | None, max_output: int | None) -> Agen
     try:
         return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--agent") from error
+        raise misuse("--agent", str(error)) from error
 
 
 def _make(
@@ -187,7 +182,5 @@ def _make(
             agent = make_agent(choice)
         check_agent(agent, first_phase=first_phase)
     except (AgentUnavailable, ValueError) as error:
-        raise typer.BadParameter(
-            f"{error}; no session was begun or changed", param_hint="--agent"
-        ) from error
+        raise misuse("--agent", f"{error}; no session was begun or changed") from error
     return agent

@@ -8,13 +8,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import typer
 from attrs import frozen
 
 from ....fleet.stores import is_database
 from ..context import Cli
 from ..default_sessions import default_base
-from ..options import flag, option
+from ..options import flag, misuse, option
 from .running import run_shown
 from .submitting import submit_work
 
@@ -66,9 +65,7 @@ class RepositoryBase:
         if not found.use:
             if named is not None or self.with_uncommitted:
                 option = "--base" if named is not None else "--with-uncommitted"
-                raise typer.BadParameter(
-                    "is of a repository, and none is named; add --repo PATH", param_hint=option
-                )
+                raise misuse(option, "is of a repository, and none is named; add --repo PATH")
             return {}
         from ....wiring.bootstrap import open_snapshots
 
@@ -93,9 +90,7 @@ def start_agent(
     """Begin a session for an agent's work, and run it; return its id when it is completed."""
     if cli.submission is not None:
         if options.record is not None:
-            raise typer.BadParameter(
-                "the work is done by a worker, elsewhere; leave it out", param_hint="--record"
-            )
+            raise misuse("--record", "the work is done by a worker, elsewhere; leave it out")
         submit_work(cli, work, budget=budget, attachments=attachments)
         return None
     agent = options.made(cli, work)
@@ -152,9 +147,8 @@ def go_on(
         )
         return
     if other.agent is not None:
-        raise typer.BadParameter(
-            f"no agent works in session {session_id}: its workflow runs scripts",
-            param_hint="--agent",
+        raise misuse(
+            "--agent", f"no agent works in session {session_id}: its workflow runs scripts"
         )
     isolation = isolation_of(cli.store(), session_id)
     _run_scripts(cli, lambda runner: act(runner, session_id, None), isolation)

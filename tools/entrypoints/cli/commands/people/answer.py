@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import typer
-
 from ...asking.question_sessions import QuestionId, question_sessions, read_json, session_document
 from ...context import Cli
-from ...options import QuestionPlace, option
+from ...options import QuestionPlace, misuse, option
 from ...signatures import Commands
 
 commands = Commands()
 
 
-@commands.add("answer", "Answer a question session.")
+@commands.add("answer")
 def answer(
     cli: Cli,
     session_id: QuestionId,
@@ -49,7 +47,7 @@ def answer(
     given = bool(select or text or nothing)
     if file is not None:
         if given:
-            raise typer.BadParameter("the file says it all", param_hint="--file")
+            raise misuse("--file", "the file says it all")
         document = read_json(file)
         inner = document.get("answers") if isinstance(document, dict) else document
         answers = list(parse_answers(inner))

@@ -13,7 +13,7 @@ from attrs import frozen
 from ...asking.question_sessions import question_sessions, read_json, session_document
 from ...asking.question_signals import Terminated, end_by, ended_by_signals
 from ...context import Cli
-from ...options import QuestionPlace, argument, flag, option, parse_duration
+from ...options import QuestionPlace, argument, flag, misuse, option, parse_duration
 from ...output.exit_codes import ExitCode
 from ...output.text import shorten
 from ...signatures import Commands, given
@@ -54,15 +54,15 @@ class Asked:
 
         if self.prompt is None:
             if self.options or self.title is not None or self.multi:
-                raise typer.BadParameter("these options need a prompt", param_hint="PROMPT")
+                raise misuse("PROMPT", "these options need a prompt")
             if self.file is None and sys.stdin.isatty():
-                raise typer.BadParameter("give a prompt, or --file", param_hint="PROMPT")
+                raise misuse("PROMPT", "give a prompt, or --file")
             document = read_json(self.file if self.file is not None else "-")
             if isinstance(document, dict):
                 document = document.get("questions")
             return parse_questions(document)
         if self.file is not None:
-            raise typer.BadParameter("a prompt and a file are two ways to ask", param_hint="--file")
+            raise misuse("--file", "a prompt and a file are two ways to ask")
         made = []
         for one in self.options or ():
             label, _, description = one.partition("=")
@@ -107,9 +107,8 @@ def ask(
     from .....questions import Asker, current_directory
 
     if timeout is not None and not wait:
-        raise typer.BadParameter(
-            "--no-wait waits for nothing, so nothing would end after this time",
-            param_hint="--timeout",
+        raise misuse(
+            "--timeout", "--no-wait waits for nothing, so nothing would end after this time"
         )
     sessions = question_sessions(cli, place)
     if wait_for is not None:
@@ -144,9 +143,9 @@ def ask(
 
 def _check_asks_nothing(asked: Asked, *, wait: bool) -> None:
     if given(asked):
-        raise typer.BadParameter("asks nothing, so it takes no question", param_hint="--wait-for")
+        raise misuse("--wait-for", "asks nothing, so it takes no question")
     if not wait:
-        raise typer.BadParameter("waits, so it takes no --no-wait", param_hint="--wait-for")
+        raise misuse("--wait-for", "waits, so it takes no --no-wait")
 
 
 def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...options import QuestionPlace, flag, option
+from ...options import QuestionPlace, flag, misuse, option
 from ...output.errors import Interrupted
 from ...signatures import Commands, given
 
@@ -89,7 +88,7 @@ class OfferOptions:
         try:
             sets = EVERYTHING.sets if self.tools is None else ToolSet.named(self.tools)
         except UnknownToolSet as error:
-            raise typer.BadParameter(str(error), param_hint="--tools") from None
+            raise misuse("--tools", str(error)) from None
         return Offer(sets=sets, read_only=self.read_only)
 
 
@@ -109,7 +108,7 @@ def mcp(
 
     only_http = given(over_http)
     if only_http and not http:
-        raise typer.BadParameter("only --http has this", param_hint=only_http[0])
+        raise misuse(only_http[0], "only --http has this")
     where = questions.path
     offer = offered.offer()
     require_sdk()

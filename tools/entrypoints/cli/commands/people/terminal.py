@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import typer
-
 from ....terminal.theme_name import ThemeName
 from ...asking.question_sessions import complete_question_ids
 from ...context import Cli
-from ...options import QuestionPlace, argument, option
+from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import counted
 from ...signatures import Commands
 
@@ -54,9 +52,7 @@ def questions(
 
     where = place.path
     if cli.output.json:
-        raise typer.BadParameter(
-            "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
-        )
+        raise misuse("--json", "a terminal writes no JSON; use `agentforge history --json`")
     config = load_config()
     sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None

@@ -11,7 +11,7 @@ from ...signatures import Commands
 commands = Commands()
 
 
-@commands.add("ui", "Show all sessions in a browser on this machine.")
+@commands.add("ui")
 def ui(
     cli: Cli,
     *,

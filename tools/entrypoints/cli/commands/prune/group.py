@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ...context import Cli
 from ...on_demand import add_group, commands_in
-from ...options import Yes, flag, option, parse_duration, parse_size
+from ...options import Yes, flag, misuse, option, parse_duration, parse_size
 from .options import ALL, KindOptions, missing_kinds, require_text
 
 if TYPE_CHECKING:
@@ -24,8 +24,14 @@ _WAIT: Final = "60s"
 _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
-_MODULES: Final = {"trash": "trash restore", "pins": "pin unpin", "repair": "repair"}
-"""The commands of each module, in the order of the help."""
+_LISTED: Final = (
+    ("trash", "trash", "List the sessions in the trash."),
+    ("restore", "trash", "Bring a session back from the trash, or from its archive."),
+    ("pin", "pins", "Keep a session from every prune until it is unpinned."),
+    ("unpin", "pins", "Let prunes remove a pinned session again."),
+    ("repair", "repair", "Write metadata for sandbox sessions that have none."),
+)
+"""Each command, its module and its help, in the order of the list."""
 
 
 def commands(app: typer.Typer) -> None:
@@ -33,7 +39,7 @@ def commands(app: typer.Typer) -> None:
     add_group(
         app,
         "prune",
-        commands_in(__package__, _MODULES),
+        commands_in(__package__, _LISTED),
         callback=prune,
         short_help="Remove old sessions of every kind; asks first.",
         subcommand_metavar="[COMMAND]",
@@ -132,9 +138,9 @@ class Removal:
 
         require_text({"--archive": self.archive, "--audit-log": self.audit_log})
         if self.trash_for is not None and not self.trash:
-            raise typer.BadParameter(
+            raise misuse(
+                "--trash-for",
                 "it needs --trash, without which sessions are removed for good; nothing was done",
-                param_hint="--trash-for",
             )
         archiver = None
         if self.archive is not None:
@@ -194,10 +200,10 @@ def _require_no_options(context: typer.Context) -> None:
             continue
         source = context.get_parameter_source(one.name)
         if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(
+            raise misuse(
+                one.opts[0],
                 f"it does not apply to 'agentforge prune {context.invoked_subcommand}', whose own "
                 "options stand after it; nothing was done",
-                param_hint=one.opts[0],
             )
 
 
@@ -208,9 +214,7 @@ def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
     known = {state for one in prune_kinds(store=cli.store()).values() for state in one.states}
     for state in wanted:
         if state not in known:
-            raise typer.BadParameter(
-                f"{state!r} is none of {', '.join(sorted(known))}", param_hint="--keep-state"
-            )
+            raise misuse("--keep-state", f"{state!r} is none of {', '.join(sorted(known))}")
 
 
 def _hours(age: timedelta | None) -> float | None:

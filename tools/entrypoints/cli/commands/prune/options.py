@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...options import QUESTIONS_OPTION, QuestionsDirectory, option
+from ...options import QUESTIONS_OPTION, QuestionsDirectory, misuse, option
 
 if TYPE_CHECKING:
     from .....prune import Outside, PruneTarget
@@ -64,7 +63,7 @@ class KindOptions:
             }
         if self.kind not in kinds:
             known = ", ".join([*kinds, ALL])
-            raise typer.BadParameter(f"{self.kind!r} is none of {known}", param_hint="--kind")
+            raise misuse("--kind", f"{self.kind!r} is none of {known}")
         return {self.kind: kinds[self.kind]}
 
 
@@ -83,7 +82,7 @@ def require_text(given: Mapping[str, str | None]) -> None:
     """
     for name, value in given.items():
         if value is not None and not value.strip():
-            raise typer.BadParameter("it is empty; nothing was done", param_hint=name)
+            raise misuse(name, "it is empty; nothing was done")
 
 
 def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
@@ -94,10 +93,10 @@ def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
     """
     found = [one.directories for one in kinds.values() if one.directories is not None]
     if kinds and not found:
-        raise typer.BadParameter(
+        raise misuse(
+            "--kind",
             "these sessions are in a database, which has no trash; an archive brings them back: "
             "restore it into a folder, and copy it from there (agentforge store copy)",
-            param_hint="--kind",
         )
     return found
 

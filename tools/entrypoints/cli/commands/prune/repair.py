@@ -18,7 +18,7 @@ from .options import KindOptions, WorkspaceRoot, outside_of
 commands = Commands()
 
 
-@commands.add("repair", "Write metadata for sandbox sessions that have none.")
+@commands.add("repair")
 def repair(
     cli: Cli,
     workspace_root: WorkspaceRoot,

@@ -10,7 +10,7 @@ import typer
 from attrs import asdict, frozen
 
 from ...context import Cli
-from ...options import argument, option, parse_size
+from ...options import argument, misuse, option, parse_size
 from ...output.documents import selected
 from ...output.errors import Interrupted
 from ...output.exit_codes import ExitCode, GuestExit
@@ -93,7 +93,7 @@ class Execution:
         return place, sandbox, False
 
 
-@commands.add("exec", "Run code in a session's workspace.")
+@commands.add("exec")
 def execute(
     cli: Cli,
     *,
@@ -152,7 +152,7 @@ def execute(
     )
 
 
-@commands.add("shell", "Type Python at a prompt in a session's workspace.")
+@commands.add("shell")
 def shell(cli: Cli, execution: Execution) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
     from ...running.sandbox_shell import Shell
@@ -169,14 +169,12 @@ def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str,
     if not words:
         raise typer.BadParameter("there is no code: name a FILE, '-', or use -c CODE")
     if words[0] == "-" and stdin == "-":
-        raise typer.BadParameter("it can't be both the code and its input", param_hint="--stdin")
+        raise misuse("--stdin", "it can't be both the code and its input")
     data = read_local(words[0], "FILE")
     try:
         return data.decode("utf-8"), words[1:]
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(
-            f"{words[0]} is not UTF-8 at byte {error.start}", param_hint="FILE"
-        ) from None
+        raise misuse("FILE", f"{words[0]} is not UTF-8 at byte {error.start}") from None
 
 
 def _prepare(cli: Cli) -> None:

@@ -59,7 +59,7 @@ def cat(cli: Cli, session: PlaceOptions, path: _Path) -> None:
     cli.output.document({**about, "encoding": encoding, "content": content})
 
 
-@commands.add("put", "Copy a file into a session's workspace.")
+@commands.add("put")
 def put(
     cli: Cli,
     session: PlaceOptions,

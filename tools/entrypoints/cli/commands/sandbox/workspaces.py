@@ -11,12 +11,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final
 
-import typer
 from attrs import frozen
 
 from .....base.identifiers import completions
 from ...context import Cli
-from ...options import argument, flag, option
+from ...options import argument, flag, misuse, option
 from ...output.errors import (
     AmbiguousSandboxSession,
     SandboxSessionNotFound,
@@ -171,10 +170,10 @@ def read_local(name: str, hint: str) -> bytes:
                 _check_size(name, len(data), MAX_READ_BYTES, hint)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise typer.BadParameter(f"{name} can't be read: {reason}", param_hint=hint) from None
+        raise misuse(hint, f"{name} can't be read: {reason}") from None
     return bytes(data)
 
 
 def _check_size(name: str, size: int, limit: int, hint: str) -> None:
     if size > limit:
-        raise typer.BadParameter(f"{name} has more than {limit:,} bytes", param_hint=hint)
+        raise misuse(hint, f"{name} has more than {limit:,} bytes")

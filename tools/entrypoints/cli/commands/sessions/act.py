@@ -55,7 +55,7 @@ def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> No
     )
 
 
-@commands.add("budget", "Show or extend a token budget, or record tokens.")
+@commands.add("budget")
 def budget(
     cli: Cli,
     session_id: SessionId,
@@ -78,7 +78,7 @@ def budget(
     cli.output.line(f"{session.token_budget.tokens_remaining:,} tokens are left.")
 
 
-@commands.add("set", "Change a session's title, tags and metadata.")
+@commands.add("set")
 def set_labels(
     cli: Cli,
     session_id: SessionId,

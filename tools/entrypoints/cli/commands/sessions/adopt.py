@@ -7,10 +7,8 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
 from ...context import Cli
-from ...options import Yes, argument, flag
+from ...options import Yes, argument, flag, misuse
 from ...output.text import State
 from ...signatures import Commands
 
@@ -26,7 +24,7 @@ _SHOWN_CHARS: Final = 4_000
 commands = Commands()
 
 
-@commands.add("adopt", "Make a session yours that came with a clone; asks first.")
+@commands.add("adopt")
 def adopt(
     cli: Cli,
     yes: Yes,
@@ -41,7 +39,7 @@ def adopt(
     resume and retry run what it carries.
     """
     if (session_id is None) != every:
-        raise typer.BadParameter("name a session, or give --all", param_hint="SESSION_ID")
+        raise misuse("SESSION_ID", "name a session, or give --all")
     sessions = _foreign(cli) if session_id is None else [cli.load(session_id)[1]]
     store = cli.store()
     wanted = [one for one in sessions if not store.is_own(one.session_id)]

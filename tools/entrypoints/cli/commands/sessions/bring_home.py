@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
 from attrs import frozen
 
 from .....base.errors import listed
 from ...context import Cli
-from ...options import SessionId, argument, complete_session_ids, flag, option
+from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
 from ...output.documents import selected
 from ...output.text import counted_of, some_of
 from ...signatures import Commands, given
@@ -57,19 +56,16 @@ class Applying:
             typer.BadParameter: Some have none.
         """
         if self.hooks and not self.commit:
-            raise typer.BadParameter("hooks run at a commit; add --commit", param_hint="--hooks")
+            raise misuse("--hooks", "hooks run at a commit; add --commit")
         if self.branch is not None and (self.commit or self.hooks):
-            raise typer.BadParameter(
-                "a branch gets its commit by itself, without --commit and --hooks",
-                param_hint="--branch",
+            raise misuse(
+                "--branch", "a branch gets its commit by itself, without --commit and --hooks"
             )
         if self.message is not None and not (self.commit or self.branch is not None):
-            raise typer.BadParameter(
-                "only a commit has a message; add --commit or --branch", param_hint="--message"
-            )
+            raise misuse("--message", "only a commit has a message; add --commit or --branch")
 
 
-@commands.add("apply", "Bring a session's result into your checkout, whole.")
+@commands.add("apply")
 def apply(
     cli: Cli,
     *,
@@ -90,9 +86,7 @@ def apply(
         _take_up(cli, repo or Path(), forward=go_on)
         return
     if applying.session_id is None:
-        raise typer.BadParameter(
-            "name a session; run `agentforge list` to see them", param_hint="ID"
-        )
+        raise misuse("ID", "name a session; run `agentforge list` to see them")
     applying.require_consistent()
     from .....repository.apply.apply_plan import ApplyOptions
     from .....wiring.bootstrap import session_results
@@ -108,10 +102,10 @@ def apply(
         session, options, at=applying.at, checkout=repo, dry_run=applying.dry_run
     )
     if applied.left_out and not (applied.paths or applied.already or applied.ignored):
-        raise typer.BadParameter(
+        raise misuse(
+            "--files",
             f"no changed path matches, so nothing was done. Changed: "
             f"{some_of(applied.left_out, _NAMED)}",
-            param_hint="--files",
         )
     _show(cli, applied, session.session_id)
 
@@ -121,11 +115,11 @@ def _require_alone(applying: Applying, *, both: bool) -> None:
     others = given(applying)
     if both or others:
         named = "a session" if others[:1] == ["ID"] else "".join(others[:1])
-        raise typer.BadParameter(
+        raise misuse(
+            "--continue/--abort",
             f"an interrupted apply is finished or undone as it was begun; leave out {named}"
             if others
             else "finish the apply or undo it: not both",
-            param_hint="--continue/--abort",
         )
 
 
@@ -183,7 +177,7 @@ def _document(applied: Applied) -> dict[str, Any]:
     }
 
 
-@commands.add("export", "Write a session's files to a new folder.")
+@commands.add("export")
 def export(
     cli: Cli,
     session_id: SessionId,

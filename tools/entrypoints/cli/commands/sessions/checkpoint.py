@@ -28,7 +28,7 @@ _CHECKPOINT = (
 commands = Commands()
 
 
-@commands.add("checkpoints", "List a session's checkpoints.")
+@commands.add("checkpoints")
 def checkpoints(cli: Cli, session_id: SessionId) -> None:
     """List a session's checkpoints, with the snapshots of its workspace."""
     manager, session = _load(cli, session_id)
@@ -47,7 +47,7 @@ def checkpoints(cli: Cli, session_id: SessionId) -> None:
         cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
 
 
-@commands.add("diff", "Show what changed in a session's workspace.")
+@commands.add("diff")
 def diff(
     cli: Cli,
     session_id: SessionId,
@@ -72,7 +72,7 @@ def diff(
         cli.output.show(_colored(found.patch))
 
 
-@commands.add("rewind", "Take a session and its files back to a checkpoint.")
+@commands.add("rewind")
 def rewind(
     cli: Cli,
     session_id: SessionId,
@@ -100,7 +100,7 @@ def rewind(
     )
 
 
-@commands.add("fork", "Begin a new session at a checkpoint of another.")
+@commands.add("fork")
 def fork(
     cli: Cli,
     session_id: SessionId,

@@ -7,11 +7,10 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-import typer
 from attrs import asdict, frozen
 
 from ...context import Cli
-from ...options import QuestionPlace, argument, complete_session_ids, option, parse_duration
+from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
 from ...signatures import Commands
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def list_sessions(
     A session that can't be read is listed with the reason; it hides none of the others.
     """
     if after is not None and limit is None:
-        raise typer.BadParameter("it needs --limit", param_hint="--after")
+        raise misuse("--after", "it needs --limit")
     manager = cli.manager()
     filters = sessions.asked(manager)
     page = _page(manager, limit, after, order or OrderName.LAST_CHANGED, filters)
@@ -183,7 +182,7 @@ def _page(
     return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
-@commands.add("search", "Find sessions and questions by words.")
+@commands.add("search")
 def search(
     cli: Cli,
     *,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import typer
-
 from ...asking.question_answers import show_question
 from ...asking.question_sessions import complete_question_ids, question_sessions, session_document
 from ...context import Cli
-from ...options import QuestionPlace, argument, option
+from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import moment_text
 from ...signatures import Commands
 
@@ -23,7 +21,7 @@ _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
 commands = Commands()
 
 
-@commands.add("history", "List the question sessions, or show one.")
+@commands.add("history")
 def history(
     cli: Cli,
     *,
@@ -96,6 +94,4 @@ def _status_of(given: str) -> SessionStatus:
     for one in SessionStatus:
         if name in {one.value, one.word.replace(" ", "_")}:
             return one
-    raise typer.BadParameter(
-        f"there is no status {given!r}; there are {', '.join(_STATUSES)}", param_hint="--status"
-    )
+    raise misuse("--status", f"there is no status {given!r}; there are {', '.join(_STATUSES)}")

@@ -29,7 +29,7 @@ commands = Commands()
 # --------------------------------------------------------------------------------------- cleanup
 
 
-@commands.add("cleanup", "Delete sessions that ended long ago; asks first.")
+@commands.add("cleanup")
 def cleanup(
     cli: Cli,
     yes: Yes,
@@ -130,7 +130,7 @@ def _report_cleanup(
 # ------------------------------------------------------------------------------------ the machine
 
 
-@commands.add("setup", "Compile the sandbox's interpreter; safe to repeat.")
+@commands.add("setup")
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
     from .....sandbox import prepare
@@ -151,7 +151,7 @@ def setup(cli: Cli) -> None:
     )
 
 
-@commands.add("doctor", "Check this machine and the sessions.")
+@commands.add("doctor")
 def doctor(cli: Cli) -> None:
     """Check this machine and the sessions, with advice on each problem."""
     from ...checks.checks import examine

@@ -24,7 +24,7 @@ _POLL_SECONDS: Final = 0.5
 commands = Commands()
 
 
-@commands.add("show", "Show one session.")
+@commands.add("show")
 def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
     """Show one session: its state, budget, phases, artifacts and latest history."""
     manager, session = cli.load(session_id)
@@ -218,7 +218,7 @@ def brief(
         cli.output.lines(text)
 
 
-@commands.add("artifacts", "List the files that a session's phases produced.")
+@commands.add("artifacts")
 def artifacts(
     cli: Cli,
     session_id: SessionId,

@@ -11,7 +11,7 @@ import typer
 
 from ...asking.question_sessions import question_sessions
 from ...context import Cli
-from ...options import QuestionPlace, SessionId, option
+from ...options import QuestionPlace, SessionId, misuse, option
 from ...signatures import Commands
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 commands = Commands()
 
 
-@commands.add("report", "Write the story of a session as one HTML page.")
+@commands.add("report")
 def report(
     cli: Cli,
     session_id: SessionId,
@@ -82,7 +82,5 @@ def _report_place(path: Path) -> Path:
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
-        raise typer.BadParameter(
-            f"{place} is there and is no regular file; nothing was written", param_hint="--out"
-        )
+        raise misuse("--out", f"{place} is there and is no regular file; nothing was written")
     return place

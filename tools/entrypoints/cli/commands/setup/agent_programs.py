@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...options import argument, flag, option
+from ...options import argument, flag, misuse, option
 from ...output.documents import selected
 from ...signatures import Commands
 
@@ -46,16 +45,14 @@ class Installing:
         try:
             scope = Scope(self.scope)
         except ValueError:
-            raise typer.BadParameter("expected user or project", param_hint="--scope") from None
+            raise misuse("--scope", "expected user or project") from None
         if self.program not in PIECES:
             known = ", ".join(PIECES)
-            raise typer.BadParameter(
-                f"expected {known}, got {self.program!r}", param_hint="PROGRAM"
-            )
+            raise misuse("PROGRAM", f"expected {known}, got {self.program!r}")
         return places, scope, manifest_path(places, self.program, scope)
 
 
-@commands.add("install", "Put sessions into an agent program: hooks, tools, a skill.")
+@commands.add("install")
 def install(cli: Cli, asked: Installing) -> None:
     """Put sessions into an agent program: the hooks, the MCP server, a skill, commands.
 
@@ -75,7 +72,7 @@ def install(cli: Cli, asked: Installing) -> None:
     _report(cli, asked, steps, next_step=pieces.next_step)
 
 
-@commands.add("uninstall", "Take out of an agent program what install put there.")
+@commands.add("uninstall")
 def uninstall(cli: Cli, asked: Installing) -> None:
     """Take out of an agent program what install put there, and nothing else.
 
@@ -95,7 +92,7 @@ def uninstall(cli: Cli, asked: Installing) -> None:
     _report(cli, asked, steps, next_step=None)
 
 
-@commands.add("hook", "Handle one event of an agent program; the programs call it.")
+@commands.add("hook")
 def hook(program: str = argument("PROGRAM", "The agent program.")) -> None:
     """Handle one event of an agent program: JSON on standard input, JSON on standard output.
 

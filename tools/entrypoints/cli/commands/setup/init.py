@@ -28,7 +28,7 @@ _WOULD: Final = {"written": "would write", "replaced": "would replace", "extende
 commands = Commands()
 
 
-@commands.add("init", "Begin a project: configuration, specification, workflow.")
+@commands.add("init")
 def init(
     cli: Cli,
     folder: Path = argument("DIR", "The project's folder; this one by default.", Path()),

@@ -18,7 +18,7 @@ class SchemaName(StrEnum):
     SESSION = "session"
 
 
-@commands.add("schema", "Show the JSON Schema of a session.")
+@commands.add("schema")
 def schema(
     cli: Cli,
     name: SchemaName = argument("session", "What to show the schema of.", SchemaName.SESSION),

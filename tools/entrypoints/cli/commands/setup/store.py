@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from ...context import STORE_VARIABLE, Cli
-from ...on_demand import add_group
-from ...options import argument, flag, option
+from ...on_demand import add_group, commands_in
+from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted
@@ -29,7 +29,13 @@ _STAYS: Final = (
 )
 
 
-_commands = Commands()
+_LISTED: Final = (
+    ("status", "store", "Show the store, its tables and how many sessions."),
+    ("migrate", "store", "Bring the tables of a PostgreSQL store; repeatable."),
+    ("copy", "store", "Copy sessions between files and PostgreSQL."),
+)
+
+members = Commands()
 
 
 def commands(app: typer.Typer) -> None:
@@ -37,7 +43,7 @@ def commands(app: typer.Typer) -> None:
     add_group(
         app,
         "store",
-        dict.fromkeys(_commands.names, f"{__name__}:_commands"),
+        commands_in(__package__, _LISTED, "members"),
         help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
         short_help="Where the sessions are: its tables, and copies of it.",
     )
@@ -50,10 +56,10 @@ def _database_of(cli: Cli) -> str:
         typer.BadParameter: They are in files.
     """
     if cli.store_url is None or not cli.in_database:
-        raise typer.BadParameter(
+        raise misuse(
+            "--store",
             f"names no database. Write agentforge --store postgresql://… store …, or set "
             f"{STORE_VARIABLE}; files need no tables",
-            param_hint="--store",
         )
     return cli.store_url
 
@@ -61,7 +67,7 @@ def _database_of(cli: Cli) -> str:
 # ---------------------------------------------------------------------------------------- status
 
 
-@_commands.add("status", "Show the store, its tables and how many sessions.")
+@members.add("status")
 def status(cli: Cli) -> None:
     """Show where the sessions are, whether its tables fit this program, and how many there are.
 
@@ -139,7 +145,7 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
 # --------------------------------------------------------------------------------------- migrate
 
 
-@_commands.add("migrate", "Bring the tables of a PostgreSQL store; repeatable.")
+@members.add("migrate")
 def migrate(
     cli: Cli,
     role: str | None = option(
@@ -177,7 +183,7 @@ def migrate(
 # ------------------------------------------------------------------------------------------ copy
 
 
-@_commands.add("copy", "Copy sessions between files and PostgreSQL.")
+@members.add("copy")
 def copy(
     cli: Cli,
     source: str = argument("FROM", "A folder, file://… or postgresql://…"),
@@ -213,7 +219,7 @@ def _open(cli: Cli, address: str, opened: ExitStack) -> LocalSessions:
     from .....fleet.stores import open_sessions
 
     if not address:
-        raise typer.BadParameter("the address is empty", param_hint="FROM or TO")
+        raise misuse("FROM or TO", "the address is empty")
     store = open_sessions(cli.base, store=address)
     opened.callback(store.close)
     return store

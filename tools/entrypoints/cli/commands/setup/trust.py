@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ...context import Cli
-from ...options import argument, flag
+from ...options import argument, flag, misuse
 from ...output.documents import selected
 from ...signatures import Commands
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 commands = Commands()
 
 
-@commands.add("trust", "Show what a project's configuration would allow; allow it.")
+@commands.add("trust")
 def trust(
     cli: Cli,
     folder: Path | None = argument(
@@ -36,9 +34,7 @@ def trust(
     at this place: any change, a copy elsewhere or another owner asks anew.
     """
     if sum((show, revoke, listed)) > 1 or (yes and (show or revoke or listed)):
-        raise typer.BadParameter(
-            "use one of --yes, --show, --revoke and --list", param_hint="--show"
-        )
+        raise misuse("--show", "use one of --yes, --show, --revoke and --list")
     if listed:
         _list(cli)
         return

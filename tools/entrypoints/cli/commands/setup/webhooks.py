@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ...context import Cli
-from ...on_demand import add_group
+from ...on_demand import add_group, commands_in
 from ...options import argument, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
@@ -24,7 +24,13 @@ _Named = Annotated[
 ]
 
 
-_commands = Commands()
+_LISTED: Final = (
+    ("list", "webhooks", "List the webhooks, and what waits for each."),
+    ("test", "webhooks", "Send a test event, once."),
+    ("deliver", "webhooks", "Send what waits, due or not."),
+)
+
+members = Commands()
 
 
 def commands(app: typer.Typer) -> None:
@@ -32,7 +38,7 @@ def commands(app: typer.Typer) -> None:
     add_group(
         app,
         "webhooks",
-        dict.fromkeys(_commands.names, f"{__name__}:_commands"),
+        commands_in(__package__, _LISTED, "members"),
         help="List the webhooks of the configuration and what waits for them; try them; deliver.",
         short_help="Who is told of events: what waits for them, and a test.",
     )
@@ -62,7 +68,7 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 # ------------------------------------------------------------------------------------------- list
 
 
-@_commands.add("list", "List the webhooks, and what waits for each.")
+@members.add("list")
 def list_all(cli: Cli) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
@@ -116,7 +122,7 @@ def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- test
 
 
-@_commands.add("test", "Send a test event, once.")
+@members.add("test")
 def try_receivers(cli: Cli, name: _Named) -> None:
     """Send an event `webhook.test`, once, and say what the receiver answered."""
     import secrets
@@ -157,7 +163,7 @@ def _some(found: list[WebhookSender]) -> list[WebhookSender]:
 # ---------------------------------------------------------------------------------------- deliver
 
 
-@_commands.add("deliver", "Send what waits, due or not.")
+@members.add("deliver")
 def deliver(
     cli: Cli,
     name: _Named,

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 
 from ...context import Cli
 from ...given_files import read_given
-from ...options import Labels, Tokens, argument, flag, option
+from ...options import Labels, Tokens, argument, flag, misuse, option
 from ...project_context import ContextOptions, list_context, show_plan
 from ...running.agent_options import AgentOptions
 from ...running.next_component import written_specification
@@ -169,17 +169,17 @@ class GateOptions:
                 )
             except InvalidWorkflow as error:
                 where = f"[gate] in {cli.configuration.path}" if self.gate is None else "--gate"
-                raise typer.BadParameter(str(error), param_hint=where) from error
+                raise misuse(where, str(error)) from error
             if self.gate is None:
                 cli.output.remark(f"Gate, as {cli.configuration.path} says: {said.command}")
         elif self.report is not None or self.report_path is not None:
-            raise typer.BadParameter("needs --gate COMMAND", param_hint="--report")
+            raise misuse("--report", "needs --gate COMMAND")
         if not self.packages:
             return workflow
         try:
             return with_packages(workflow, [_absolute_wheel(one) for one in self.packages])
         except InvalidWorkflow as error:
-            raise typer.BadParameter("; ".join(error.faults), param_hint="--with") from error
+            raise misuse("--with", "; ".join(error.faults)) from error
 
 
 def _absolute_wheel(package: str) -> str:
@@ -187,7 +187,7 @@ def _absolute_wheel(package: str) -> str:
     return str(Path(package).absolute()) if package.endswith(".whl") else package
 
 
-@commands.add("tdflow", "Have an agent develop a component test first.")
+@commands.add("tdflow")
 def tdflow(
     cli: Cli,
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
@@ -202,7 +202,7 @@ def tdflow(
     beginning.begin(cli, beginning.component_work(cli, workflow, specification, component))
 
 
-@commands.add("spec", "Have an agent write a specification with you.")
+@commands.add("spec")
 def spec(
     cli: Cli,
     *,
@@ -223,9 +223,9 @@ def spec(
     from .....workflows.builtin import SPEC
 
     if then_tdflow and (cli.output.json or beginning.dry_run or cli.submission is not None):
-        raise typer.BadParameter(
+        raise misuse(
+            "--then-tdflow",
             "begins a second session, which --json, --dry-run and submit have no place for",
-            param_hint="--then-tdflow",
         )
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
@@ -256,9 +256,7 @@ def drive(
     from .....workflows.documents.workflow_document import load_agent_workflow
 
     if component is not None and specification is None:
-        raise typer.BadParameter(
-            "it names a component of the specification; add --spec", param_hint="--component"
-        )
+        raise misuse("--component", "it names a component of the specification; add --spec")
     workflow = load_agent_workflow(path)
     if specification is not None:
         work = beginning.component_work(cli, workflow, specification, component, about)
@@ -284,4 +282,4 @@ def _text(path: Path, option: str) -> str:
         with path.open(encoding="utf-8") as stream:
             return stream.read(MAX_SUBJECT_CHARS + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{path} can't be read: {error}", param_hint=option) from error
+        raise misuse(option, f"{path} can't be read: {error}") from error

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from ...context import Cli
-from ...options import option
+from ...options import misuse, option
 from ...signatures import Commands
 
 commands = Commands()
 
 
-@commands.add("worker", "Run the sessions that were submitted.")
+@commands.add("worker")
 def worker(
     cli: Cli,
     concurrency: int = option(
@@ -69,7 +67,7 @@ def worker(
             concurrency=concurrency, queues=queues, grace_s=grace, heartbeat_s=heartbeat
         )
     except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--queue") from error
+        raise misuse("--queue", str(error)) from error
     allowed = worker_allowed(
         agents=agents,
         agent_commands=agent_commands,
@@ -98,10 +96,10 @@ def store_of(cli: Cli) -> str:
     from .....fleet.stores import is_database
 
     if cli.store_url is None or not is_database(cli.store_url):
-        raise typer.BadParameter(
+        raise misuse(
+            "--store",
             "is missing; a fleet shares a PostgreSQL store: name it "
             "(postgresql://user@host/database), or have AGENTFORGE_STORE or the configuration do "
             "it (url in [store])",
-            param_hint="--store",
         )
     return cli.store_url

@@ -22,7 +22,7 @@ _CANCELLED = "cancelled"
 commands = Commands()
 
 
-@commands.add("workers", "List the workers of the fleet.")
+@commands.add("workers")
 def workers(cli: Cli) -> None:
     """List the workers that are alive."""
     from .....wiring.fleet import FleetView
@@ -45,7 +45,7 @@ def workers(cli: Cli) -> None:
     cli.output.table(*columns, rows=rows, right=("PID", "RUNS"))
 
 
-@commands.add("jobs", "List what the fleet runs, and what waits or failed.")
+@commands.add("jobs")
 def jobs(
     cli: Cli,
     failed: bool = flag("--failed", "List only what has failed."),
@@ -76,7 +76,7 @@ def jobs(
         cli.output.remark(f"{total - len(found)} more; --limit shows the first {limit}")
 
 
-@commands.add("cancel", "Have the fleet work on a session no more.")
+@commands.add("cancel")
 def cancel(cli: Cli, session_id: SessionId, reason: Reason) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
     from .....harness import SessionState

@@ -12,12 +12,17 @@ from attrs import evolve
 
 from ...context import Cli
 from ...on_demand import GroupOnDemand, add_group, commands_in
-from ...options import flag, option, parse_duration
+from ...options import flag, misuse, option, parse_duration
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
 
-_MODULES: Final = {"work": "run", "agent_work": "tdflow spec drive"}
-"""The commands whose work can be submitted, with all their options."""
+_LISTED: Final = (
+    ("run", "work", "Run a workflow in a new session."),
+    ("tdflow", "agent_work", "Have an agent develop a component test first."),
+    ("spec", "agent_work", "Have an agent write a specification with you."),
+    ("drive", "agent_work", "Have an agent work through a workflow of your own."),
+)
+"""Each command, its module and its help, in the order of the list."""
 
 
 _ASKS_FOR_HELP: Final = f"{__name__}.help"
@@ -42,7 +47,7 @@ def commands(app: typer.Typer) -> None:
     add_group(
         app,
         "submit",
-        commands_in(__package__, _MODULES),
+        commands_in(__package__, _LISTED),
         callback=submit,
         kind=_SubmitGroup,
         help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
@@ -76,19 +81,17 @@ def submit(
     if not context.meta.get(_ASKS_FOR_HELP):
         store_of(cli)
     if at is not None and after is not None:
-        raise typer.BadParameter("give --at or --in, not both", param_hint="--at")
+        raise misuse("--at", "give --at or --in, not both")
     if failed:
         if session is not None or context.invoked_subcommand is not None:
-            raise typer.BadParameter("takes all that have failed up again", param_hint="--failed")
+            raise misuse("--failed", "takes all that have failed up again")
         submit_failed(cli, store_of(cli))
         return
     chosen = _submission(cli, queue, priority, at, after)
     context.find_root().obj = cli = evolve(cli, submission=chosen)
     if context.invoked_subcommand is not None:
         if session is not None:
-            raise typer.BadParameter(
-                f"begins no session, and {context.invoked_subcommand} does", param_hint="--session"
-            )
+            raise misuse("--session", f"begins no session, and {context.invoked_subcommand} does")
         return
     if session is None:
         typer.echo(context.get_help())
@@ -105,7 +108,7 @@ def _submission(
         return new_submission(queue=queue, priority=priority, at=_time(cli, at, after))
     except ValueError as error:
         name = str(error).partition(":")[0]
-        raise typer.BadParameter(str(error), param_hint=f"--{name}") from error
+        raise misuse(f"--{name}", str(error)) from error
 
 
 def _time(cli: Cli, at: str | None, after: timedelta | None) -> datetime | None:
@@ -116,9 +119,9 @@ def _time(cli: Cli, at: str | None, after: timedelta | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(at)
     except ValueError:
-        raise typer.BadParameter(
+        raise misuse(
+            "--at",
             f"{at[:60]!r} is no time. Write it as 2026-03-01T09:30, here in your time zone, or "
             "2026-03-01T09:30+01:00",
-            param_hint="--at",
         ) from None
     return found.astimezone(UTC)

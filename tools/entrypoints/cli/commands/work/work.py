@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
 from attrs import evolve
 
 from ...context import Cli
-from ...options import Labels, SessionId, argument, flag, option
+from ...options import Labels, SessionId, argument, flag, misuse, option
 from ...running.agent_options import OtherAgent
 from ...running.run_session import RepositoryBase, go_on, start_scripts
 from ...signatures import Commands
@@ -45,10 +44,10 @@ def run(
         return
     named = _example(workflow) if example else workflow or cli.configuration.run.workflow
     if named is None:
-        raise typer.BadParameter(
+        raise misuse(
+            "WORKFLOW.yaml",
             "is missing; name a workflow file, or have the configuration do it (workflow in "
             "[run]). `agentforge run --example hello` needs none",
-            param_hint="WORKFLOW.yaml",
         )
     configured = cli.configuration.run.isolation
     loaded = load_workflow(named, isolation="sandbox" if example else configured)
@@ -85,7 +84,7 @@ def resume(cli: Cli, session_id: SessionId, other: OtherAgent) -> None:
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
 
 
-@commands.add("retry", "Begin another attempt at a session's failed phase.")
+@commands.add("retry")
 def retry(
     cli: Cli,
     session_id: SessionId,
