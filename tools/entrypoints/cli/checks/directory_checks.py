@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .... import harness
 from ..output.text import some_of
 from .findings import Finding, fail, ok, warn
 
@@ -110,13 +111,12 @@ def check_lock(base: Path) -> Finding:
 
 def check_digests(store: SessionRepository) -> Finding:
     """Check that each session's file has the digest of its content; all of them are read."""
-    from ....harness import HarnessError
     from ....harness.format.session_digest import differs
 
     names = store.list_sessions()
     changed = []
     for name in names:
-        with suppress(HarnessError):  # the check of the sessions says what can't be read
+        with suppress(harness.HarnessError):  # the check of the sessions says what can't be read
             if differs(store.read_document(name) or b""):
                 changed.append(name)
     if changed:

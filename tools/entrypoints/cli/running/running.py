@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from .... import harness, sandbox
 from ..output.errors import Interrupted
 from ..output.exit_codes import ExitCode, exit_code_of
 from ..output.text import State, some_of
 
 if TYPE_CHECKING:
-    from ....harness import SessionContext, SessionManager
     from ....workflows import RunOutcome
     from ..context import Cli
     from ..output.output import Output
@@ -30,7 +30,7 @@ _SHOWN_ARTIFACTS: Final = 8
 
 def run_shown(
     cli: Cli,
-    manager: SessionManager,
+    manager: harness.SessionManager,
     view: RunView,
     act: Callable[[], RunOutcome],
     *,
@@ -49,7 +49,6 @@ def run_shown(
         Interrupted: A person interrupted the run.
         typer.Exit: The session is not complete.
     """
-    from ....harness import SessionState
     from ....integrations.telemetry import sent_when_terminated
     from ....workflows import StopCause
 
@@ -78,12 +77,12 @@ def run_shown(
         _write_failure(cli.output, session, view)
         _write_summary(cli.output, manager, session, outcome.reason, following)
     codes = {StopCause.PERSON: ExitCode.PERSON_NEEDED, StopCause.BUDGET: ExitCode.BUDGET}
-    if outcome.state is not SessionState.COMPLETED:
+    if outcome.state is not harness.SessionState.COMPLETED:
         raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
 
 
 @contextmanager
-def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[None]:
+def _resumable(cli: Cli, manager: harness.SessionManager, view: RunView) -> Iterator[None]:
     """Name the command that resumes the session when the block ends badly."""
     try:
         yield
@@ -100,14 +99,13 @@ def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[Non
         raise
 
 
-def _is_open(manager: SessionManager, session_id: str | None) -> bool:
+def _is_open(manager: harness.SessionManager, session_id: str | None) -> bool:
     """Return whether there is a session that can be resumed."""
     from ....base.files import DurableError
-    from ....harness import HarnessError
 
     try:
         session = manager.store.load(session_id) if session_id else None
-    except (HarnessError, DurableError):
+    except (harness.HarnessError, DurableError):
         return False
     return session is not None and not session.state.is_terminal
 
@@ -125,7 +123,9 @@ def _interrupted(cli: Cli, view: RunView) -> Interrupted:
 # ------------------------------------------------------------------------------------ the summary
 
 
-def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: RunOutcome) -> str:
+def _next_command(
+    cli: Cli, session: harness.SessionContext, view: RunView, outcome: RunOutcome
+) -> str:
     """Return the command that a person most likely wants now."""
     session_id, stop = session.session_id, outcome.stop
     if session.state.is_terminal:
@@ -142,13 +142,12 @@ def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: Run
     return cli.command("retry" if retries else "resume", session_id)
 
 
-def _after_agents_work(cli: Cli, session: SessionContext) -> str:
+def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
     """Return what follows an agent's work: from a specification its component, else the result."""
-    from ....harness import SessionState
     from ....harness.views.checkpoints import base_snapshot
     from .next_component import command_of_component
 
-    if session.state is SessionState.COMPLETED:
+    if session.state is harness.SessionState.COMPLETED:
         following = command_of_component(cli, session)
         if following is not None:
             return following
@@ -183,7 +182,7 @@ def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
     return {"phases": [selected(row, columns) for row in view.rows], "last_result": result}
 
 
-def _write_failure(output: Output, session: SessionContext, view: RunView) -> None:
+def _write_failure(output: Output, session: harness.SessionContext, view: RunView) -> None:
     """Write the output of a script that failed, or what a gate found."""
     if view.problem is not None and view.last is not None:
         for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
@@ -209,8 +208,8 @@ def _write_block(output: Output, title: str, lines: list[str]) -> None:
 
 def _write_summary(
     output: Output,
-    manager: SessionManager,
-    session: SessionContext,
+    manager: harness.SessionManager,
+    session: harness.SessionContext,
     reason: str | None,
     following: str,
 ) -> None:
@@ -241,11 +240,9 @@ def _write_summary(
 
 def prepare_sandbox(cli: Cli) -> None:
     """Compile the interpreter if that was never done, and show it, because it takes minutes."""
-    from ....sandbox import prepare, runtime_info
-
-    if not runtime_info().cache_warm:
+    if not sandbox.runtime_info().cache_warm:
         with sandbox_progress(cli.output) as write:
-            prepare(write)
+            sandbox.prepare(write)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
+from ..... import harness, prune
 from ...context import Cli
 from ...options import argument
 from ...output.errors import AmbiguousTrash, NoSessionToPin
@@ -13,7 +14,6 @@ from ...signatures import Commands
 from .options import KindOptions, outside_of, require_text
 
 if TYPE_CHECKING:
-    from .....prune import PruneTarget
     from .....wiring.pruning import PruneKind
 
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
@@ -55,32 +55,27 @@ def _set(cli: Cli, kind: PruneKind, session_id: str, *, keep: bool) -> bool:
 
     if kind.stored is not None:
         return (kind.stored.pin if keep else kind.stored.unpin)(session_id)
-    target = cast("PruneTarget", kind.directories)
+    target = cast("prune.PruneTarget", kind.directories)
     return (prune.pin if keep else prune.unpin)(target, session_id, outside=outside_of(cli))
 
 
 def _pinned(cli: Cli, kind: PruneKind) -> frozenset[str]:
-    from .....prune import pinned
-
     if kind.stored is not None:
         return kind.stored.pinned()
-    return pinned(kind.target.root, outside=outside_of(cli))
+    return prune.pinned(kind.target.root, outside=outside_of(cli))
 
 
 def _names(cli: Cli, kind: PruneKind, wanted: str) -> frozenset[str]:
-    from .....harness import SessionNotFound
-    from .....prune import PruneRootMissing
-
     directories = kind.directories
     if directories is None:
         try:
             return frozenset({cli.store().resolve(wanted)})
-        except SessionNotFound:
+        except harness.SessionNotFound:
             return frozenset()
     try:
         return frozenset(filter(directories.owns, os.listdir(directories.root)))
     except FileNotFoundError:
-        raise PruneRootMissing(directories.root) from None
+        raise prune.PruneRootMissing(directories.root) from None
 
 
 def _place(

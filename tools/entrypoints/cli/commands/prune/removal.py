@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from attrs import evolve
 
+from ..... import prune
 from .....base.errors import AgentForgeError
 from ...context import Cli
 from ...output.errors import Interrupted, OutputLost
@@ -20,7 +21,6 @@ from ...output.text import counted
 from .options import outside_of
 
 if TYPE_CHECKING:
-    from .....prune import Disposal, Outside, RetentionPolicy
     from .....wiring.pruning import PruneKind
     from .view import Work
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def remove(
     cli: Cli,
     kinds: Mapping[str, PruneKind],
-    policies: Mapping[str, RetentionPolicy],
-    disposal: Disposal,
+    policies: Mapping[str, prune.RetentionPolicy],
+    disposal: prune.Disposal,
     missing: Mapping[str, Path],
     *,
     dry_run: bool,
@@ -49,7 +49,6 @@ def remove(
     Raises:
         typer.Exit: A directory was refused, or something that was to go is still there.
     """
-    from .....prune import human_bytes
     from . import view
 
     if "questions" in kinds and not dry_run:
@@ -72,7 +71,7 @@ def remove(
     if not dry_run:
         if count:
             verb = "Move to the trash" if trashed else "Remove for good"
-            freed = human_bytes(sum(work.freed for work in works))
+            freed = prune.human_bytes(sum(work.freed for work in works))
             cli.output.ask(
                 f"{verb} {counted(count)} ({freed})?",
                 operation=f"pruning {counted(count)}",
@@ -97,13 +96,12 @@ def remove(
 def _look(
     cli: Cli,
     kinds: Mapping[str, PruneKind],
-    policies: Mapping[str, RetentionPolicy],
-    disposal: Disposal,
+    policies: Mapping[str, prune.RetentionPolicy],
+    disposal: prune.Disposal,
     *,
     dry_run: bool,
 ) -> list[Work]:
     """Plan the prune of each root; a refused root does not stop the others."""
-    from .....prune import PruneError
     from .....sandbox.prune_target import prune_events
     from .view import Work
 
@@ -118,7 +116,7 @@ def _look(
                 observer=prune_events(work.name) if dry_run else None,
                 outside=_freeing(outside_of(cli), freed),
             )
-        except PruneError as error:
+        except prune.PruneError as error:
             if len(works) == 1:
                 raise
             work.failed = error
@@ -130,7 +128,7 @@ def _look(
     return works
 
 
-def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
+def _freeing(outside: prune.Outside, freed: Mapping[int, int]) -> prune.Outside:
     """Count the bytes of planned removals as free."""
 
     def free(fd: int) -> int:
@@ -139,8 +137,7 @@ def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
     return evolve(outside, free_bytes=free)
 
 
-def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
-    from .....prune import PruneError
+def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
     from .....sandbox.prune_target import prune_events
     from . import view
 
@@ -157,7 +154,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
                         observer=view.observer(advance, prune_events(work.name)),
                         outside=outside_of(cli),
                     )
-                except PruneError as error:
+                except prune.PruneError as error:
                     if len(works) == 1:
                         raise
                     work.failed = error

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from ..... import prune, sandbox
 from ...context import Cli
 from ...options import Yes, flag
 from ...output.documents import selected
@@ -29,12 +30,9 @@ def repair(
 
     A session is dated by its files. Metadata that can't be read is left as it is.
     """
-    from .....prune import RetentionPolicy
-    from .....sandbox import repair_session_metadata
-
     sandboxes = KindOptions("sandbox", workspace_root, None).select(cli)["sandbox"]
     root = sandboxes.target.root
-    found = sandboxes.prune(RetentionPolicy(), dry_run=True, outside=outside_of(cli))
+    found = sandboxes.prune(prune.RetentionPolicy(), dry_run=True, outside=outside_of(cli))
     broken = [
         one.session_id
         for one in found.skipped
@@ -50,7 +48,7 @@ def repair(
     errors: dict[str, str] = dict(found.errors)
     for session_id in broken:
         try:
-            done = repair_session_metadata(
+            done = sandbox.repair_session_metadata(
                 session_id, root, dry_run=dry_run, clock=cli.outside.clock
             )
         except (OSError, ValueError) as error:  # the sandbox's errors are among these

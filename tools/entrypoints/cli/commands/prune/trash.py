@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..... import prune
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, argument
 from ...output.documents import selected
@@ -15,32 +15,28 @@ from ...output.text import age_text
 from ...signatures import Commands
 from .options import ROOT_OPTION, KindOptions, directories_of, outside_of, require_text
 
-if TYPE_CHECKING:
-    from .....prune import PruneTarget, TrashRecord
-
-
 commands = Commands()
 
 
-def _trash_of(targets: Sequence[PruneTarget], cli: Cli) -> list[tuple[PruneTarget, TrashRecord]]:
-    from .....prune import list_trash
-
+def _trash_of(
+    targets: Sequence[prune.PruneTarget], cli: Cli
+) -> list[tuple[prune.PruneTarget, prune.TrashRecord]]:
     return [
-        (one, record) for one in targets for record in list_trash(one.root, outside=outside_of(cli))
+        (one, record)
+        for one in targets
+        for record in prune.list_trash(one.root, outside=outside_of(cli))
     ]
 
 
 @commands.add("trash")
 def show_trash(cli: Cli, selection: KindOptions) -> None:
     """List the sessions in the trash."""
-    from .....prune import human_bytes, list_unrecorded
-
     targets = directories_of(selection.select(cli))
     found = _trash_of(targets, cli)
     lost = [
         session_id
         for one in targets
-        for session_id in list_unrecorded(one.root, outside=outside_of(cli))
+        for session_id in prune.list_unrecorded(one.root, outside=outside_of(cli))
     ]
     columns = "kind session_id trashed_at purge_after size_bytes"
     documents = [selected(record, columns) for _, record in found]
@@ -60,7 +56,7 @@ def show_trash(cli: Cli, selection: KindOptions) -> None:
         (
             *(one.kind, one.session_id),
             *(age_text((now - at).total_seconds()) for at in (one.trashed_at, one.purge_after)),
-            human_bytes(one.size_bytes),
+            prune.human_bytes(one.size_bytes),
         )
         for _, one in found
     )
@@ -79,7 +75,6 @@ def restore(
     selection: KindOptions,
 ) -> None:
     """Bring a session back from the trash, or from its archive."""
-    from .....prune import restore_archive, restore_from_trash
     from .....prune.archive.archive_format import SUFFIX
 
     require_text({"ID": session})
@@ -88,7 +83,7 @@ def restore(
     if archived:
         path = Path(session)
         fitting = [one for one in targets if path.name.startswith(f"{one.kind}-")]
-        back = restore_archive(path, (fitting or targets)[0], outside=outside_of(cli))
+        back = prune.restore_archive(path, (fitting or targets)[0], outside=outside_of(cli))
     else:
         found = [(one, rec) for one, rec in _trash_of(targets, cli) if session in rec.session_id]
         exact = [pair for pair in found if pair[1].session_id == session] or found
@@ -96,7 +91,7 @@ def restore(
         if len(ids) > 1:
             raise AmbiguousTrash(session, ids)
         if ids:
-            back = restore_from_trash(exact[0][0], ids[0], outside=outside_of(cli))
+            back = prune.restore_from_trash(exact[0][0], ids[0], outside=outside_of(cli))
         else:
             back = _restore_unlisted(cli, targets, session)
     places = {ROOT_OPTION: selection.workspace_root, QUESTIONS_OPTION: selection.questions}
@@ -108,17 +103,16 @@ def restore(
     )
 
 
-def _restore_unlisted(cli: Cli, targets: Sequence[PruneTarget], session_id: str) -> Path:
+def _restore_unlisted(cli: Cli, targets: Sequence[prune.PruneTarget], session_id: str) -> Path:
     """Restore a session whose record in the trash is lost, by its whole id."""
-    from .....prune import PRIVATE, NotInTrash, restore_from_trash
     from .....prune.removal.private_directory import TRASH
 
     for one in targets:
-        if not (one.root / PRIVATE / TRASH).is_dir():
+        if not (one.root / prune.PRIVATE / TRASH).is_dir():
             continue
         try:
-            return restore_from_trash(one, session_id, outside=outside_of(cli))
-        except NotInTrash:
+            return prune.restore_from_trash(one, session_id, outside=outside_of(cli))
+        except prune.NotInTrash:
             continue
     roots = " and ".join(os.fspath(one.root) for one in targets)
-    raise NotInTrash(session_id, Path(roots or "."))
+    raise prune.NotInTrash(session_id, Path(roots or "."))

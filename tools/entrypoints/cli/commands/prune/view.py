@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
+from ..... import prune
 from .....prune.domain import WORDS, PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
 from ...output.documents import error_document, selected
@@ -16,7 +17,6 @@ from ...output.text import State, age_text, counted, some_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .....prune import Decision, PruneObserver, RetentionPolicy
     from .....sandbox.prune_target import PruneEvents
     from .....wiring.pruning import PruneKind
     from ...context import Cli
@@ -40,7 +40,7 @@ class Work:
     """
 
     kind: PruneKind
-    policy: RetentionPolicy
+    policy: prune.RetentionPolicy
     found: PruneResult | None = None
     done: PruneResult | None = None
     failed: PruneError | None = None
@@ -51,7 +51,7 @@ class Work:
         return self.kind.target.kind
 
     @property
-    def removals(self) -> list[Decision]:
+    def removals(self) -> list[prune.Decision]:
         """The decisions to remove a session."""
         return [] if self.found is None else [one for one in self.found.decisions if one.remove]
 
@@ -83,7 +83,7 @@ class Work:
         """Return the sessions that stayed, and no longer have to be removed, for this reason."""
         return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
 
-    def _stayed(self) -> Iterator[Decision]:
+    def _stayed(self) -> Iterator[prune.Decision]:
         if self.done is not None:
             planned = {one.candidate.session_id for one in self.removals}
             planned.difference_update(self.done.deleted_sessions, self.done.errors)
@@ -148,7 +148,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
+def _show_table(cli: Cli, removals: Sequence[tuple[Work, prune.Decision]]) -> None:
     now = cli.outside.clock()
     rows = (
         (
@@ -197,7 +197,7 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 # --------------------------------------------------------------------------------------- meanwhile
 
 
-def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
+def observer(advance: Callable[[], None], events: PruneEvents) -> prune.PruneObserver:
     """Return an observer that logs the events of a prune and advances a progress bar."""
     from .....sandbox.prune_target import PruneEvents
 

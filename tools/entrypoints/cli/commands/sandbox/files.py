@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from ..... import sandbox
 from ...context import Cli
 from ...options import Yes, argument, flag
 from ...signatures import Commands
@@ -28,23 +29,20 @@ def ls(
     ),
 ) -> None:
     """List the files in a session's workspace."""
-    from .....sandbox import list_session_files
-
     place = session.find(cli)
     with place.named_errors(pattern):
-        files = list_session_files(place.name, place.root, pattern)
+        files = sandbox.list_session_files(place.name, place.root, pattern)
     cli.output.outcome({**place.document(), "pattern": pattern, "files": files}, *files)
 
 
 @commands.add("cat")
 def cat(cli: Cli, session: PlaceOptions, path: _Path) -> None:
     """Write a file of a session's workspace to standard output."""
-    from .....sandbox import read_session_file
     from ...running.sandbox_shell import write_bytes, write_safely
 
     place = session.find(cli)
     with place.named_errors(path):
-        data = read_session_file(place.name, path, place.root)
+        data = sandbox.read_session_file(place.name, path, place.root)
     if not cli.output.json:
         if sys.stdout.isatty():
             write_safely(sys.stdout, data.decode("utf-8", "replace"))
@@ -69,15 +67,13 @@ def put(
     ),
 ) -> None:
     """Copy a file into a session's workspace; replaces an existing one."""
-    from .....sandbox import write_session_file
-
     if path is None and local == "-":
         raise typer.BadParameter("name the PATH that standard input is to have")
     place = session.find(cli)
     data = read_local(local, "LOCALFILE")
     target = path if path is not None else os.path.basename(local)
     with place.named_errors(target):
-        write_session_file(place.name, target, data, place.root)
+        sandbox.write_session_file(place.name, target, data, place.root)
     cli.output.outcome(
         {**place.document(), "path": target, "size_bytes": len(data)},
         f"Wrote {len(data):,} bytes to {target}.",
@@ -93,8 +89,6 @@ def rm(
     recursive: bool = flag("--recursive, -r", "Delete a directory with all its files."),
 ) -> None:
     """Delete a file or directory of a session's workspace; asks first."""
-    from .....sandbox import delete_session_path
-
     place = session.find(cli)
     everything = " with all that is in it" if recursive else ""
     cli.output.ask(
@@ -103,5 +97,5 @@ def rm(
         yes=yes,
     )
     with place.named_errors(path):
-        delete_session_path(place.name, path, place.root, recursive=recursive)
+        sandbox.delete_session_path(place.name, path, place.root, recursive=recursive)
     cli.output.outcome({**place.document(), "path": path, "deleted": True}, f"Deleted {path}.")

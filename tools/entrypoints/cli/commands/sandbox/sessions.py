@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from ..... import sandbox
 from ...context import Cli
 from ...options import Yes
 from ...output.text import moment_text
@@ -16,20 +17,13 @@ commands = Commands()
 @commands.add("list")
 def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
     """List the sandbox sessions, the last used first."""
-    from .....sandbox import (
-        CorruptedMetadata,
-        PathEscapesWorkspace,
-        SessionWorkspaceMissing,
-        read_session_metadata,
-    )
-
     rows: list[tuple[str, datetime | None, datetime | None, str | None]] = []
     for session_id in session_ids(workspace_root):
         try:
-            known = read_session_metadata(session_id, workspace_root)
-        except (SessionWorkspaceMissing, PathEscapesWorkspace):
+            known = sandbox.read_session_metadata(session_id, workspace_root)
+        except (sandbox.SessionWorkspaceMissing, sandbox.PathEscapesWorkspace):
             continue  # it went while this looked
-        except CorruptedMetadata as error:
+        except sandbox.CorruptedMetadata as error:
             rows.append((session_id, None, None, error.reason))
         except OSError as error:
             rows.append((session_id, None, None, error.strerror or str(error)))
@@ -53,8 +47,6 @@ def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
 @commands.add("delete")
 def delete(cli: Cli, session_id: SandboxId, workspace_root: WorkspaceRoot, yes: Yes) -> None:
     """Delete a sandbox session with its workspace; asks first."""
-    from .....sandbox import delete_session_workspace
-
     place = find_place(cli, session_id, workspace_root, agent=False)
     cli.output.ask(
         f"Delete sandbox session {place.session_id} with all its files for good?",
@@ -62,7 +54,7 @@ def delete(cli: Cli, session_id: SandboxId, workspace_root: WorkspaceRoot, yes: 
         yes=yes,
     )
     with place.named_errors():
-        delete_session_workspace(place.session_id, place.root)
+        sandbox.delete_session_workspace(place.session_id, place.root)
     cli.output.outcome(
         {**place.document(), "deleted": True}, f"Deleted sandbox session {place.session_id}."
     )

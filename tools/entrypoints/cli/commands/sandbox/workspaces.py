@@ -13,6 +13,7 @@ from typing import Annotated, Any, BinaryIO, Final
 
 from attrs import frozen
 
+from ..... import sandbox
 from .....base.identifiers import completions
 from ...context import Cli
 from ...options import argument, flag, misuse, option
@@ -76,15 +77,13 @@ class Place:
     @contextmanager
     def named_errors(self, path: str = "") -> Iterator[None]:
         """Let errors name the session and the path."""
-        from .....sandbox import SandboxError, SessionWorkspaceMissing
-
         try:
             yield
-        except SessionWorkspaceMissing:
+        except sandbox.SessionWorkspaceMissing:
             raise SandboxSessionNotFound(
                 self.session_id, path=self.root, agent=self.agent
             ) from None
-        except SandboxError:
+        except sandbox.SandboxError:
             raise
         except FileNotFoundError:
             raise WorkspaceFileMissing(self.session_id, path) from None
@@ -122,10 +121,8 @@ def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
 
 
 def _resolve(shortened: str, root: Path) -> str:
-    from .....sandbox import InvalidSessionId
-
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
-        raise InvalidSessionId(shortened)
+        raise sandbox.InvalidSessionId(shortened)
     fitting = completions(shortened, session_ids(root))
     if not fitting:
         raise SandboxSessionNotFound(shortened, path=root)
@@ -136,7 +133,6 @@ def _resolve(shortened: str, root: Path) -> str:
 
 def session_ids(root: Path) -> list[str]:
     """Return the ids of the sessions in a directory; ignores links and files."""
-    from .....sandbox import InvalidSessionId
     from .....sandbox.session_workspaces.session_paths import validate_session_id
 
     found = []
@@ -147,7 +143,7 @@ def session_ids(root: Path) -> list[str]:
                     continue
                 try:
                     found.append(validate_session_id(entry.name))
-                except InvalidSessionId:
+                except sandbox.InvalidSessionId:
                     continue
     except FileNotFoundError:
         return []

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from ..... import harness
 from ...context import Cli
 from ...options import METADATA, TAGS, Reason, SessionId, Yes, option, parse_metadata
 from ...signatures import Commands
-
-if TYPE_CHECKING:
-    from .....harness import SessionManager
 
 commands = Commands()
 
@@ -43,7 +41,7 @@ def complete(cli: Cli, session_id: SessionId) -> None:
     _lead(cli, session_id, lambda manager: manager.complete())
 
 
-def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> None:
+def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any]) -> None:
     from ...output.documents import state_document
 
     manager, session = cli.change(session_id, act)
@@ -93,7 +91,6 @@ def set_labels(
     ),
 ) -> None:
     """Change a session's title, tags and metadata; what is not named stays as it is."""
-    from .....harness import UNCHANGED
     from ...output.documents import labels_document, state_document
 
     fields = parse_metadata(metadata)
@@ -104,7 +101,7 @@ def set_labels(
     manager, session = cli.change(
         session_id,
         lambda manager: manager.describe(
-            title=UNCHANGED if title is None else title or None,
+            title=harness.UNCHANGED if title is None else title or None,
             add_tags=tags or (),
             remove_tags=untag or (),
             metadata=fields,

@@ -7,6 +7,7 @@ import pwd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ..... import harness
 from ...context import Cli
 from ...options import Yes, argument, flag, misuse
 from ...output.text import State
@@ -15,7 +16,6 @@ from ...signatures import Commands
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from .....harness import SessionContext
 
 _SHOWN_CHARS: Final = 4_000
 """How much of a file that a run goes by is shown."""
@@ -54,14 +54,16 @@ def adopt(
     _say(cli, sessions, wanted)
 
 
-def _foreign(cli: Cli) -> list[SessionContext]:
+def _foreign(cli: Cli) -> list[harness.SessionContext]:
     manager = cli.manager()
     found = manager.list(on_unreadable=lambda _: None)
     ids = [one.session_id for one in found if not manager.store.is_own(one.session_id)]
     return [session for one in ids if (session := manager.store.load(one)) is not None]
 
 
-def _say(cli: Cli, asked: list[SessionContext], adopted: list[SessionContext]) -> None:
+def _say(
+    cli: Cli, asked: list[harness.SessionContext], adopted: list[harness.SessionContext]
+) -> None:
     if cli.output.wrote({"adopted": [_document(cli, one) for one in adopted]}):
         return
     for session in adopted:
@@ -71,7 +73,7 @@ def _say(cli: Cli, asked: list[SessionContext], adopted: list[SessionContext]) -
         cli.output.line(f"{which} Nothing was changed.")
 
 
-def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
+def _document(cli: Cli, session: harness.SessionContext) -> dict[str, Any]:
     from ...output.documents import state_document
 
     return {
@@ -82,7 +84,7 @@ def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
     }
 
 
-def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
+def _view(cli: Cli, session: harness.SessionContext) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
     from ...output.render import budget_bar, field, labels_lines, words
     from ...output.text import shorten

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..... import harness
 from ...context import Cli
 from ...options import SessionId, Tokens, Yes, argument, flag, option
 from ...output.documents import selected
@@ -13,7 +14,6 @@ from ...signatures import Commands
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from .....harness import SessionContext, SessionManager
     from .....harness.snapshot_port import ChangedFile, WorkspaceChanges
     from .....harness.views.checkpoints import CheckpointEntry
 
@@ -120,7 +120,7 @@ def fork(
     )
 
 
-def _load(cli: Cli, shortened: str) -> tuple[SessionManager, SessionContext]:
+def _load(cli: Cli, shortened: str) -> tuple[harness.SessionManager, harness.SessionContext]:
     return cli.load(shortened, manager=cli.keeping_manager())
 
 

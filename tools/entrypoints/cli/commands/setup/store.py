@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from ..... import harness, prune
 from ...context import STORE_VARIABLE, Cli
 from ...on_demand import add_group, commands_in
 from ...options import argument, flag, misuse, option
@@ -99,12 +100,10 @@ def _database_status(cli: Cli) -> dict[str, Any]:
 
 
 def _files_status(store: LocalSessions) -> dict[str, Any]:
-    from .....harness import UnreadableSession
-
     sessions: dict[str, int] = {}
     size = 0
     for one in store.summaries():
-        if isinstance(one, UnreadableSession):
+        if isinstance(one, harness.UnreadableSession):
             state = "unreadable"
         else:
             state, size = one.head.state.value, size + one.size_bytes
@@ -119,8 +118,6 @@ def _files_status(store: LocalSessions) -> dict[str, Any]:
 
 
 def _show_status(cli: Cli, found: dict[str, Any]) -> None:
-    from .....prune import human_bytes
-
     states = ", ".join(f"{count} {state}" for state, count in found["sessions"].items())
     cli.output.line(f"store      {found['store']}")
     if found["kind"] == "postgresql":
@@ -131,7 +128,7 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
         cli.output.line(f"tables     migration {found['migration']} of {found['needed']}")
     if found["usable"]:
         cli.output.line(f"sessions   {states or 'none yet'}")
-    cli.output.line(f"size       {human_bytes(found['size_bytes'])}")
+    cli.output.line(f"size       {prune.human_bytes(found['size_bytes'])}")
     if found["usable"]:
         return
     newer = found["migration"] > found["needed"]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import asdict
 
+from ..... import harness
 from ...context import Cli
 from ...options import Reason, SessionId, flag, option
 from ...output.text import State, age_text, first_line, moment_text, shorten
 from ...signatures import Commands
 from .fleet import store_of
-
-if TYPE_CHECKING:
-    from .....harness import SessionManager
 
 _CANCELLED = "cancelled"
 """The cause of the pause of a session that was cancelled, for programs."""
@@ -79,16 +75,15 @@ def jobs(
 @commands.add("cancel")
 def cancel(cli: Cli, session_id: SessionId, reason: Reason) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
-    from .....harness import SessionState
     from .....wiring.fleet import FleetView
 
     with FleetView(store_of(cli)) as fleet:
         whole = cli.store().resolve(session_id)
         runs = fleet.withdraw(whole)
 
-    def pause(manager: SessionManager) -> None:
+    def pause(manager: harness.SessionManager) -> None:
         session = manager.current_session
-        if session is not None and session.state is SessionState.ACTIVE:
+        if session is not None and session.state is harness.SessionState.ACTIVE:
             manager.pause(reason or "cancelled", cause=_CANCELLED)
 
     _, session = cli.change(whole, pause)
