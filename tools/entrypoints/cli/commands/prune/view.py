@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,14 +51,19 @@ class Work:
         return self.kind.target.kind
 
     @property
+    def plan(self) -> PruneResult:
+        """The result of the dry run; empty if the root can't be read."""
+        return self.found or PruneResult()
+
+    @property
     def removals(self) -> list[prune.Decision]:
         """The decisions to remove a session."""
-        return [] if self.found is None else [one for one in self.found.decisions if one.remove]
+        return [one for one in self.plan.decisions if one.remove]
 
     @property
     def freed(self) -> int:
         """The bytes that the removals free."""
-        return 0 if self.found is None else self.found.reclaimed_bytes
+        return self.plan.reclaimed_bytes
 
     @property
     def is_undone(self) -> bool:
@@ -123,7 +128,7 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
         cli.output.line("There is nothing to remove.")
     else:
         cli.output.line("There are no sessions here.")
-    due = sum(work.found.due for work in works if work.found is not None)
+    due = sum(work.plan.due for work in works)
     if due:
         cli.output.line(f"{counted(due)} more {_are(due)} due, beyond the limit.")
     _show_leftovers(cli, works)
@@ -131,16 +136,18 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
 
 def _show_left_alone(cli: Cli, work: Work) -> None:
     """Show what stays of one kind, and which bounds do not hold."""
-    for reason, ids in _skipped(work.found).items():
+    plan = work.plan
+    for reason, ids in _grouped((one.reason, one.session_id) for one in plan.skipped).items():
         cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
-    if young := _young(work.found):
+    young = [one.candidate.session_id for one in plan.decisions if one.reasons == (Reason.YOUNG,)]
+    if young:
         within = "within --min-age (1h with --min-free)"
         cli.output.remark(f"left alone, used {within}: {_named(young)}")
-    for error, ids in _by_text({} if work.found is None else work.found.errors).items():
+    for error, ids in _by_text(plan.errors).items():
         cli.output.remark(f"warning: {_named(ids)}: {error}")
     if work.kind.max_age_hours is None:
         cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
-    for unmet in () if work.found is None else work.found.unmet:
+    for unmet in plan.unmet:
         cli.output.remark(f"warning: {work.name}: {unmet}")
 
 
@@ -169,29 +176,15 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, prune.Decision]]) -> No
 
 def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
     """Show what a run does besides: it finishes what earlier ones began or promised."""
-    begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
-    if begun:
+    plans = [work.plan for work in works]
+    if begun := sum(len(one.finished_sessions) for one in plans):
         cli.output.line(f"{counted(begun)} that an interrupted prune left would be removed.")
-    swept = [name for work in works if work.found is not None for name in work.found.swept]
-    if swept:
+    if swept := [name for one in plans for name in one.swept]:
         cli.output.line(f"Leftovers of dead processes that would be removed: {_named(swept)}.")
-    purged = sum(len(work.found.purged_sessions) for work in works if work.found is not None)
-    if purged:
+    if purged := sum(len(one.purged_sessions) for one in plans):
         cli.output.line(
             f"{counted(purged)} would be deleted from the trash: the time there is over."
         )
-
-
-def _young(result: PruneResult | None) -> list[str]:
-    decisions = () if result is None else result.decisions
-    return [one.candidate.session_id for one in decisions if one.reasons == (Reason.YOUNG,)]
-
-
-def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for one in () if result is None else result.skipped:
-        grouped.setdefault(str(one.reason), []).append(one.session_id)
-    return grouped
 
 
 # --------------------------------------------------------------------------------------- meanwhile
@@ -273,9 +266,13 @@ def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
 
 
 def _by_text(errors: Mapping[str, str]) -> dict[str, list[str]]:
+    return _grouped((error, session_id) for session_id, error in errors.items())
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
-    for session_id, error in errors.items():
-        grouped.setdefault(error, []).append(session_id)
+    for key, session_id in pairs:
+        grouped.setdefault(str(key), []).append(session_id)
     return grouped
 
 
