@@ -20,7 +20,7 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 3_350,
     "base": 6_010,
-    "entrypoints": 21_650,
+    "entrypoints": 20_470,
     "fleet": 5_250,
     "harness": 9_250,
     "integrations": 2_290,

@@ -20,7 +20,7 @@ from .conversions import SparingCommand, spare_conversions
 from .signatures import OwnCommand, expanded
 
 
-class Listed(NamedTuple):
+class ListedCommand(NamedTuple):
     """A command in a list.
 
     Attributes:
@@ -35,7 +35,7 @@ class Listed(NamedTuple):
 class _Commands(MutableMapping[str, Any]):
     """Commands by name, in the order of the help; each is built on first access."""
 
-    def __init__(self, group: str, listed: Mapping[str, Listed]) -> None:
+    def __init__(self, group: str, listed: Mapping[str, ListedCommand]) -> None:
         self.register: Final = Register(group, {name: one.target for name, one in listed.items()})
         self._texts: Final = {name: one.text for name, one in listed.items()}
         self._names: Final = dict.fromkeys(listed)
@@ -82,7 +82,7 @@ class GroupOnDemand(TyperGroup):
     """
 
     group: ClassVar[str] = ""
-    listed: ClassVar[Mapping[str, Listed]]
+    listed: ClassVar[Mapping[str, ListedCommand]]
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -108,7 +108,7 @@ class GroupOnDemand(TyperGroup):
 def add_group(
     app: typer.Typer,
     name: str,
-    commands: Mapping[str, Listed],
+    commands: Mapping[str, ListedCommand],
     *,
     callback: Callable[..., None] | None = None,
     kind: type[GroupOnDemand] = GroupOnDemand,
@@ -142,7 +142,7 @@ def _show_help(context: typer.Context) -> None:
 
 def commands_in(
     package: str, table: Iterable[tuple[str, str, str]], attribute: str = "commands"
-) -> dict[str, Listed]:
+) -> dict[str, ListedCommand]:
     """Return the commands of a table.
 
     Args:
@@ -150,7 +150,9 @@ def commands_in(
         table: The name, the module and the help of each.
         attribute: What adds a module's commands.
     """
-    return {name: Listed(f"{package}.{module}:{attribute}", text) for name, module, text in table}
+    return {
+        name: ListedCommand(f"{package}.{module}:{attribute}", text) for name, module, text in table
+    }
 
 
 def new_part() -> typer.Typer:

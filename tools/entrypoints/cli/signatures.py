@@ -30,7 +30,7 @@ class OwnCommand(SparingCommand):
     """A command of this package, whose function has groups."""
 
 
-class Commands:
+class CommandModule:
     """The commands of a module; calling it adds them to an application."""
 
     def __init__(self) -> None:

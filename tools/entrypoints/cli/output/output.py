@@ -106,12 +106,20 @@ class Output:
         self._write(text)
 
     def table(
-        self, *columns: str, rows: Iterable[Sequence[object]], right: Iterable[str] = ()
+        self,
+        *columns: str,
+        rows: Iterable[Sequence[object]],
+        right: Iterable[str] = (),
+        empty: str | None = None,
     ) -> None:
-        """Write a table, its cells made safe."""
+        """Write a table, its cells made safe; where it has no row, the line `empty` if given."""
+        found = list(rows)
+        if empty is not None and not found:
+            self.line(empty)
+            return
         from .render import table
 
-        self.show(table(*columns, rows=rows, right=right))
+        self.show(table(*columns, rows=found, right=right))
 
     def show(self, *renderables: RenderableType) -> None:
         """Write something rich, whose text the caller made safe.
@@ -157,7 +165,7 @@ class Output:
         """Write a line for a person to standard error, apart from the result."""
         remark(text)
 
-    def ask(self, question: str, *, operation: str, yes: bool) -> None:
+    def ask(self, question: str, *, yes: bool) -> None:
         """Return if the person confirms, or did so with `--yes`.
 
         Raises:
@@ -167,7 +175,7 @@ class Output:
         if yes:
             return
         if self.json or not sys.stdin.isatty():
-            raise ConfirmationNeeded(operation)
+            raise ConfirmationNeeded(f'"{question}"')
         sys.stderr.write(f"{safe(question)} [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...asking.question_sessions import QuestionId, question_sessions, read_json, session_document
 from ...context import Cli
 from ...options import QuestionPlace, misuse, option
-from ...signatures import Commands
+from ...signatures import CommandModule
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("answer")

@@ -16,13 +16,13 @@ from ...context import Cli
 from ...options import QuestionPlace, argument, flag, misuse, option, parse_duration
 from ...output.exit_codes import ExitCode
 from ...output.text import shorten
-from ...signatures import Commands, given
+from ...signatures import CommandModule, given
 
 if TYPE_CHECKING:
     from .....questions import Question, QuestionSessions
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @frozen

@@ -12,7 +12,7 @@ from attrs import frozen
 from ...context import Cli
 from ...options import QuestionPlace, flag, misuse, option
 from ...output.errors import Interrupted
-from ...signatures import Commands, given
+from ...signatures import CommandModule, given
 
 if TYPE_CHECKING:
     from ....mcp_server import Offer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
 
-commands = Commands()
+commands = CommandModule()
 
 
 @frozen

@@ -10,13 +10,13 @@ from ...asking.question_sessions import complete_question_ids
 from ...context import Cli
 from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import counted
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....questions import QuestionSessions
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("questions")

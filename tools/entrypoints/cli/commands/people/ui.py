@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 from ...context import Cli
 from ...options import QuestionPlace, flag, option
-from ...signatures import Commands
+from ...signatures import CommandModule
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("ui")

@@ -47,7 +47,7 @@ def commands(app: typer.Typer) -> None:
 
 
 @frozen
-class Rules:
+class RemovalRules:
     """Which sessions are removed."""
 
     older_than: timedelta | None = option(
@@ -157,7 +157,7 @@ def prune(
     context: typer.Context,
     cli: Cli,
     selection: KindOptions,
-    rules: Rules,
+    rules: RemovalRules,
     removal: Removal,
     yes: Yes,
     dry_run: bool = flag("--dry-run", "Only show what would be removed."),

@@ -10,7 +10,7 @@ from ..... import harness, prune
 from ...context import Cli
 from ...options import argument
 from ...output.errors import AmbiguousTrash, NoSessionToPin
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .options import KindOptions, outside_of, require_text
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("pin")

@@ -72,11 +72,7 @@ def remove(
         if count:
             verb = "Move to the trash" if trashed else "Remove for good"
             freed = prune.human_bytes(sum(work.freed for work in works))
-            cli.output.ask(
-                f"{verb} {counted(count)} ({freed})?",
-                operation=f"pruning {counted(count)}",
-                yes=yes,
-            )
+            cli.output.ask(f"{verb} {counted(count)} ({freed})?", yes=yes)
         _apply(cli, works, disposal)
     if later:
         try:

@@ -13,10 +13,10 @@ from ...options import Yes, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted, moment_text
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .options import KindOptions, WorkspaceRoot, outside_of
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("repair")
@@ -39,11 +39,7 @@ def repair(
         if one.reason in {"no_metadata", "corrupted_metadata"}
     ]
     if broken and not dry_run:
-        cli.output.ask(
-            f"Make metadata for {counted(len(broken))}?",
-            operation=f"repairing {counted(len(broken))}",
-            yes=yes,
-        )
+        cli.output.ask(f"Make metadata for {counted(len(broken))}?", yes=yes)
     repaired: list[dict[str, Any]] = []
     errors: dict[str, str] = dict(found.errors)
     for session_id in broken:

@@ -12,10 +12,10 @@ from ...options import QUESTIONS_OPTION, argument
 from ...output.documents import selected
 from ...output.errors import AmbiguousTrash
 from ...output.text import age_text
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .options import ROOT_OPTION, KindOptions, directories_of, outside_of, require_text
 
-commands = Commands()
+commands = CommandModule()
 
 
 def _trash_of(

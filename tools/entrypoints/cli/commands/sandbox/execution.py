@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from attrs import asdict, frozen
 
 from ...context import Cli
+from ...given_files import read_given_text
 from ...options import argument, misuse, option, parse_size
 from ...output.documents import selected
 from ...output.errors import Interrupted
 from ...output.exit_codes import ExitCode, GuestExit
 from ...output.text import some_of
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .workspaces import Place, WorkspaceRoot, find_place, read_local
 
 if TYPE_CHECKING:
@@ -30,11 +32,11 @@ _TRAPS: Final = {
 }
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @frozen
-class Execution:
+class RunLimits:
     """Where code runs, and within which limits."""
 
     workspace_root: WorkspaceRoot
@@ -103,7 +105,7 @@ def execute(
         None,
     ),
     code: str | None = option("-c CODE", "The code itself."),
-    execution: Execution,
+    execution: RunLimits,
     stdin: str | None = option(
         "--stdin FILE", "Standard input of the code; '-' passes on this command's."
     ),
@@ -153,7 +155,7 @@ def execute(
 
 
 @commands.add("shell")
-def shell(cli: Cli, execution: Execution) -> None:
+def shell(cli: Cli, execution: RunLimits) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
     from ...running.sandbox_shell import Shell
 
@@ -164,17 +166,15 @@ def shell(cli: Cli, execution: Execution) -> None:
 
 def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str, list[str]]:
     """Return the code and its arguments."""
+    from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
+
     if code is not None:
         return code, words
     if not words:
         raise typer.BadParameter("there is no code: name a FILE, '-', or use -c CODE")
     if words[0] == "-" and stdin == "-":
         raise misuse("--stdin", "it can't be both the code and its input")
-    data = read_local(words[0], "FILE")
-    try:
-        return data.decode("utf-8"), words[1:]
-    except UnicodeDecodeError as error:
-        raise misuse("FILE", f"{words[0]} is not UTF-8 at byte {error.start}") from None
+    return read_given_text(Path(words[0]), option="FILE", most=MAX_READ_BYTES), words[1:]
 
 
 def _prepare(cli: Cli) -> None:

@@ -12,10 +12,10 @@ import typer
 from ..... import sandbox
 from ...context import Cli
 from ...options import Yes, argument, flag
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .workspaces import PlaceOptions, read_local
 
-commands = Commands()
+commands = CommandModule()
 
 _Path = Annotated[str, argument("PATH", "Path in the workspace.")]
 
@@ -92,9 +92,7 @@ def rm(
     place = session.find(cli)
     everything = " with all that is in it" if recursive else ""
     cli.output.ask(
-        f"Delete {path}{everything} from the workspace of {place.session_id} for good?",
-        operation=f"deleting {path}",
-        yes=yes,
+        f"Delete {path}{everything} from the workspace of {place.session_id} for good?", yes=yes
     )
     with place.named_errors(path):
         sandbox.delete_session_path(place.name, path, place.root, recursive=recursive)

@@ -8,10 +8,10 @@ from ..... import sandbox
 from ...context import Cli
 from ...options import Yes
 from ...output.text import moment_text
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .workspaces import SandboxId, WorkspaceRoot, find_place, session_ids
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("list")
@@ -35,13 +35,11 @@ def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
     documents = [dict(zip(names, row, strict=True)) for row in rows]
     if cli.output.wrote({"workspace_root": workspace_root, "sessions": documents}):
         return
-    if not rows:
-        cli.output.line(f"There are no sandbox sessions in {workspace_root}.")
-        return
     shown = (
         (one, moment_text(made), moment_text(used), problem) for one, made, used, problem in rows
     )
-    cli.output.table("ID", "CREATED", "UPDATED", "NOTE", rows=shown)
+    nothing = f"There are no sandbox sessions in {workspace_root}."
+    cli.output.table("ID", "CREATED", "UPDATED", "NOTE", rows=shown, empty=nothing)
 
 
 @commands.add("delete")
@@ -49,9 +47,7 @@ def delete(cli: Cli, session_id: SandboxId, workspace_root: WorkspaceRoot, yes: 
     """Delete a sandbox session with its workspace; asks first."""
     place = find_place(cli, session_id, workspace_root, agent=False)
     cli.output.ask(
-        f"Delete sandbox session {place.session_id} with all its files for good?",
-        operation=f"deleting sandbox session {place.session_id}",
-        yes=yes,
+        f"Delete sandbox session {place.session_id} with all its files for good?", yes=yes
     )
     with place.named_errors():
         sandbox.delete_session_workspace(place.session_id, place.root)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, Final
 
 from attrs import frozen
 
 from ..... import sandbox
 from .....base.identifiers import completions
 from ...context import Cli
-from ...options import argument, flag, misuse, option
+from ...given_files import read_given
+from ...options import argument, flag, option
 from ...output.errors import (
     AmbiguousSandboxSession,
     SandboxSessionNotFound,
@@ -36,7 +36,6 @@ _REFUSED: Final = frozenset(
         errno.ENAMETOOLONG,
     }
 )
-_PIECE: Final = 1 << 20
 
 WorkspaceRoot = Annotated[
     Path,
@@ -154,22 +153,4 @@ def read_local(name: str, hint: str) -> bytes:
     """Read a file of this machine, or standard input, up to what a workspace's file may have."""
     from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 
-    data = bytearray()
-    try:
-        with ExitStack() as opened:
-            stream: BinaryIO = sys.stdin.buffer
-            if name != "-":
-                stream = opened.enter_context(Path(name).open("rb"))
-                _check_size(name, os.fstat(stream.fileno()).st_size, MAX_READ_BYTES, hint)
-            while piece := stream.read(_PIECE):
-                data += piece
-                _check_size(name, len(data), MAX_READ_BYTES, hint)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise misuse(hint, f"{name} can't be read: {reason}") from None
-    return bytes(data)
-
-
-def _check_size(name: str, size: int, limit: int, hint: str) -> None:
-    if size > limit:
-        raise misuse(hint, f"{name} has more than {limit:,} bytes")
+    return read_given(Path(name), option=hint, most=MAX_READ_BYTES)

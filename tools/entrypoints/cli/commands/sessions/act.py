@@ -11,9 +11,9 @@ import typer
 from ..... import harness
 from ...context import Cli
 from ...options import METADATA, TAGS, Reason, SessionId, Yes, option, parse_metadata
-from ...signatures import Commands
+from ...signatures import CommandModule
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("pause")
@@ -27,11 +27,7 @@ def abort(cli: Cli, session_id: SessionId, reason: Reason, yes: Yes) -> None:
     """Abort a session for good; asks first."""
     _, session = cli.load(session_id)
     if not session.state.is_terminal:
-        cli.output.ask(
-            f"Abort session {session.session_id} for good?",
-            operation=f"aborting session {session.session_id} for good",
-            yes=yes,
-        )
+        cli.output.ask(f"Abort session {session.session_id} for good?", yes=yes)
     _lead(cli, session.session_id, lambda manager: manager.abort(reason))
 
 

@@ -11,7 +11,7 @@ from ..... import harness
 from ...context import Cli
 from ...options import Yes, argument, flag, misuse
 from ...output.text import State
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +21,7 @@ _SHOWN_CHARS: Final = 4_000
 """How much of a file that a run goes by is shown."""
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("adopt")
@@ -48,7 +48,7 @@ def adopt(
             cli.output.show(*_view(cli, session))
     if wanted:
         names = ", ".join(one.session_id for one in wanted)
-        cli.output.ask(f"Make {names} yours?", operation=f"adopting {names}", yes=yes)
+        cli.output.ask(f"Make {names} yours?", yes=yes)
     for session in wanted:
         store.make_own(session.session_id)
     _say(cli, sessions, wanted)

@@ -12,7 +12,7 @@ from ...context import Cli
 from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
 from ...output.documents import selected
 from ...output.text import counted_of, some_of
-from ...signatures import Commands, given
+from ...signatures import CommandModule, given
 
 if TYPE_CHECKING:
     from .....repository.apply.applied import Applied
@@ -24,7 +24,7 @@ _SHOWN = 50
 _NAMED = 10
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @frozen

@@ -9,7 +9,7 @@ from ...context import Cli
 from ...options import SessionId, Tokens, Yes, argument, flag, option
 from ...output.documents import selected
 from ...output.text import counted_of, safe
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,7 +25,7 @@ _CHECKPOINT = (
 )
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("checkpoints")
@@ -86,9 +86,7 @@ def rewind(
     """
     _, session = _load(cli, cli.own_id(session_id))
     cli.output.ask(
-        f"Replace the workspace of session {session.session_id} by that of {to}?",
-        operation=f"going back with session {session.session_id}",
-        yes=yes,
+        f"Replace the workspace of session {session.session_id} by that of {to}?", yes=yes
     )
     manager, session = _load(cli, session.session_id)
     target = manager.rewind(to)

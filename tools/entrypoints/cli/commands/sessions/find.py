@@ -12,16 +12,7 @@ from attrs import asdict, frozen
 from ..... import harness
 from ...context import Cli
 from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
-from ...signatures import Commands
-
-
-class StateName(StrEnum):
-    """The states a listing can be narrowed to."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    COMPLETED = "completed"
-    ABORTED = "aborted"
+from ...signatures import CommandModule
 
 
 class OrderName(StrEnum):
@@ -42,7 +33,7 @@ class OrderName(StrEnum):
 class SessionFilters:
     """Which sessions are asked for; each field is named as managers name it."""
 
-    state: list[StateName] | None = option(
+    state: list[harness.SessionState] | None = option(
         "--state STATE", "Only those that are active, paused, completed or aborted; repeatable."
     )
     workflow_type: str | None = option("--workflow TYPE", "Only those of this workflow type.")
@@ -91,7 +82,7 @@ class SessionFilters:
         return filters
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("list")

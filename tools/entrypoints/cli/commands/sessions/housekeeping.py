@@ -14,7 +14,7 @@ from ...options import Yes, flag, option, parse_duration
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import State, age_text, counted, counted_of
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DEFAULT_DAYS = 30.0
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 # --------------------------------------------------------------------------------------- cleanup
@@ -59,11 +59,7 @@ def cleanup(
         _show_old(cli, old)
     done = prune.PruneResult()
     if old and not dry_run:
-        cli.output.ask(
-            f"Delete {counted(len(old))} for good?",
-            operation=f"deleting {counted(len(old))}",
-            yes=yes,
-        )
+        cli.output.ask(f"Delete {counted(len(old))} for good?", yes=yes)
         done = sessions.prune(policy, only=old, outside=outside)
         forget_deleted(cli.store())
     removed = {*done.deleted_sessions, *done.unfinished_sessions}
@@ -76,9 +72,6 @@ def cleanup(
 
 
 def _show_old(cli: Cli, old: Sequence[prune.Decision]) -> None:
-    if not old:
-        cli.output.line("No session ended that long ago.")
-        return
     now = cli.outside.clock()
     rows = (
         (
@@ -89,7 +82,8 @@ def _show_old(cli: Cli, old: Sequence[prune.Decision]) -> None:
         )
         for one in (decision.candidate for decision in old)
     )
-    cli.output.table("ID", "STATE", "ENDED", "SIZE", rows=rows, right=("SIZE",))
+    nothing = "No session ended that long ago."
+    cli.output.table("ID", "STATE", "ENDED", "SIZE", rows=rows, right=("SIZE",), empty=nothing)
 
 
 def _report_cleanup(

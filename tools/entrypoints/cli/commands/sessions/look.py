@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..... import harness
 from ...context import Cli
 from ...options import Follow, SessionId, option
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,7 +21,7 @@ _POLL_SECONDS: Final = 0.5
 """The interval between two looks at a session's file."""
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("show")

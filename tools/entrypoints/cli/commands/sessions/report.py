@@ -13,13 +13,13 @@ from ..... import harness
 from ...asking.question_sessions import question_sessions
 from ...context import Cli
 from ...options import QuestionPlace, SessionId, misuse, option
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.question import Question
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("report")

@@ -12,13 +12,13 @@ from attrs import frozen
 from ...context import Cli
 from ...options import argument, flag, misuse, option
 from ...output.documents import selected
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....agents.setup.installation import Step
     from .....agents.setup.places import Places, Scope
 
-commands = Commands()
+commands = CommandModule()
 
 
 @frozen

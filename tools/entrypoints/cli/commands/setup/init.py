@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ...context import Cli
 from ...options import argument, flag
 from ...output.documents import selected
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.settings.beginnings.scaffold import PlannedFile, Scaffold
@@ -25,7 +25,7 @@ _WORDS: Final = {
 _WOULD: Final = {"written": "would write", "replaced": "would replace", "extended": "would add to"}
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("init")

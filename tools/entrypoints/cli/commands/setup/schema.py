@@ -8,9 +8,9 @@ from enum import StrEnum
 from ..... import harness
 from ...context import Cli
 from ...options import argument
-from ...signatures import Commands
+from ...signatures import CommandModule
 
-commands = Commands()
+commands = CommandModule()
 
 
 class SchemaName(StrEnum):

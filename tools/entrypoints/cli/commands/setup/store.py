@@ -16,7 +16,7 @@ from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +36,7 @@ _LISTED: Final = (
     ("copy", "store", "Copy sessions between files and PostgreSQL."),
 )
 
-members = Commands()
+members = CommandModule()
 
 
 def commands(app: typer.Typer) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from ...context import Cli
 from ...options import argument, flag, misuse
 from ...output.documents import selected
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.reading.toml_table import TomlFaults
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("trust")
@@ -73,7 +73,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
     if not cli.output.json:
         _show(cli, real_place(path) or str(path), lines, trusted=trusted)
     if not only_show and not trusted and lines:
-        cli.output.ask(f"Allow this to {path}?", operation="trust", yes=yes)
+        cli.output.ask(f"Allow this to {path}?", yes=yes)
         trust_file(path, data, values, path.parent.parent, now=cli.outside.clock())
         trusted = True
         if not cli.output.json:

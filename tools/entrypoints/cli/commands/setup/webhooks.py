@@ -13,7 +13,7 @@ from ...options import argument, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import age_text, counted_of
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....integrations.observers.webhook_sender import WebhookSender
@@ -30,7 +30,7 @@ _LISTED: Final = (
     ("deliver", "webhooks", "Send what waits, due or not."),
 )
 
-members = Commands()
+members = CommandModule()
 
 
 def commands(app: typer.Typer) -> None:
@@ -74,9 +74,6 @@ def list_all(cli: Cli) -> None:
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
     if cli.output.wrote({"webhooks": rows}):
         return
-    if not rows:
-        cli.output.line("The configuration has no [[webhooks]]; nobody is told of events.")
-        return
     columns = ("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM")
     shown = (
         (
@@ -86,7 +83,8 @@ def list_all(cli: Cli) -> None:
         )
         for row in rows
     )
-    cli.output.table(*columns, rows=shown, right=("WAITING",))
+    nobody = "The configuration has no [[webhooks]]; nobody is told of events."
+    cli.output.table(*columns, rows=shown, right=("WAITING",), empty=nobody)
 
 
 def _waiting(number: int, oldest_s: float | None) -> str:
@@ -150,8 +148,7 @@ def try_receivers(cli: Cli, name: _Named) -> None:
         done.append({"name": sender.webhook.name, "status": answer.status, "id": delivery.id})
         if not cli.output.json:
             cli.output.line(f"{sender.webhook.name} took it: {answer.status}.")
-    if cli.output.json:
-        cli.output.document({"tested": done})
+    cli.output.outcome({"tested": done})
 
 
 def _some(found: list[WebhookSender]) -> list[WebhookSender]:

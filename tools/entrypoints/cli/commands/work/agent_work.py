@@ -9,19 +9,19 @@ import typer
 from attrs import evolve, frozen
 
 from ...context import Cli
-from ...given_files import read_given
+from ...given_files import read_given, read_given_text
 from ...options import Labels, Tokens, argument, flag, misuse, option
 from ...project_context import ContextOptions, list_context, show_plan
 from ...running.agent_options import AgentOptions
 from ...running.next_component import written_specification
 from ...running.run_session import RepositoryBase, start_agent
-from ...signatures import Commands
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....workflows.job import AgentWork
     from .....workflows.workflow import Input, Workflow
 
-commands = Commands()
+commands = CommandModule()
 
 _Component = Annotated[
     str | None,
@@ -31,7 +31,7 @@ _About = Annotated[str | None, option("--about TEXT", "Description of what is wa
 
 
 @frozen
-class Beginning:
+class AgentBeginning:
     """What a session begins with in which an agent works."""
 
     agent: AgentOptions
@@ -193,7 +193,7 @@ def tdflow(
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
     component: _Component,
     gate: GateOptions,
-    beginning: Beginning,
+    beginning: AgentBeginning,
 ) -> None:
     """Have an agent develop a component test first: red, green, refactor, verify."""
     from .....workflows.builtin import TDFLOW
@@ -217,10 +217,11 @@ def spec(
     then_tdflow: bool = flag(
         "--then-tdflow", "Once it is approved, have its first component developed as tdflow does."
     ),
-    beginning: Beginning,
+    beginning: AgentBeginning,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
     from .....workflows.builtin import SPEC
+    from .....workflows.job import MAX_SUBJECT_CHARS
 
     if then_tdflow and (cli.output.json or beginning.dry_run or cli.submission is not None):
         raise misuse(
@@ -229,7 +230,9 @@ def spec(
         )
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
-    subject = about if about_file is None else _text(about_file, "--about-file")
+    subject = about
+    if about_file is not None:
+        subject = read_given_text(about_file, option="--about-file", most=4 * MAX_SUBJECT_CHARS)
     inputs = [] if begin_with is None else [_draft(begin_with, name)]
     work = beginning.work(cli, SPEC, name=name, subject=subject or name, inputs=inputs)
     session_id = beginning.begin(cli, work)
@@ -250,7 +253,7 @@ def drive(
     specification: Path | None = option("--spec SPEC", "The specification it works from."),
     component: _Component,
     about: _About,
-    beginning: Beginning,
+    beginning: AgentBeginning,
 ) -> None:
     """Have an agent work through a workflow of your own."""
     from .....workflows.documents.workflow_document import load_agent_workflow
@@ -272,14 +275,3 @@ def _draft(path: Path, name: str) -> Input:
 
     data = read_given(path, option="--from", most=MAX_SPEC_BYTES)
     return Input(target=f"specs/{name}.yaml", content=data)
-
-
-def _text(path: Path, option: str) -> str:
-    """Read a text, at most one character more than its limit."""
-    from .....workflows.job import MAX_SUBJECT_CHARS
-
-    try:
-        with path.open(encoding="utf-8") as stream:
-            return stream.read(MAX_SUBJECT_CHARS + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise misuse(option, f"{path} can't be read: {error}") from error

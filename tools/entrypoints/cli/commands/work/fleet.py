@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ...context import Cli
 from ...options import misuse, option
-from ...signatures import Commands
+from ...signatures import CommandModule
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("worker")

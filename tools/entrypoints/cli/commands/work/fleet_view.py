@@ -8,14 +8,14 @@ from ..... import harness
 from ...context import Cli
 from ...options import Reason, SessionId, flag, option
 from ...output.text import State, age_text, first_line, moment_text, shorten
-from ...signatures import Commands
+from ...signatures import CommandModule
 from .fleet import store_of
 
 _CANCELLED = "cancelled"
 """The cause of the pause of a session that was cancelled, for programs."""
 
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("workers")
@@ -27,9 +27,6 @@ def workers(cli: Cli) -> None:
         found, where = fleet.workers(), fleet.where
     if cli.output.wrote({"store": where, "workers": [asdict(one) for one in found]}):
         return
-    if not found:
-        cli.output.line(f"No worker is alive in {where}. To start one: agentforge worker")
-        return
     columns = ("HOST", "PID", "QUEUES", "RUNS", "HEARTBEAT", "SINCE", "PROBLEM")
     rows = (
         (
@@ -38,7 +35,8 @@ def workers(cli: Cli) -> None:
         )
         for one in found
     )
-    cli.output.table(*columns, rows=rows, right=("PID", "RUNS"))
+    nobody = f"No worker is alive in {where}. To start one: agentforge worker"
+    cli.output.table(*columns, rows=rows, right=("PID", "RUNS"), empty=nobody)
 
 
 @commands.add("jobs")
@@ -55,9 +53,6 @@ def jobs(
         where = fleet.where
     if cli.output.wrote({"store": where, "total": total, "jobs": [asdict(one) for one in found]}):
         return
-    if not found:
-        cli.output.line(f"No job {'has failed' if failed else 'is there'} in {where}.")
-        return
     columns = ("SESSION", "JOB", "AGE", "ATTEMPTS", "QUEUE", "STATE", "PHASE", "WORKER", "REASON")
     rows = (
         (
@@ -67,7 +62,8 @@ def jobs(
         )
         for one in found
     )
-    cli.output.table(*columns, rows=rows)
+    nothing = f"No job {'has failed' if failed else 'is there'} in {where}."
+    cli.output.table(*columns, rows=rows, empty=nothing)
     if len(found) < total:
         cli.output.remark(f"{total - len(found)} more; --limit shows the first {limit}")
 

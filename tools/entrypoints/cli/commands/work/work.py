@@ -10,9 +10,9 @@ from ...context import Cli
 from ...options import Labels, SessionId, argument, flag, misuse, option
 from ...running.agent_options import OtherAgent
 from ...running.run_session import RepositoryBase, go_on, start_scripts
-from ...signatures import Commands
+from ...signatures import CommandModule
 
-commands = Commands()
+commands = CommandModule()
 
 
 @commands.add("run")
