@@ -18,19 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 3_350,
-    "base": 6_010,
-    "entrypoints": 20_470,
-    "fleet": 5_250,
-    "harness": 9_250,
-    "integrations": 2_290,
-    "jail": 2_240,
-    "prune": 3_830,
+    "agents": 3_360,
+    "base": 6_050,
+    "entrypoints": 20_600,
+    "fleet": 5_340,
+    "harness": 9_330,
+    "integrations": 2_380,
+    "jail": 2_250,
+    "prune": 3_840,
     "questions": 3_730,
-    "repository": 5_240,
-    "sandbox": 11_500,
-    "wiring": 3_030,
-    "workflows": 9_670,
+    "repository": 5_260,
+    "sandbox": 11_580,
+    "wiring": 3_040,
+    "workflows": 9_690,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

@@ -22,12 +22,15 @@ _Named = Annotated[
     str | None,
     argument("NAME", "The webhook's name in the configuration; all of them if left out.", None),
 ]
+_BUSY: Final = "another process delivers to it now."
+_FORGOTTEN: Final = "what was kept for it is dropped."
 
 
 _LISTED: Final = (
     ("list", "webhooks", "List the webhooks, and what waits for each."),
     ("test", "webhooks", "Send a test event, once."),
     ("deliver", "webhooks", "Send what waits, due or not."),
+    ("forget", "webhooks", "Drop what is kept for a webhook that is no more."),
 )
 
 members = CommandModule()
@@ -72,7 +75,9 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 def list_all(cli: Cli) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
-    if cli.output.wrote({"webhooks": rows}):
+    named = {row["name"] for row in rows}
+    others = [name for name in cli.store().receivers() if name not in named]
+    if cli.output.wrote({"webhooks": rows, "kept_for": others}):
         return
     columns = ("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM")
     shown = (
@@ -85,6 +90,11 @@ def list_all(cli: Cli) -> None:
     )
     nobody = "The configuration has no [[webhooks]]; nobody is told of events."
     cli.output.table(*columns, rows=shown, right=("WAITING",), empty=nobody)
+    if others:
+        cli.output.line(
+            f"Kept for webhooks that it does not name: {', '.join(others)}. Where no other "
+            "configuration names them, drop it: agentforge webhooks forget NAME"
+        )
 
 
 def _waiting(number: int, oldest_s: float | None) -> str:
@@ -195,12 +205,38 @@ def deliver(
         )
 
 
+# ----------------------------------------------------------------------------------------- forget
+
+
+@members.add("forget")
+def forget(cli: Cli, name: str = argument("NAME", "The webhook's name.")) -> None:
+    """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
+
+    One that a configuration names begins anew, with what happens from then on.
+    """
+    from .....integrations.observers.errors import UnknownWebhook
+    from .....integrations.observers.webhook_sender import BEGIN_S
+
+    sessions = cli.store()
+    known = sessions.receivers()
+    if name not in known:
+        raise UnknownWebhook(name, known, who="nothing is kept for")
+    receiver = sessions.receiver(name)
+    with receiver.held(timeout_s=BEGIN_S) as free:
+        if free:
+            receiver.forget()
+    said = f"{name}: {_FORGOTTEN if free else _BUSY}"
+    cli.output.outcome({"name": name, "forgotten": free}, said)
+    if not free:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         yield "The configuration has no [[webhooks]]; nothing waits."
     for row in rows:
         if row["busy"]:
-            yield f"{row['name']}: another process delivers to it now."
+            yield f"{row['name']}: {_BUSY}"
             continue
         given_up = f", {row['given_up']} given up" if row["given_up"] else ""
         yield f"{row['name']}: {row['delivered']} delivered{given_up}, {row['waiting']} waiting."

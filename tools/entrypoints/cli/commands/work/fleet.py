@@ -99,7 +99,7 @@ def store_of(cli: Cli) -> str:
         raise misuse(
             "--store",
             "is missing; a fleet shares a PostgreSQL store: name it "
-            "(postgresql://user@host/database), or have AGENTFORGE_STORE or the configuration do "
-            "it (url in [store])",
+            "(postgresql://user@host/database?sslmode=verify-full), or have AGENTFORGE_STORE or "
+            "the configuration do it (url in [store])",
         )
     return cli.store_url
