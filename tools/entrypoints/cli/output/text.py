@@ -62,9 +62,8 @@ def lines_of(text: str | None) -> list[str]:
     return safe_lines(text or "").rstrip().split("\n")
 
 
-def counted_of(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with what is counted: `1 file`, `2 files`."""
-    return errors.counted(number, one, many)
+counted_of: Final = errors.counted
+"""Writes a number with what is counted: `1 file`, `2 files`."""
 
 
 def counted(number: int) -> str:

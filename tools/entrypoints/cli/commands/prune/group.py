@@ -178,16 +178,11 @@ def prune(
     kinds = selection.select(cli)
 
     from .removal import remove
+    from .view import Work
 
-    remove(
-        cli,
-        kinds,
-        {name: rules.policy(one) for name, one in kinds.items()},
-        disposal,
-        missing_kinds(cli, kinds) if selection.kind == ALL else {},
-        dry_run=dry_run,
-        yes=yes,
-    )
+    works = [Work(one, rules.policy(one)) for one in kinds.values()]
+    missing = missing_kinds(cli, kinds) if selection.kind == ALL else {}
+    remove(cli, works, disposal, missing, dry_run=dry_run, yes=yes)
 
 
 # -------------------------------------------------------------------------------- the command line
