@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..context import Cli
-from ..given_files import read_given
+from ..given_files import read_given_text
 from ..options import QuestionPlace, argument, misuse, questions_directory
 from ..output.documents import selected
 
@@ -59,9 +59,9 @@ def read_json(name: str) -> Any:
     Raises:
         typer.BadParameter: It can't be read, is too large or is no JSON.
     """
-    data = read_given(Path(name), option="--file", most=_MAX_INPUT)
+    text = read_given_text(Path(name), option="--file", most=_MAX_INPUT)
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise misuse("--file", f"{name} is no JSON: {error}") from error
 

@@ -9,7 +9,7 @@ import typer
 from attrs import evolve, frozen
 
 from ...context import Cli
-from ...given_files import read_given, read_given_text
+from ...given_files import read_given
 from ...options import Labels, Tokens, argument, flag, misuse, option
 from ...project_context import ContextOptions, list_context, show_plan
 from ...running.agent_options import AgentOptions
@@ -221,7 +221,6 @@ def spec(
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
     from .....workflows.builtin import SPEC
-    from .....workflows.job import MAX_SUBJECT_CHARS
 
     if then_tdflow and (cli.output.json or beginning.dry_run or cli.submission is not None):
         raise misuse(
@@ -230,9 +229,7 @@ def spec(
         )
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
-    subject = about
-    if about_file is not None:
-        subject = read_given_text(about_file, option="--about-file", most=4 * MAX_SUBJECT_CHARS)
+    subject = about if about_file is None else _text(about_file)
     inputs = [] if begin_with is None else [_draft(begin_with, name)]
     work = beginning.work(cli, SPEC, name=name, subject=subject or name, inputs=inputs)
     session_id = beginning.begin(cli, work)
@@ -275,3 +272,14 @@ def _draft(path: Path, name: str) -> Input:
 
     data = read_given(path, option="--from", most=MAX_SPEC_BYTES)
     return Input(target=f"specs/{name}.yaml", content=data)
+
+
+def _text(path: Path) -> str:
+    """Read a text, at most one character more than its limit."""
+    from .....workflows.job import MAX_SUBJECT_CHARS
+
+    try:
+        with path.open(encoding="utf-8") as stream:
+            return stream.read(MAX_SUBJECT_CHARS + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        raise misuse("--about-file", f"{path} can't be read: {error}") from error
