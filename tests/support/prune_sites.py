@@ -24,8 +24,9 @@ from agentforge_sessions.prune import (
     Dated,
     Decision,
     Outside,
+    PruneObserver,
     PruneResult,
-    PruneTarget,
+    PruneSource,
     RetentionPolicy,
     Skipped,
     SkipReason,
@@ -266,13 +267,13 @@ def add_fake(
     return name
 
 
-class Watcher:
+class Watcher(PruneObserver):
     """An observer that keeps what it is told."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, object]] = []
 
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         self.told.append(("started", dry_run))
 
     def skipped(self, skipped: Skipped) -> None:

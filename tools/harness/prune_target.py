@@ -17,11 +17,9 @@ from ..base.files.tree_removal import is_discarded
 from ..base.identifiers import is_session_id
 from ..prune import (
     Dated,
-    Decision,
     Outside,
-    PruneResult,
+    PruneObserver,
     PruneRootMissing,
-    PruneSource,
     RetentionPolicy,
     Skipped,
     SkipReason,
@@ -158,21 +156,15 @@ def clean_up(base: Path, *, days: float, dry_run: bool, outside: Outside) -> lis
     return [session_id for session_id in planned if session_id in removed]
 
 
-class CleanUpEvents:
-    """Logs the events of a clean-up. A `prune.PruneObserver`."""
+class CleanUpEvents(PruneObserver):
+    """Logs the events of a clean-up."""
 
     def __init__(self) -> None:
         self._log = get_logger("agentforge.session")
 
-    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """A clean-up began."""
-
     def skipped(self, skipped: Skipped) -> None:
         """A session can't be read, or is not ours."""
         self._log.warning("session.unreadable", session_id=skipped.session_id, error=skipped.detail)
-
-    def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to be deleted."""
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
         """A session was deleted."""
@@ -183,9 +175,6 @@ class CleanUpEvents:
     def failed(self, session_id: str, *, error: str) -> None:
         """A session could not be deleted, or not all of it."""
         self._log.warning("session.delete_failed", session_id=session_id, error=error)
-
-    def completed(self, result: PruneResult) -> None:
-        """A clean-up ended."""
 
 
 __all__ = [

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .domain import (
         Candidate,
         Decision,
+        Inspection,
         Plan,
         PruneResult,
         Reason,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
         PruneTarget,
         Record,
         Removed,
-        Silent,
-        Stored,
         StoredSessions,
         Undatable,
     )
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from .removal.pins import pin, pinned, unpin
     from .removal.private_directory import PRIVATE, prepare_root
     from .removal.trash import TrashRecord, list_trash, list_unrecorded, restore_from_trash
-    from .stored_engine import prune_stored
 else:
     __getattr__ = on_first_use(
         __name__,
@@ -73,11 +71,10 @@ else:
             "removal.pins": "pin pinned unpin",
             "policy": "RetentionPolicy decide",
             "removal.private_directory": "PRIVATE prepare_root",
-            "domain": "Candidate Decision Plan PruneResult Reason SkipReason Skipped Unmet "
-            "human_bytes",
+            "domain": "Candidate Decision Inspection Plan PruneResult Reason SkipReason Skipped "
+            "Unmet human_bytes",
             "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Record Removed "
-            "Silent Stored StoredSessions Undatable",
-            "stored_engine": "prune_stored",
+            "StoredSessions Undatable",
             "removal.trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
             "archive.archive_reader": "restore_archive",
         },
@@ -92,6 +89,7 @@ __all__ = [
     "Dated",
     "Decision",
     "Disposal",
+    "Inspection",
     "InvalidArchive",
     "InvalidPolicy",
     "NotInTrash",
@@ -110,10 +108,8 @@ __all__ = [
     "Removed",
     "RetentionPolicy",
     "SessionInTheWay",
-    "Silent",
     "SkipReason",
     "Skipped",
-    "Stored",
     "StoredSessions",
     "TarArchiver",
     "TrashRecord",
@@ -128,7 +124,6 @@ __all__ = [
     "pinned",
     "prepare_root",
     "prune",
-    "prune_stored",
     "read_audit",
     "restore_archive",
     "restore_from_trash",

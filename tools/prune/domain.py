@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -171,6 +171,35 @@ class Decision:
     candidate: Candidate
     remove: bool
     reasons: tuple[Reason, ...]
+
+    def logged(self) -> dict[str, object]:
+        """Return what an audit log says of it."""
+        candidate = self.candidate
+        return {
+            "kind": candidate.kind,
+            "session_id": candidate.session_id,
+            "size_bytes": candidate.size_bytes,
+            "dated_at": candidate.dated_at.astimezone(UTC).isoformat(),
+            "state": candidate.state,
+            "reasons": [str(reason) for reason in self.reasons],
+        }
+
+
+@frozen(kw_only=True)
+class Inspection:
+    """What was found where sessions of one kind are.
+
+    Attributes:
+        candidates: Sessions that can be dated and are ours.
+        skipped: What has a session's name and is neither.
+        skipped_bytes: What the skipped ones hold, where all had to be measured.
+        hidden: Other names in a root, those that begin with a dot.
+    """
+
+    candidates: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...] = ()
+    skipped_bytes: int = 0
+    hidden: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
 from attrs import evolve, field, frozen
@@ -103,6 +103,18 @@ class RetentionPolicy:
             rule is not None
             for rule in (self.max_sessions, self.max_total_bytes, self.min_free_space_gb)
         )
+
+    def before(self, now: datetime) -> datetime | None:
+        """Return since when a session was not used that its age makes go; None for no age.
+
+        It is a minute later than that: rounding must leave none out.
+        """
+        if self.max_age_hours is None:
+            return None
+        try:
+            return now - timedelta(hours=self.max_age_hours) + timedelta(minutes=1)
+        except OverflowError:  # longer than there are dates
+            return datetime.min.replace(tzinfo=UTC)
 
 
 def decide(

@@ -11,7 +11,7 @@ from typing import Final, Protocol, runtime_checkable
 from attrs import field, frozen
 
 from ..base.files import FileStatus, FileSystem, ReadError
-from .domain import Candidate, Decision, PruneResult, Reason, Skipped, SkipReason
+from .domain import Candidate, Decision, Inspection, PruneResult, Reason, Skipped, SkipReason
 from .errors import InvalidPolicy
 from .policy import RetentionPolicy
 
@@ -144,23 +144,14 @@ class Leaving(Protocol):
         ...
 
 
-class PruneTarget(Protocol):
+@runtime_checkable
+class PruneTarget(PruneSource, Protocol):
     """One kind of sessions: directories under one root, each named by its session's id.
 
     Every implementation must withstand any content of the directories: it opens names only
     relative to the descriptor it is given, follows no link, reads no more than it must, blocks on
     nothing and raises nothing for what it finds.
     """
-
-    @property
-    def kind(self) -> str:
-        """What the sessions are called: "sandbox", "harness" or "questions"."""
-        ...
-
-    @property
-    def root(self) -> Path:
-        """The directory that they are in."""
-        ...
 
     @property
     def guards(self) -> Sequence[str]:
@@ -194,8 +185,8 @@ class PruneTarget(Protocol):
         ...
 
 
-class PruneObserver(Protocol):
-    """Observes what a prune finds and does, in the thread that prunes.
+class PruneObserver:
+    """Observes what a prune finds and does, in the thread that prunes; this one does nothing.
 
     What it raises comes out of the prune as it is and ends it: what is out of sight by then is
     finished by the next one.
@@ -203,64 +194,21 @@ class PruneObserver(Protocol):
 
     def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
-        ...
 
     def skipped(self, skipped: Skipped) -> None:
         """Something is left alone, because it can't be dated or is not ours."""
-        ...
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
         """A session is to go."""
-        ...
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
         """A session was removed, or is in the trash."""
-        ...
 
     def failed(self, session_id: str, *, error: str) -> None:
         """A session was not, or not wholly, removed."""
-        ...
 
     def completed(self, result: PruneResult) -> None:
         """A prune ended."""
-        ...
-
-
-class Silent:
-    """An observer that does nothing."""
-
-    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """Do nothing."""
-
-    def skipped(self, skipped: Skipped) -> None:
-        """Do nothing."""
-
-    def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """Do nothing."""
-
-    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """Do nothing."""
-
-    def failed(self, session_id: str, *, error: str) -> None:
-        """Do nothing."""
-
-    def completed(self, result: PruneResult) -> None:
-        """Do nothing."""
-
-
-@frozen(kw_only=True)
-class Stored:
-    """What a store has, as far as a prune asked for it.
-
-    Attributes:
-        candidates: Sessions that can be dated.
-        skipped: Those that can't, or are dated in the future.
-        skipped_bytes: What those hold.
-    """
-
-    candidates: tuple[Candidate, ...]
-    skipped: tuple[Skipped, ...] = ()
-    skipped_bytes: int = 0
 
 
 @frozen(kw_only=True)
@@ -279,8 +227,8 @@ class Removed:
 class StoredSessions(PruneSource, Protocol):
     """Sessions of one kind that a store has as rows."""
 
-    def inspect(self, *, now: datetime, older_than: timedelta | None) -> Stored:
-        """Return the sessions that were last used, or ended, longer ago than this; all if None.
+    def inspect(self, *, now: datetime, before: datetime | None) -> Inspection:
+        """Return the sessions that were last used, or ended, before a time; all if it is None.
 
         Each is dated, measured, and looked at for pins and for who works in it.
 

@@ -28,6 +28,7 @@ from ..prune import (
     Disposal,
     InvalidPolicy,
     Outside,
+    PruneObserver,
     PruneResult,
     PruneRootUnusable,
     PruneSource,
@@ -94,8 +95,8 @@ class SandboxTarget:
         return Dated(at=updated, version=updated, record=record)
 
 
-class PruneEvents:
-    """Logs the events of a prune to a sandbox logger. A `prune.PruneObserver`."""
+class PruneEvents(PruneObserver):
+    """Logs the events of a prune to a sandbox logger."""
 
     def __init__(self, log: SandboxLogger) -> None:
         """Log them to `log`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
@@ -18,7 +18,7 @@ from .bootstrap import forget_deleted, opened_sessions, pack_index_of
 
 if TYPE_CHECKING:
     from ..harness.session_ports import LocalSessions
-    from ..prune import PruneResult, PruneSource, PruneTarget, RetentionPolicy, StoredSessions
+    from ..prune import PruneResult, PruneTarget, RetentionPolicy, StoredSessions
     from .workspaces.workspace_packs import Collected
 
 
@@ -39,19 +39,23 @@ class PruneKind:
     Where a store has them as rows, there is no directory, no trash and no list of what was begun.
     """
 
-    target: PruneSource
+    target: PruneTarget | StoredSessions
     max_age_hours: float | None
     states: frozenset[str] = frozenset()
 
     @property
     def directories(self) -> PruneTarget | None:
         """The sessions, where they are directories; None where a store has them as rows."""
-        return cast("PruneTarget", self.target) if hasattr(self.target, "guards") else None
+        from ..prune import PruneTarget
+
+        return self.target if isinstance(self.target, PruneTarget) else None
 
     @property
     def stored(self) -> StoredSessions | None:
         """The sessions, where a store has them as rows; None where they are directories."""
-        return cast("StoredSessions", self.target) if self.directories is None else None
+        from ..prune import PruneTarget
+
+        return None if isinstance(self.target, PruneTarget) else self.target
 
     @property
     def is_there(self) -> bool:
@@ -59,12 +63,10 @@ class PruneKind:
         return self.stored is not None or os.path.lexists(self.target.root)
 
     def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
-        """Prune the sessions; see `prune.prune` and `prune.prune_stored`."""
-        from ..prune import prune, prune_stored
+        """Prune the sessions; see `prune.prune`."""
+        from ..prune import prune
 
-        if self.directories is not None:
-            return prune(self.directories, policy, **more)
-        return prune_stored(cast("StoredSessions", self.target), policy, **more)
+        return prune(self.target, policy, **more)
 
 
 def prune_kinds(
@@ -147,11 +149,11 @@ def prune_store(
     """
     from ..fleet.postgres.store import PostgresStore
     from ..harness.prune_target import CleanUpEvents
-    from ..prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune_stored
+    from ..prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
 
     sessions = PostgresStore(open_database(store), base_path)
     try:
-        result = prune_stored(
+        result = prune(
             sessions.prunable(),
             policy or RetentionPolicy(max_age_hours=DEFAULT_ENDED_HOURS),
             dry_run=dry_run,

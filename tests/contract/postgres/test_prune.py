@@ -24,7 +24,7 @@ from agentforge_sessions.prune import (
     Reason,
     RetentionPolicy,
     SkipReason,
-    prune_stored,
+    prune,
 )
 from agentforge_sessions.wiring import pruning
 from tests.support.clock import FakeClock
@@ -80,7 +80,7 @@ class Fleet:
 
     def prune(self, policy: RetentionPolicy = OLD, **more: Any) -> PruneResult:
         outside = Outside(clock=self.clock, actor=lambda: {"user": "tester"})
-        return prune_stored(self.store.prunable(), policy, outside=outside, **more)
+        return prune(self.store.prunable(), policy, outside=outside, **more)
 
     def lines(self) -> list[Mapping[str, Any]]:
         """Return the audit log."""
@@ -186,7 +186,7 @@ def test_each_is_looked_at_again_under_its_lock(fleet: Fleet, change: str) -> No
     session_id = fleet.made("complete")
     fleet.clock.advance(2 * 86_400)
     source = fleet.store.prunable()
-    found = source.inspect(now=fleet.clock(), older_than=None)
+    found = source.inspect(now=fleet.clock(), before=None)
     (candidate,) = found.candidates
     lock = fleet.store.run_lock(session_id, RUN_LOCKS[0], timeout_s=0.0)
     match change:

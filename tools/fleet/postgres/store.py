@@ -32,7 +32,7 @@ from ...harness.session_layout import (
     WORKSPACE,
 )
 from ...harness.store.session_idleness import held_idle
-from ...prune import Outside, RetentionPolicy, prune_stored
+from ...prune import Outside, RetentionPolicy, prune
 from .database import Database
 from .packs import PostgresPacks
 from .questions import PostgresQuestions
@@ -160,7 +160,7 @@ class PostgresStore(PostgresSessions):
         return cleared
 
     def prunable(self) -> PostgresPrune:
-        """Return the sessions as those that `prune.prune_stored` removes."""
+        """Return the sessions as those that `prune.prune` removes."""
         return PostgresPrune(
             self,
             self._database,
@@ -183,7 +183,7 @@ class PostgresStore(PostgresSessions):
 
     def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
         """Delete the sessions that ended more than `days` ago; see `SessionRepository`."""
-        result = prune_stored(
+        result = prune(
             self.prunable(),
             RetentionPolicy(max_age_hours=days * 24),
             dry_run=dry_run,

@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ..domain import Candidate, Skipped, SkipReason
+from ..domain import Candidate, Inspection, Skipped, SkipReason
 from ..errors import reason_of
 from ..ports import Dated, PruneTarget, Record, settled
 from .session_lock import is_in_use
@@ -29,23 +29,6 @@ CLOCK_SKEW: Final = timedelta(minutes=5)
 
 _BLOCK: Final = 512
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
-
-
-@frozen(kw_only=True)
-class Inspection:
-    """What is under a root.
-
-    Attributes:
-        candidates: Sessions that can be dated and are ours.
-        skipped: What has a session's name and is neither.
-        skipped_bytes: What the skipped ones hold, where all had to be measured.
-        hidden: Other names in the root, those that begin with a dot.
-    """
-
-    candidates: tuple[Candidate, ...]
-    skipped: tuple[Skipped, ...]
-    skipped_bytes: int = 0
-    hidden: tuple[str, ...] = ()
 
 
 @frozen

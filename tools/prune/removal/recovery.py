@@ -5,20 +5,16 @@ from __future__ import annotations
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
 from functools import partial
 
 from attrs import frozen
 
 from ..errors import reason_of
-from ..ports import PruneTarget
-from ..records.audit_log import AuditLog
-from .deletion import Deletion, DeletionPool
 from .hidden_names import going_path, hidden_name, inode_of, session_of, still_going
 from .leftovers import Leftovers, is_stray, locked_root
 from .private_directory import COMING, GOING, TRASH, PrivateDirectory
-from .run_record import RunRecord
 from .trash import TrashRecord, forget_record
+from .work import Work
 
 
 @frozen(kw_only=True)
@@ -26,97 +22,84 @@ class Recovery:
     """Finishes what other prunes left in one root, which is locked.
 
     Attributes:
-        record: Takes what came of it.
+        work: What it works with.
         private: The root's private directory, locked.
-        audit: The audit log.
-        deletion: How what is out of sight is deleted.
-        pool: Deletes several at the same time.
-        target: The kind of sessions.
-        root_fd: The root, open.
-        token: A text for names out of sight.
     """
 
-    record: RunRecord
+    work: Work
     private: PrivateDirectory
-    audit: AuditLog
-    deletion: Deletion
-    pool: DeletionPool
-    target: PruneTarget
-    root_fd: int
-    token: str
 
-    def sweep(self, left: Leftovers, now: datetime) -> None:
+    def finish(self, left: Leftovers) -> None:
+        """Finish all of it."""
+        if left.strays:
+            self._sweep(left.strays)
+        if left.coming:
+            coming_fd = self.private.directory(COMING)
+            hidden = self.work.deletion.hidden
+            self.work.pool.all([partial(hidden, coming_fd, one) for one in left.coming])
+        if left.going:
+            self._finish_going(left.going)
+        if left.expired or left.orphaned:
+            self._purge(left)
+
+    def _sweep(self, strays: Sequence[str]) -> None:
         """Remove what dead processes left half made or half deleted in the root."""
-        names = list(left.strays)
-        if not names:
-            return
+        work, record = self.work, self.work.run.record
         going_fd = self.private.directory(GOING)
-        while names:
-            count, error = self._announce_strays(names)
-            if error is not None and not count:
-                why = f"the audit log could not be written, so it was kept: {reason_of(error)}"
-                for name in names:
-                    self.record.fail(session_of(name), why)
-                return
-            out = self._hide_strays(names[:count], going_fd, now)
-            names = names[count:]
-            jobs = [partial(self.deletion.hidden, going_fd, hidden) for _, hidden in out]
-            for (name, hidden), problem in zip(out, self.pool.all(jobs), strict=True):
+        pieces = work.announced(
+            "sweeping", strays, lambda name: {"session_id": session_of(name)}, kept="it was kept"
+        )
+        for names in pieces:
+            out = self._hide_strays(names, going_fd)
+            jobs = [partial(work.deletion.hidden, going_fd, hidden) for _, hidden in out]
+            for (name, hidden), problem in zip(out, work.pool.all(jobs), strict=True):
                 if problem is None:
-                    self.record.swept(self.audit, name, hidden)
+                    record.swept.append(session_of(name))
+                    work.log("swept", session_of(name), hidden=hidden)
                 else:
-                    self.record.fail(session_of(name), f"{problem}; {still_going(hidden)}")
+                    record.fail(session_of(name), f"{problem}; {still_going(hidden)}")
 
-    def _announce_strays(self, names: Sequence[str]) -> tuple[int, OSError | None]:
-        for name in names:
-            self.record.log(self.audit, "sweeping", session_of(name))
-        return self.audit.announce(len(names))
-
-    def _hide_strays(
-        self, names: Sequence[str], going_fd: int, now: datetime
-    ) -> list[tuple[str, str]]:
+    def _hide_strays(self, names: Sequence[str], going_fd: int) -> list[tuple[str, str]]:
         """Take out of sight what is a stray still; the root is locked for that only."""
-        fs = self.deletion.fs
+        work, fs = self.work, self.work.deletion.fs
+        token = work.run.outside.token()
         out = []
-        with locked_root(fs, self.root_fd) as alone:
+        with locked_root(fs, work.root_fd) as alone:
             for name in names:
-                if not alone or not is_stray(fs, self.target, self.root_fd, name, now):
+                if not alone or not is_stray(fs, work.target, work.root_fd, name, work.run.now):
                     continue
-                hidden = hidden_name(name, self.token)
+                hidden = hidden_name(name, token)
                 try:
-                    fs.rename(name, hidden, src_dir_fd=self.root_fd, dst_dir_fd=going_fd)
+                    fs.rename(name, hidden, src_dir_fd=work.root_fd, dst_dir_fd=going_fd)
                 except OSError as error:
-                    self.record.fail(session_of(name), reason_of(error))
+                    work.run.record.fail(session_of(name), reason_of(error))
                 else:
                     out.append((name, hidden))
         return out
 
-    def finish(self, left: Leftovers) -> None:
-        """Finish the removals that another prune began, and drop half a restored session."""
-        if left.coming:
-            coming_fd = self.private.directory(COMING)
-            self.pool.all([partial(self.deletion.hidden, coming_fd, one) for one in left.coming])
-        if not left.going:
-            return
+    def _finish_going(self, going: Sequence[str]) -> None:
+        """Finish the removals that another prune began."""
+        work, record = self.work, self.work.run.record
         going_fd = self.private.directory(GOING)
-        outcomes = self.pool.all([partial(self._finish, going_fd, one) for one in left.going])
-        for hidden, problem in zip(left.going, outcomes, strict=True):
+        outcomes = work.pool.all([partial(self._finish_one, going_fd, one) for one in going])
+        for hidden, problem in zip(going, outcomes, strict=True):
             if problem is None:
-                self.record.finished(self.audit, session_of(hidden), hidden)
+                record.finished.append(session_of(hidden))
+                work.log("finished", session_of(hidden), hidden=hidden)
             else:
-                self.record.fail(session_of(hidden), problem)
+                record.fail(session_of(hidden), problem)
         if None in outcomes:
             with suppress(OSError):  # what a crash brings back is finished again
-                self.audit.write()
-                self.deletion.fs.fsync(going_fd)
+                work.audit.write()
+                work.deletion.fs.fsync(going_fd)
 
-    def _finish(self, going_fd: int, hidden: str) -> str | None:
+    def _finish_one(self, going_fd: int, hidden: str) -> str | None:
         if self._is_stray(going_fd, hidden):
             return (
                 f"something else was put in its place while it was removed; it is "
                 f"{going_path(hidden)} now, and nothing of it was deleted. Move it where it belongs"
             )
-        problem = self.deletion.hidden(going_fd, hidden)
+        problem = self.work.deletion.hidden(going_fd, hidden)
         return problem and f"{problem}; {still_going(hidden)}"
 
     def _is_stray(self, going_fd: int, hidden: str) -> bool:
@@ -125,52 +108,40 @@ class Recovery:
         if inode is None:
             return False
         try:
-            status = self.deletion.fs.stat(hidden, dir_fd=going_fd)
+            status = self.work.deletion.fs.stat(hidden, dir_fd=going_fd)
         except OSError:
             return False
         return status.st_ino != inode and not stat.S_ISLNK(status.st_mode)  # a link holds nothing
 
-    def purge(self, left: Leftovers) -> None:
+    def _purge(self, left: Leftovers) -> None:
         """Remove what was in the trash for its time."""
-        if not left.expired and not left.orphaned:
-            return
-        fs, trash_fd = self.deletion.fs, self.private.directory(TRASH)
-        gone = False
-        expired = left.expired
-        while expired:
-            count, error = self._announced(expired)
-            announced, expired = expired[:count], expired[count:]
-            if error is not None and not announced:
-                reason = reason_of(error)
-                why = f"the audit log could not be written, so it stays in the trash: {reason}"
-                for _, record in expired:
-                    self.record.fail(record.session_id, why)
-                break
-            jobs = [partial(self._purge, trash_fd, hidden) for hidden, _ in announced]
-            outcomes = self.pool.all(jobs)  # it gives the log room
-            for (hidden, record), problem in zip(announced, outcomes, strict=True):
+        work, record = self.work, self.work.run.record
+        fs, trash_fd = work.deletion.fs, self.private.directory(TRASH)
+        purged = False
+        pieces = work.announced("purging", left.expired, _about, kept="it stays in the trash")
+        for piece in pieces:
+            jobs = [partial(self._purge_one, trash_fd, hidden) for hidden, _ in piece]
+            outcomes = work.pool.all(jobs)  # it gives the log room
+            for (hidden, one), problem in zip(piece, outcomes, strict=True):
                 if problem is None:
-                    self.record.purged(self.audit, record.session_id, hidden)
-                    gone = True
+                    record.purged.append(one.session_id)
+                    work.log("purged", one.session_id, hidden=hidden)
+                    purged = True
                 else:
-                    self.record.fail(record.session_id, f"{problem}; it stays in the trash")
+                    record.fail(one.session_id, f"{problem}; it stays in the trash")
         for hidden in left.orphaned:
             forget_record(fs, trash_fd, hidden)
-        if gone:
+        if purged:
             with suppress(OSError):  # what a crash brings back is purged again
                 fs.fsync(trash_fd)
 
-    def _announced(self, expired: Sequence[tuple[str, TrashRecord]]) -> tuple[int, OSError | None]:
-        """Write the audit log before anything happens; without it, nothing does."""
-        for hidden, record in expired:
-            size = record.size_bytes
-            self.record.log(
-                self.audit, "purging", record.session_id, hidden=hidden, size_bytes=size
-            )
-        return self.audit.announce(len(expired))
-
-    def _purge(self, trash_fd: int, hidden: str) -> str | None:
-        problem = self.deletion.hidden(trash_fd, hidden)
+    def _purge_one(self, trash_fd: int, hidden: str) -> str | None:
+        problem = self.work.deletion.hidden(trash_fd, hidden)
         if problem is None:
-            forget_record(self.deletion.fs, trash_fd, hidden)
+            forget_record(self.work.deletion.fs, trash_fd, hidden)
         return problem
+
+
+def _about(expired: tuple[str, TrashRecord]) -> dict[str, object]:
+    hidden, record = expired
+    return {"session_id": record.session_id, "hidden": hidden, "size_bytes": record.size_bytes}

@@ -15,25 +15,23 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from ...base.files import FileSystem
 from ...base.files.tree_removal import put_back
 from ..domain import Decision, Reason
 from ..errors import PruneError, reason_of
-from ..ports import Disposal, Leaving, PruneTarget
-from ..records.audit_log import AuditLog
+from ..ports import Leaving
 from ..records.audit_reserve import FULL
-from .deletion import Deletion, DeletionPool
-from .environment import Outside
 from .hidden_names import hidden_name, still_going, token_of
-from .inspection import InspectionCache
 from .locked_session import LockedSession, SessionLocker, refusal
 from .run_record import RunRecord
 from .trash import TrashRecord, dated_name, forget_record, write_record
+from .work import Work
 
 _FULL: Final = os.strerror(errno.ENOSPC)
 
@@ -42,58 +40,46 @@ def _unrecorded(error: OSError) -> str:
     return f"its record in the trash could not be written, so it was kept: {reason_of(error)}"
 
 
-@frozen(kw_only=True)
-class Place:
-    """Where sessions are removed.
+@define(kw_only=True)
+class Remover:
+    """Removes sessions from one root, a batch at a time; two at most are locked at once.
 
     Attributes:
-        root_fd: The root, open.
-        parent_fd: The private directory in it that they go to.
-        cache: What was found in the sessions when it was decided.
+        work: What it works with.
+        parent_fd: The private directory in the root that sessions go to.
         prefix: How their names begin there, where that is the root itself.
     """
 
-    root_fd: int
+    work: Work
     parent_fd: int
-    cache: InspectionCache
     prefix: str = ""
-
-
-@define(kw_only=True)
-class Remover:
-    """Removes sessions from one root, a batch at a time; two at most are locked at once."""
-
-    target: PruneTarget
-    disposal: Disposal
-    place: Place
-    audit: AuditLog
-    record: RunRecord
-    deletion: Deletion
-    pool: DeletionPool
-    outside: Outside
+    _fs: FileSystem = field(init=False)
+    _record: RunRecord = field(init=False)
+    _grace: timedelta | None = field(init=False)
     _locker: SessionLocker = field(init=False)
     _token: str = field(init=False)
     _deleting: Sequence[LockedSession] = field(init=False, default=())
     _postponed: list[LockedSession] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
-        place = self.place
-        self._locker = SessionLocker(self.outside.fs, self.target, place.root_fd, place.cache)
-        self._token = self.outside.token()
+        work, run = self.work, self.work.run
+        self._fs, self._record, self._grace = run.outside.fs, run.record, run.disposal.grace
+        self._locker = SessionLocker(self._fs, work.target, work.root_fd, work.cache)
+        self._token = run.outside.token()
 
     def remove(self, decisions: Sequence[Decision]) -> None:
         """Take a batch out of sight and begin to delete it; the one before is finished first."""
         held: list[LockedSession] = []
         try:
-            now_ns = self.outside.file_clock()
+            now_ns = self.work.run.outside.file_clock()
             for decision in decisions:
                 one = self._lock(decision, now_ns)
                 if one is not None:
                     held.append(one)
             ready: Sequence[LockedSession] = self._archived(held)
-            if isinstance(self.target, Leaving):
+            if isinstance(self.work.target, Leaving):
                 for one in ready:
-                    self.target.leaving(self.outside.fs, one.fd, one.session_id)
+                    self.work.target.leaving(self._fs, one.fd, one.session_id)
             size = len(ready)  # a disk that is full takes them one at a time, then more
             while ready:
                 announced, rest, error = self._announced(ready[:size])
@@ -111,50 +97,50 @@ class Remover:
         finally:
             for one in held:
                 if not one.deleting:
-                    one.unlock(self.outside.fs)
+                    one.unlock(self._fs)
 
     def _take(self, ready: Sequence[LockedSession]) -> None:
         """Take what was announced out of sight, and begin to delete it."""
         out = list(self._hide(ready))
         if not self._synced(out):
             return
-        if self.disposal.grace is not None:
+        if self._grace is not None:
             for one in out:
-                self.record.deleted(self.audit, one.candidate, trashed=True)
+                self._note_deleted(one)
             return
         self.finish()
         self._deleting = out
         for one in out:
             one.deleting = True
-        self.pool.begin([partial(self._delete, one) for one in out])
-        if self.pool.alone:
+        self.work.pool.begin([partial(self._delete, one) for one in out])
+        if self.work.pool.alone:
             self.finish()
 
     def finish(self) -> None:
         """Wait for the batch that is being deleted, and record what became of it."""
-        outcomes = self.pool.finish()
+        outcomes = self.work.pool.finish()
         going, self._deleting = self._deleting, ()
         for one, error in zip(going, outcomes, strict=True):
             if error is None:
-                self.record.deleted(self.audit, one.candidate, trashed=False)
+                self._note_deleted(one)
                 continue
-            where = still_going(one.hidden) if not self.place.prefix else f"it is {one.hidden} now"
+            where = still_going(one.hidden) if not self.prefix else f"it is {one.hidden} now"
             why = f"{error}; {where}"
-            self.record.unfinished(self.audit, one.session_id, hidden=one.hidden, error=error)
-            self.record.fail(one.session_id, why)
+            self._note_unfinished(one, why, error=error)
 
     def close(self) -> None:
-        """Let go of what was to be deleted and was not begun; the deleters must be closed."""
+        """End the deleters, and let go of what was to be deleted and was not begun."""
+        self.work.pool.close()
         for one in self._deleting:
-            one.unlock(self.outside.fs)
+            one.unlock(self._fs)
 
     def _delete(self, one: LockedSession) -> str | None:
         """Delete what is out of sight, maybe in a thread; the last close gives the room back."""
         try:
-            names = self.place.cache.names.get(one.session_id)
-            return self.deletion.opened(self.place.parent_fd, one.hidden, one.fd, names)
+            names = self.work.cache.names.get(one.session_id)
+            return self.work.deletion.opened(self.parent_fd, one.hidden, one.fd, names)
         finally:
-            one.unlock(self.outside.fs)
+            one.unlock(self._fs)
 
     # -------------------------------------------------------------------------------- lock
 
@@ -164,31 +150,29 @@ class Remover:
             locked.hidden = self._hidden_name(locked.session_id, locked.identity)
             return locked
         if isinstance(locked, Reason):
-            self.record.keep(decision.candidate, locked)
+            self._record.keep(decision.candidate, locked)
         else:
-            self.record.fail(decision.candidate.session_id, locked)
+            self._record.fail(decision.candidate.session_id, locked)
         return None
 
     def _hidden_name(self, session_id: str, identity: tuple[int, int]) -> str:
-        if (
-            self.place.prefix
-        ):  # as short as it can be: a longer name may take a block of a full disk
-            return f"{self.place.prefix}{identity[1]:x}"
+        if self.prefix:  # as short as it can be: a longer name may take a block of a full disk
+            return f"{self.prefix}{identity[1]:x}"
         return hidden_name(session_id, token_of(identity[1], self._token))
 
     def _archived(self, held: list[LockedSession]) -> list[LockedSession]:
-        archiver = self.disposal.archiver
+        archiver = self.work.run.disposal.archiver
         if archiver is None:
             return held
         kept = []
         for one in held:
             try:
-                path = archiver.archive(self.outside.fs, one.fd, one.candidate)
+                path = archiver.archive(self._fs, one.fd, one.candidate)
             except (OSError, PruneError) as error:
                 why = f"it could not be archived, so it was kept: {reason_of(error)}"
-                self.record.fail(one.session_id, why)
+                self._record.fail(one.session_id, why)
             else:
-                self.record.archives[one.session_id] = str(path)
+                self._record.archives[one.session_id] = str(path)
                 kept.append(one)
         return kept
 
@@ -202,23 +186,17 @@ class Remover:
         Returns:
             Those that may go now; those that the log had no room for, and why.
         """
-        now = self.outside.clock()
+        now = self.work.run.outside.clock()
         for one in held:
-            candidate = one.candidate
-            self.audit.add(
+            self.work.audit.add(
                 "removing",
                 at=now,
-                kind=candidate.kind,
-                session_id=one.session_id,
                 hidden=one.hidden,
-                size_bytes=candidate.size_bytes,
-                dated_at=candidate.dated_at.astimezone(UTC).isoformat(),
-                state=candidate.state,
-                reasons=[str(reason) for reason in one.decision.reasons],
-                trash=self.disposal.grace is not None,
-                archive=self.record.archives.get(one.session_id),
+                **one.decision.logged(),
+                trash=self._grace is not None,
+                archive=self._record.archives.get(one.session_id),
             )
-        count, error = self.audit.announce(len(held))
+        count, error = self.work.audit.announce(len(held))
         return self._recorded(held[:count], now), held[count:], error
 
     def _refuse(self, held: Sequence[LockedSession], error: OSError | None) -> None:
@@ -227,23 +205,23 @@ class Remover:
         why = f"{what}, so it was kept: {reason_of(error) if error else _FULL}"
         if error is not None and error.errno in FULL:
             why += "; put the log on another disk (agentforge prune --audit-log)"
-        elif error is None and self.disposal.grace is not None:
+        elif error is None and self._grace is not None:
             why += "; the trash frees nothing, deleting at once does"
         elif error is None:
             why += "; free some room on that disk by hand"
         for one in held:
-            self.record.fail(one.session_id, why)
+            self._record.fail(one.session_id, why)
 
     def _recorded(self, held: Sequence[LockedSession], now: datetime) -> list[LockedSession]:
         """Write the records of what goes to the trash; what has none is kept."""
-        grace = self.disposal.grace
+        grace = self._grace
         if grace is None:
             return list(held)
         there: list[LockedSession] = []
         for one in held:
             record = TrashRecord.of(one.candidate, now, grace)
             try:
-                write_record(self.outside.fs, self.place.parent_fd, one.hidden, record)
+                write_record(self._fs, self.parent_fd, one.hidden, record)
             except OSError as error:
                 if error.errno not in FULL:
                     self._keep(one, _unrecorded(error))
@@ -252,7 +230,7 @@ class Remover:
             there.append(one)
         try:
             if there:
-                self.outside.fs.fsync(self.place.parent_fd)
+                self._fs.fsync(self.parent_fd)
         except OSError as error:
             for one in there:
                 self._keep(one, _unrecorded(error))
@@ -279,11 +257,11 @@ class Remover:
     def _rename(self, one: LockedSession) -> Reason | str | None:
         """Take a session out of sight; return why it stays where it can't be."""
         try:
-            self.outside.fs.rename(
+            self._fs.rename(
                 one.session_id,
                 one.hidden,
-                src_dir_fd=self.place.root_fd,
-                dst_dir_fd=self.place.parent_fd,
+                src_dir_fd=self.work.root_fd,
+                dst_dir_fd=self.parent_fd,
             )
         except OSError as error:
             return _FULL if error.errno in FULL else refusal(error)
@@ -292,14 +270,14 @@ class Remover:
     def _postpone(self, one: LockedSession) -> None:
         """Try again, once others are deleted, with what there is no room for where it is to go."""
         self._forget(one)
-        self.record.log(self.audit, "kept", one.session_id, hidden=one.hidden, why=_FULL)
+        self.work.log("kept", one.session_id, hidden=one.hidden, why=_FULL)
         one.hidden = self._hidden_name(one.session_id, one.identity)  # without a record's content
         self._postponed.append(one)
 
     def _is_swapped(self, one: LockedSession) -> bool:
         """Return whether what was renamed may be something else than what is locked."""
         try:
-            there = self.outside.fs.stat(one.hidden, dir_fd=self.place.parent_fd)
+            there = self._fs.stat(one.hidden, dir_fd=self.parent_fd)
         except OSError:
             return True
         return (there.st_dev, there.st_ino) != one.identity
@@ -326,11 +304,11 @@ class Remover:
 
     def _put_back(self, one: LockedSession, name: str) -> bool:
         return put_back(
-            self.outside.fs,
+            self._fs,
             one.hidden,
             name,
-            from_fd=self.place.parent_fd,
-            to_fd=self.place.root_fd,
+            from_fd=self.parent_fd,
+            to_fd=self.work.root_fd,
         )
 
     def _synced(self, out: Sequence[LockedSession]) -> bool:
@@ -338,8 +316,8 @@ class Remover:
         if not out:
             return False
         try:
-            self.outside.fs.fsync(self.place.parent_fd)
-            self.outside.fs.fsync(self.place.root_fd)
+            self._fs.fsync(self.parent_fd)
+            self._fs.fsync(self.work.root_fd)
         except OSError as error:
             reason = reason_of(error)
         else:
@@ -356,20 +334,29 @@ class Remover:
     def _keep(self, one: LockedSession, why: Reason | str) -> None:
         """Record that a session which was announced is kept after all."""
         self._forget(one)
-        self.record.log(self.audit, "kept", one.session_id, hidden=one.hidden, why=str(why))
+        self.work.log("kept", one.session_id, hidden=one.hidden, why=str(why))
         if isinstance(why, Reason):
-            self.record.keep(one.candidate, why)
+            self._record.keep(one.candidate, why)
         else:
-            self.record.fail(one.session_id, why)
+            self._record.fail(one.session_id, why)
 
     def _forget(self, one: LockedSession) -> None:
-        if self.disposal.grace is not None:
-            forget_record(self.outside.fs, self.place.parent_fd, one.hidden)
+        if self._grace is not None:
+            forget_record(self._fs, self.parent_fd, one.hidden)
 
     def _lose(self, one: LockedSession, why: str) -> None:
         """Record that a session is out of sight against our will.
 
         The trash gives it back, and from elsewhere the next prune removes it.
         """
-        self.record.unfinished(self.audit, one.session_id, hidden=one.hidden, why=why)
-        self.record.fail(one.session_id, why)
+        self._note_unfinished(one, why, why=why)
+
+    def _note_deleted(self, one: LockedSession) -> None:
+        trashed = self._grace is not None
+        self.work.log("trashed" if trashed else "removed", one.session_id)
+        self._record.removed(one.candidate, trashed=trashed)
+
+    def _note_unfinished(self, one: LockedSession, problem: str, **fields: str) -> None:
+        self._record.unfinished.append(one.session_id)
+        self.work.log("unfinished", one.session_id, hidden=one.hidden, **fields)
+        self._record.fail(one.session_id, problem)

@@ -1,17 +1,18 @@
-"""What became of each session, for the result, the observer and the audit log."""
+"""What a prune was asked for and what became of each session: result, observer and audit log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final, ParamSpec
 
-from attrs import evolve
+from attrs import evolve, frozen
 
-from ...base.clock import Clock
 from ..domain import (
     LEFT_ALONE,
     Candidate,
     Decision,
+    Inspection,
     Plan,
     PruneResult,
     Reason,
@@ -19,10 +20,10 @@ from ..domain import (
     SkipReason,
     left_alone,
 )
-from ..ports import PruneObserver, PruneSource
-from ..records.audit_log import AuditLog
+from ..policy import RetentionPolicy, decide, only_as_shown
+from ..ports import Disposal, PruneObserver
+from .environment import Outside
 from .hidden_names import session_of
-from .inspection import Inspection
 
 
 class ObserverFailed(Exception):
@@ -63,21 +64,27 @@ class GuardedObserver:
 
 
 class RunRecord:
-    """What became of each session of one prune."""
+    """What became of each session of one prune.
 
-    def __init__(self, target: PruneSource, observer: PruneObserver, clock: Clock) -> None:
+    Attributes:
+        archives: By session: the archive that was written of it.
+        finished: Sessions that an earlier prune began with and that were removed.
+        unfinished: Sessions that are out of sight and not wholly deleted.
+        purged: Sessions that left the trash for good.
+        swept: What dead processes had left half done in the root and that was deleted.
+    """
+
+    def __init__(self, observer: PruneObserver) -> None:
         self.observer: Final = GuardedObserver(observer)
         self.archives: dict[str, str] = {}
-        self._kind = target.kind
-        self._clock = clock
         self._deleted: list[str] = []
         self._bytes = 0
         self._errors: dict[str, str] = {}
         self._kept: dict[str, Reason] = {}
-        self._finished: list[str] = []
-        self._unfinished: list[str] = []
-        self._purged: list[str] = []
-        self._swept: list[str] = []
+        self.finished: list[str] = []
+        self.unfinished: list[str] = []
+        self.purged: list[str] = []
+        self.swept: list[str] = []
         self._skipped: list[Skipped] = []
         self._busy = False
 
@@ -101,47 +108,27 @@ class RunRecord:
             self.keep(one.candidate, Reason.BUSY)
 
     def foresee(
-        self, plan: Plan, *, going: Sequence[str], purged: Sequence[str], strays: Sequence[str]
+        self,
+        plan: Plan,
+        *,
+        going: Sequence[str] = (),
+        purged: Sequence[str] = (),
+        strays: Sequence[str] = (),
     ) -> None:
         """Note what a dry run found: the plan, and what of former prunes is to be finished."""
         self._deleted = [one.candidate.session_id for one in plan.removals]
         self._bytes = plan.size_bytes
-        self._finished = [session_of(hidden) for hidden in going]
-        self._purged = list(purged)
-        self._swept = [session_of(name) for name in strays]
-
-    def deleted(self, audit: AuditLog, candidate: Candidate, *, trashed: bool) -> None:
-        """Note that a session was removed, or is in the trash."""
-        self.log(audit, "trashed" if trashed else "removed", candidate.session_id)
-        self.removed(candidate, trashed=trashed)
+        self.finished = [session_of(hidden) for hidden in going]
+        self.purged = list(purged)
+        self.swept = [session_of(name) for name in strays]
 
     def removed(self, candidate: Candidate, *, trashed: bool = False) -> None:
-        """Note the same of a session whose line is in its store's audit log already."""
+        """Note that a session was removed, or is in the trash."""
         self._deleted.append(candidate.session_id)
         self._bytes += candidate.size_bytes
         self.observer.deleted(
             candidate.session_id, size_bytes=candidate.size_bytes, trashed=trashed
         )
-
-    def finished(self, audit: AuditLog, session_id: str, hidden: str) -> None:
-        """Note that a session that an earlier prune began with was removed."""
-        self._finished.append(session_id)
-        self.log(audit, "finished", session_id, hidden=hidden)
-
-    def purged(self, audit: AuditLog, session_id: str, hidden: str) -> None:
-        """Note that a session left the trash for good."""
-        self._purged.append(session_id)
-        self.log(audit, "purged", session_id, hidden=hidden)
-
-    def swept(self, audit: AuditLog, name: str, hidden: str) -> None:
-        """Note that what a dead process had left half done in the root was deleted."""
-        self._swept.append(session_of(name))
-        self.log(audit, "swept", session_of(name), hidden=hidden)
-
-    def unfinished(self, audit: AuditLog, session_id: str, **fields: object) -> None:
-        """Note that a session is out of sight and not wholly deleted."""
-        self._unfinished.append(session_id)
-        self.log(audit, "unfinished", session_id, **fields)
 
     def keep(self, candidate: Candidate, reason: Reason) -> None:
         """Note that a session stays after all."""
@@ -154,10 +141,6 @@ class RunRecord:
         self._errors[session_id] = error
         self.observer.failed(session_id, error=error)
 
-    def log(self, audit: AuditLog, event: str, session_id: str, **fields: object) -> None:
-        """Add a line to the audit log, to be written with others."""
-        audit.add(event, at=self._clock(), kind=self._kind, session_id=session_id, **fields)
-
     def result(self, plan: Plan, *, dry_run: bool, trashed: bool, duration_s: float) -> PruneResult:
         """Sum it up."""
         return PruneResult(
@@ -167,13 +150,13 @@ class RunRecord:
             errors=self._errors,
             dry_run=dry_run,
             trashed=trashed,
-            finished_sessions=self._finished,
-            unfinished_sessions=self._unfinished,
-            purged_sessions=self._purged,
+            finished_sessions=self.finished,
+            unfinished_sessions=self.unfinished,
+            purged_sessions=self.purged,
             archives=self.archives,
             decisions=tuple(self._final(one) for one in plan.decisions),
             skipped=tuple(self._skipped),
-            swept=self._swept,
+            swept=self.swept,
             unmet=plan.unmet,
             busy=self._busy,
             duration_s=duration_s,
@@ -182,3 +165,46 @@ class RunRecord:
     def _final(self, decision: Decision) -> Decision:
         kept = self._kept.get(decision.candidate.session_id)
         return decision if kept is None else evolve(decision, remove=False, reasons=(kept,))
+
+
+@frozen(kw_only=True)
+class Run:
+    """One prune: what is asked for, and what becomes of it.
+
+    Attributes:
+        policy: Which sessions go.
+        only: Remove none but these, and only as they were; all that the policy asks for if None.
+        disposal: What becomes of them.
+        outside: Time, chance and the file system.
+        record: What became of each session.
+        now: When it began, aware.
+        dry_run: Whether it only looks and decides.
+    """
+
+    policy: RetentionPolicy
+    only: Sequence[Decision] | None
+    disposal: Disposal
+    outside: Outside
+    record: RunRecord
+    now: datetime
+    dry_run: bool
+
+    def decide(self, found: Inspection, free_bytes: int | None = None) -> Plan:
+        """Decide for each session that was found whether it goes, and why."""
+        plan = decide(
+            found.candidates,
+            self.policy,
+            now=self.now,
+            free_bytes=free_bytes,
+            others=len(found.skipped),
+            other_bytes=found.skipped_bytes,
+        )
+        if self.only is None:
+            return plan
+        return only_as_shown(plan, self.only, {one.session_id for one in found.skipped})
+
+    def announce(self, found: Inspection, plan: Plan) -> None:
+        """Note what is left alone, and what is to go."""
+        self.record.look(found, plan)
+        for one in plan.removals:
+            self.record.observer.candidate(one, age_hours=one.candidate.age_hours(self.now))

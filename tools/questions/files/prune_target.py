@@ -13,7 +13,16 @@ from attrs import frozen
 from ...base.event_log import get_logger
 from ...base.files import FileSystem, ReadError, read_regular_file
 from ...base.files.tree_removal import is_discarded
-from ...prune import Dated, Outside, PruneRootMissing, RetentionPolicy, SkipReason, Undatable, prune
+from ...prune import (
+    Dated,
+    Outside,
+    PruneObserver,
+    PruneRootMissing,
+    RetentionPolicy,
+    SkipReason,
+    Undatable,
+    prune,
+)
 from ...prune.ports import undatable
 from ..domain import CleanupResult, is_session_id
 from ..session_status import SessionStatus
@@ -23,9 +32,7 @@ from .session_files import DEFAULT_BASE_DIR, MAX_FILE_BYTES, STAGING_GRACE_S, ST
 from .wire import read_status
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
-
-    from ...prune import Decision, PruneResult, PruneSource, Skipped
+    from ...prune import Skipped
     from ..rules import QuestionsConfig
 
 KIND: Final = "questions"
@@ -106,36 +113,20 @@ def _is_there(fs: FileSystem, session_fd: int, name: str) -> bool:
     return True
 
 
-class _CleanUpEvents:
-    """Logs the events of a clean-up. A `prune.PruneObserver`."""
-
-    def __init__(self, log: FilteringBoundLogger) -> None:
-        self._log = log
-
-    def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """A clean-up began."""
+class _CleanUpEvents(PruneObserver):
+    """Logs the events of a clean-up."""
 
     def skipped(self, skipped: Skipped) -> None:
         """A session can't be dated, or is not ours."""
-        self._log.warning(
-            "question.cleanup_failed", session_id=skipped.session_id, error=skipped.detail
-        )
-
-    def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to go."""
+        _log.warning("question.cleanup_failed", session_id=skipped.session_id, error=skipped.detail)
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
         """A session was removed."""
-        self._log.info(
-            "question.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
-        )
+        _log.info("question.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed)
 
     def failed(self, session_id: str, *, error: str) -> None:
         """A session could not be removed, or not whole."""
-        self._log.warning("question.cleanup_failed", session_id=session_id, error=error)
-
-    def completed(self, result: PruneResult) -> None:
-        """A clean-up ended."""
+        _log.warning("question.cleanup_failed", session_id=session_id, error=error)
 
 
 def cleanup(base_dir: Path, config: QuestionsConfig, outside: Outside) -> CleanupResult:
@@ -155,7 +146,7 @@ def cleanup(base_dir: Path, config: QuestionsConfig, outside: Outside) -> Cleanu
         done = prune(
             target,
             RetentionPolicy(max_age_hours=hours),
-            observer=_CleanUpEvents(_log),
+            observer=_CleanUpEvents(),
             outside=outside,
         )
     except PruneRootMissing:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,7 @@ from ....base.files.filesystem import DIRECTORY_FLAGS
 from ....base.files.tree_copy import copy_tree
 from ....harness.errors import SessionCorrupted, SessionInUse
 from ....harness.session_layout import KIND, SESSION_FILE, WORKSPACE
-from ....prune import Archiver, Candidate, Reason, Removed, Skipped, SkipReason, Stored
+from ....prune import Archiver, Candidate, Inspection, Reason, Removed, Skipped, SkipReason
 from ....prune.removal.inspection import CLOCK_SKEW
 from ..database import Connection, Database
 from .session_lock import lock_key
@@ -54,7 +54,7 @@ on conflict do nothing returning session_id
 
 
 class PostgresPrune:
-    """The agent sessions of a store, for `prune.prune_stored`.
+    """The agent sessions of a store, for `prune.prune`.
 
     Only sessions that have ended are ever removed, and of those none that is pinned, that a worker
     holds, or that a job is at.
@@ -91,9 +91,8 @@ class PostgresPrune:
 
     # -------------------------------------------------------------------------------- look
 
-    def inspect(self, *, now: datetime, older_than: timedelta | None) -> Stored:
-        """Return the sessions that ended longer ago than this; see `prune.StoredSessions`."""
-        before = None if older_than is None else _before(now, older_than)
+    def inspect(self, *, now: datetime, before: datetime | None) -> Inspection:
+        """Return the sessions that ended before a time; see `prune.StoredSessions`."""
         candidates, skipped, skipped_bytes = [], [], 0
         with self._database.connection() as connection:
             led = {row[0] & (2**64 - 1) for row in connection.execute(_LED)}
@@ -124,7 +123,7 @@ class PostgresPrune:
                     in_use=working or (lock_key(session_id) & (2**64 - 1)) in led,
                 )
             )
-        return Stored(
+        return Inspection(
             candidates=tuple(candidates), skipped=tuple(skipped), skipped_bytes=skipped_bytes
         )
 
@@ -225,14 +224,6 @@ class PostgresPrune:
             (checked_id(session_id),),
         )
         return gone is not None
-
-
-def _before(now: datetime, age: timedelta) -> datetime | None:
-    """Return the time so long ago, and a minute later: rounding must leave none out."""
-    try:
-        return now - age + timedelta(minutes=1)
-    except OverflowError:  # longer than there are dates
-        return datetime.min.replace(tzinfo=now.tzinfo)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +14,7 @@ from agentforge_sessions.prune import (
     RetentionPolicy,
     Skipped,
     StoredSessions,
-    prune_stored,
+    prune,
 )
 
 
@@ -24,14 +24,14 @@ class Empty:
 
     root: Path = Path("postgresql://here")
     kind: str = "harness"
-    older_than: timedelta | None = None
+    before: datetime | None = None
     candidates: tuple[Candidate, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     skipped_bytes: int = 0
 
-    def inspect(self, *, now: datetime, older_than: timedelta | None) -> Empty:
+    def inspect(self, *, now: datetime, before: datetime | None) -> Empty:
         assert now.tzinfo is UTC
-        self.older_than = older_than
+        self.before = before
         return self
 
     def remove(self, *_: object, **__: object) -> None:
@@ -42,6 +42,6 @@ class Empty:
 def test_an_age_that_is_longer_than_there_are_dates_asks_for_nothing(hours: float) -> None:
     """As in a prune of directories."""
     store = Empty()
-    result = prune_stored(cast("StoredSessions", store), RetentionPolicy(max_age_hours=hours))
-    assert store.older_than == timedelta.max
+    result = prune(cast("StoredSessions", store), RetentionPolicy(max_age_hours=hours))
+    assert store.before == datetime.min.replace(tzinfo=UTC)
     assert not result.deleted_sessions
