@@ -6,42 +6,36 @@ value; what may be asked is a rule of those who ask (`questions.rules`, `workflo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from .errors import AgentForgeError, ErrorKind, listed
+from .errors import AgentForgeError, ErrorKind
+
+if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
 
 
 class QuestionError(AgentForgeError):
-    """Base of the errors of questions to a person.
-
-    Attributes:
-        session_id: The question session it is about, or None.
-    """
+    """Base of the errors of questions to a person."""
 
     kind = ErrorKind.REFUSED
-
-    def __init__(self, message: str, *, session_id: str | None = None) -> None:
-        super().__init__(message)
-        self.session_id = session_id
+    _: KW_ONLY
+    session_id: str | None = None
+    """The question session it is about."""
 
 
 class FaultyInput(QuestionError, ValueError):
-    """Input with faults, all of them reported at once; nothing was written.
-
-    Attributes:
-        faults: Everything that is wrong, in the order of the input; the message is the first ones.
-    """
+    """Input with faults, all of them reported at once; nothing was written."""
 
     kind = ErrorKind.USAGE
-
-    def __init__(
-        self, faults: Iterable[str], *, session_id: str | None = None, where: str = ""
-    ) -> None:
-        self.faults: tuple[str, ...] = tuple(faults)
-        super().__init__(where + listed(self.faults), session_id=session_id)
+    message = "{where}{faults:;}"
+    faults: Sequence[str]
+    """Everything that is wrong, in the order of the input."""
+    _: KW_ONLY
+    where: str = ""
+    """What the input is, as the beginning of the text."""
 
 
 class InvalidQuestions(FaultyInput):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
@@ -15,6 +15,9 @@ from ..base.settings.worker_configuration import WorkerConfiguration
 from ..harness import HarnessError
 from .agents.command_output import COMMANDS
 from .agents.port import AgentChoice
+
+if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
 
 COMMAND: Final = "command"
 """What a worker serves that runs command lines of submissions."""
@@ -26,67 +29,54 @@ _KNOWN: Final = frozenset({*COMMANDS, "openai", "anthropic", _RECORDED})
 
 
 class NotAllowedHere(HarnessError):
-    """Base of the refusals of a worker whose own configuration does not allow what is needed.
-
-    Attributes:
-        needs: What, as the queues of the workers that allow it have it.
-    """
+    """Base of the refusals of a worker whose own configuration does not allow what is needed."""
 
     kind = ErrorKind.REFUSED
-
-    def __init__(self, message: str, *, needs: str) -> None:
-        super().__init__(message)
-        self.needs = needs
+    _: KW_ONLY
+    needs: str
+    """What, as the queues of the workers that allow it have it."""
 
 
 class AgentNotAllowed(NotAllowedHere):
-    """A submission names an agent that this worker does not run.
+    """A submission names an agent that this worker does not run."""
 
-    Attributes:
-        agent: The agent, or what kind it is of: a command line may hold secrets.
-    """
+    message = (
+        "this worker asks no agent {agent} for those who submit. Nothing was changed, and the "
+        "session waits for a worker that does: {setting} in [worker] of its own configuration."
+    )
+    agent: str
+    """The agent, or what kind it is of: a command line may hold secrets."""
 
-    def __init__(self, agent: str, *, needs: str) -> None:
-        allow = "agent_commands = true" if needs == COMMAND else f"agents = [{agent!r}]"
-        super().__init__(
-            f"this worker asks no agent {agent} for those who submit. Nothing was changed, and the "
-            f"session waits for a worker that does: {allow} in [worker] of its own configuration.",
-            needs=needs,
-        )
-        self.agent = agent
+    @property
+    def setting(self) -> str:
+        """What allows it."""
+        return "agent_commands = true" if self.needs == COMMAND else f"agents = [{self.agent!r}]"
 
 
 class ExecutorNotAllowed(NotAllowedHere):
-    """A submission names an executor of a plugin, which no worker runs for those who submit.
+    """A submission names an executor of a plugin, which no worker runs for those who submit."""
 
-    Attributes:
-        executor: Its name.
-    """
-
-    def __init__(self, executor: str) -> None:
-        super().__init__(
-            f"workers run scripts in {' or '.join(ISOLATIONS)}, and not by {executor}: how sealed "
-            "that is, nobody knows. Nothing was run; submit the workflow with another isolation.",
-            needs=_OTHER,
-        )
-        self.executor = executor
+    message = (
+        f"workers run scripts in {' or '.join(ISOLATIONS)}, and not by {{executor}}: how sealed "
+        "that is, nobody knows. Nothing was run; submit the workflow with another isolation."
+    )
+    executor: str
+    _: KW_ONLY
+    needs: str = _OTHER
 
 
 class RepositoryNotAllowed(NotAllowedHere):
-    """A submission names a repository, or a wheel, of this machine that the worker does not read.
+    """A submission names a repository or wheel of this machine that the worker does not read."""
 
-    Attributes:
-        repository: The checkout or wheel that was named.
-    """
-
-    def __init__(self, repository: str) -> None:
-        super().__init__(
-            f"this worker reads nothing of {repository} for those who submit. Nothing was changed, "
-            "and the session waits for a worker that does: its folder in repositories in [worker] "
-            "of its own configuration, or the folder that it is started in.",
-            needs=REPOSITORY,
-        )
-        self.repository = repository
+    message = (
+        "this worker reads nothing of {repository} for those who submit. Nothing was changed, and "
+        "the session waits for a worker that does: its folder in repositories in [worker] of its "
+        "own configuration, or the folder that it is started in."
+    )
+    repository: str
+    """The checkout or wheel that was named."""
+    _: KW_ONLY
+    needs: str = REPOSITORY
 
 
 def served_by(allowed: WorkerConfiguration) -> tuple[str, ...]:

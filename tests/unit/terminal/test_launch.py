@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.exit_codes import exit_code_of
 from agentforge_sessions.entrypoints.terminal import (
-    ExtraMissing,
     NoTerminal,
     TerminalFailed,
     drafts_directory,
@@ -116,7 +116,7 @@ def test_drafts_are_kept_beside_the_sessions_never_among_them(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ExtraMissing("Textual"), 2),
+        (ExtraMissing("`agentforge questions`", "Textual", "terminal"), 1),
         (NoTerminal(), 2),
         (TerminalFailed(ValueError("x"), drafts=Path("d")), 70),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import HarnessError
 from .history_events import (
@@ -15,6 +15,9 @@ from .history_events import (
     SessionPaused,
     SessionResumed,
 )
+
+if TYPE_CHECKING:
+    from dataclasses import KW_ONLY
 
 
 class SessionState(Enum):
@@ -86,40 +89,38 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class InvalidStateTransition(HarnessError):
-    """The session's state does not allow what was asked.
+    """The session's state does not allow what was asked."""
 
-    Attributes:
-        session_id: The session.
-        current_state: The state it is in, and stays in.
-        target_state: The state that was asked for, or that the operation needs.
-        operation: What was asked ("pause", "record_tokens", …).
-    """
+    message = "cannot {refused}: it is {state}; {hint}. Nothing was changed."
+    brief = "Cannot transition from {current_state} to {target_state}."
+    _: KW_ONLY
+    session_id: str
+    state: SessionState
+    """The state it is in, and stays in; also `current_state`."""
+    operation: str
+    """What was asked ("pause", "record_tokens", …)."""
+    target: SessionState | None = None
+    """The state that was asked for; `target_state` is also the one that the operation needs."""
 
-    def __init__(
-        self,
-        *,
-        session_id: str,
-        state: SessionState,
-        operation: str,
-        target: SessionState | None = None,
-    ) -> None:
-        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is state)
-        hint = f"from here it can only: {allowed}" if allowed else "it has ended for good"
-        if not allowed and operation in {"rewind", "retry"}:
-            hint = f"{hint}, and a fork goes on from one of its checkpoints"
-        what = _REFUSED.get(operation, f"{operation.replace('_', ' ')} session {{}}")
-        super().__init__(
-            f"cannot {what.format(session_id)}: it is {state.value}; {hint}. Nothing was changed.",
-            session_id=session_id,
-        )
-        self.current_state = state
-        self.target_state = target or _LEADS_TO.get(operation, SessionState.ACTIVE)
-        self.operation = operation
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.current_state = self.state
+        self.target_state = self.target or _LEADS_TO.get(self.operation, SessionState.ACTIVE)
 
     @property
-    def user_message(self) -> str:
-        """What is not possible, for the person who uses the program."""
-        return f"Cannot transition from {self.current_state.value} to {self.target_state.value}."
+    def refused(self) -> str:
+        """What was asked, in words."""
+        words = _REFUSED.get(self.operation, f"{self.operation.replace('_', ' ')} session {{}}")
+        return words.format(self.session_id)
+
+    @property
+    def hint(self) -> str:
+        """What is possible instead."""
+        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is self.state)
+        if allowed:
+            return f"from here it can only: {allowed}"
+        forks = ", and a fork goes on from one of its checkpoints"
+        return f"it has ended for good{forks if self.operation in {'rewind', 'retry'} else ''}"
 
 
 class InvalidStateForPhaseAdvance(InvalidStateTransition):

@@ -1,47 +1,33 @@
-"""What can go wrong where others are told, as typed errors with fields."""
+"""What can go wrong where others are informed, as typed errors with fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class ObserverError(AgentForgeError):
-    """Base of the errors of what tells others of sessions."""
-
-
-class UnknownWebhook(ObserverError):
-    """The configuration has no receiver of this name; nothing was sent.
-
-    Attributes:
-        webhook: The name.
-        known: The names that there are.
-    """
+class UnknownWebhook(AgentForgeError):
+    """The configuration has no receiver of this name; nothing was sent."""
 
     kind = ErrorKind.NOT_FOUND
+    message = "the configuration has no webhook {webhook!r}; {names}. Nothing was sent."
+    webhook: str
+    known: Sequence[str]
 
-    def __init__(self, webhook: str, known: Iterable[str]) -> None:
-        self.webhook = webhook
-        self.known = tuple(known)
-        names = f"there are {', '.join(self.known)}" if self.known else "it has none"
-        super().__init__(
-            f"the configuration has no webhook {webhook[:80]!r}; {names}. Nothing was sent."
-        )
+    @property
+    def names(self) -> str:
+        """The receivers that there are."""
+        return f"there are {', '.join(self.known)}" if self.known else "it has none"
 
 
-class WebhookUnreached(ObserverError):
-    """A receiver did not take what was sent.
-
-    Attributes:
-        webhook: The receiver's name.
-        problem: Why.
-    """
+class WebhookUnreached(AgentForgeError):
+    """A receiver did not take what was sent."""
 
     kind = ErrorKind.NOT_DONE
     retryable = True
-
-    def __init__(self, webhook: str, *, problem: str, kept: str) -> None:
-        super().__init__(f"the webhook {webhook} was not reached: {problem}. {kept}")
-        self.webhook = webhook
-        self.problem = problem
+    message = "the webhook {webhook} was not reached: {problem}. {kept}"
+    webhook: str
+    problem: str
+    kept: str
+    """What is sent again, and when."""

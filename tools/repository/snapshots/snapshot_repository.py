@@ -32,10 +32,11 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.regular_file import create_file
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...base.files.tree_walk import walk_tree
-from ..errors import RepositoryError
+from ..errors import NotARepository, RepositoryError
 from ..git.git_command import Git, GitOutput
 from ..git.git_objects import ObjectFiles
 from ..git.git_repositories import OwnRepository
+from .workspace_scan import SnapshotRefused
 
 BASE_REF: Final = "refs/base"
 LATEST_REF: Final = "refs/latest"
@@ -65,17 +66,12 @@ _FORMATS: Final = {
 
 
 class NoSnapshots(RepositoryError):
-    """There are no snapshots of a workspace; nothing was changed.
-
-    Attributes:
-        directory: Where they would be.
-    """
+    """There are no snapshots of a workspace; nothing was changed."""
 
     kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(f"there is no snapshot in {directory}; nothing was changed")
-        self.directory = directory
+    message = "there is no snapshot in {directory}; nothing was changed"
+    directory: Path
+    """Where they would be."""
 
 
 @frozen
@@ -130,8 +126,8 @@ class SnapshotRepository:
             return False
         _ = self.git.program  # before anything is made
         alternates = b"" if objects is None else os.fsencode(objects) + b"\n"
-        if alternates.count(b"\n") > 1:
-            raise RepositoryError(f"the path {str(objects)!r} has a line break")
+        if objects is not None and alternates.count(b"\n") > 1:
+            raise NotARepository(objects, "its path has a line break")
         parent = self.directory.parent
         with DirectoryLock(self.fs, parent, timeout_s=self.lock_timeout_s, follow=True) as lock:
             if self.directory.is_dir():  # another was faster
@@ -260,8 +256,8 @@ class SnapshotRepository:
             return None
         except OSError as error:
             if error.errno in {errno.ENOTDIR, errno.ELOOP}:
-                raise RepositoryError(
-                    f"the workspace {self.workspace} is a link or a file, not a folder"
+                raise SnapshotRefused(
+                    self.workspace, ["it is a link or a file, not a folder"]
                 ) from error
             raise
 

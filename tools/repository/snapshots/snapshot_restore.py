@@ -32,22 +32,15 @@ _NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 <<
 
 
 class RestoreFailed(RepositoryError):
-    """A snapshot could not be made files again.
-
-    Attributes:
-        folder: Where.
-        problem: Why not.
-    """
+    """A snapshot could not be made files again."""
 
     kind = ErrorKind.STORAGE
-
-    def __init__(self, folder: Path, problem: str) -> None:
-        super().__init__(
-            f"the snapshot could not be restored to {folder}: {problem}. The snapshot is as it "
-            "was; mend what is named, then do the same again."
-        )
-        self.folder = folder
-        self.problem = problem
+    message = (
+        "the snapshot could not be restored to {folder}: {problem}. The snapshot is as it was; "
+        "mend what is named, then do the same again."
+    )
+    folder: Path
+    problem: str
 
 
 def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:

@@ -22,7 +22,7 @@ from typing import IO, Final
 from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
-from ...base.errors import ErrorKind
+from ...base.errors import ErrorKind, reason_of
 from ..errors import GitFailed, RepositoryError
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest
@@ -48,7 +48,7 @@ from .snapshot_repository import (
 from .snapshot_restore import restore_in_place, restore_to
 from .tree_changes import TreeChanges, changes_between
 from .workspace_index import LookedAt, WorkspaceState, forget, look_at, write_state
-from .workspace_scan import ScanLimits
+from .workspace_scan import ScanLimits, SnapshotRefused
 
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBJECT_CHARS: Final = 120
@@ -57,22 +57,15 @@ _MANY_LOOSE: Final = 4_000
 
 
 class SnapshotMissing(RepositoryError):
-    """There is no such snapshot; nothing was changed.
-
-    Attributes:
-        snapshot: Its id.
-        directory: Where it was looked for.
-    """
+    """There is no such snapshot; nothing was changed."""
 
     kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, snapshot: str, *, directory: Path) -> None:
-        super().__init__(
-            f"snapshot {snapshot[:70]!r} is not in {directory}, or objects of it are missing; "
-            "nothing was changed"
-        )
-        self.snapshot = snapshot
-        self.directory = directory
+    message = (
+        "snapshot {snapshot!r} is not in {directory}, or objects of it are missing; nothing was "
+        "changed"
+    )
+    snapshot: str
+    directory: Path
 
 
 @frozen
@@ -161,8 +154,8 @@ class Snapshots:
         try:
             return look_at(locked, self.limits)
         except OSError as error:
-            raise RepositoryError(
-                f"the workspace {self.repository.workspace} can't be read: {error.strerror}"
+            raise SnapshotRefused(
+                self.repository.workspace, [f"it can't be read: {reason_of(error)}"]
             ) from error
 
     def _latest(self, locked: LockedRepository) -> Snapshot | None:

@@ -71,22 +71,16 @@ class ScanLimits:
 
 
 class SnapshotRefused(RepositoryError):
-    """A workspace holds what no snapshot can keep; nothing was stored.
-
-    Attributes:
-        workspace: The workspace.
-        faults: What stands against it, the first twenty.
-    """
+    """A workspace holds what no snapshot can keep; nothing was stored."""
 
     kind = ErrorKind.REFUSED
-
-    def __init__(self, workspace: Path, faults: Sequence[str]) -> None:
-        super().__init__(
-            f"the workspace {workspace} can't be kept as a snapshot: {'; '.join(faults)}. Nothing "
-            "was stored. Remove or shrink what is named, then try again."
-        )
-        self.workspace = workspace
-        self.faults = tuple(faults)
+    message = (
+        "the workspace {workspace} can't be kept as a snapshot: {faults:;}. Nothing was stored. "
+        "Remove or shrink what is named, then try again."
+    )
+    workspace: Path
+    faults: Sequence[str]
+    """What stands against it, the first twenty."""
 
 
 @define

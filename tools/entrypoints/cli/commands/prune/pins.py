@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from .....base.errors import AmbiguousId
 from ...context import Cli, cli_of
 from ...options import AsJson, QuestionsDirectory, argument
-from ...output.errors import AmbiguousTrash, NoSessionToPin
+from ...output.errors import NoSessionToPin
 from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
 
 if TYPE_CHECKING:
@@ -98,5 +99,5 @@ def _place(
     if not exact:
         raise NoSessionToPin(wanted, [one.target.root for one in kinds.values()])
     if len({name for _, name in exact}) > 1:
-        raise AmbiguousTrash(wanted, sorted({name for _, name in exact}))
+        raise AmbiguousId(wanted, sorted({name for _, name in exact}))
     return exact[0]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .....base.errors import AmbiguousId
 from ...context import Cli, cli_of
 from ...options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, argument
-from ...output.errors import AmbiguousTrash
 from ...output.text import age_text
 from .options import (
     ALL,
@@ -134,7 +134,7 @@ def restore(
         exact = [pair for pair in found if pair[1].session_id == session] or found
         ids = sorted({record.session_id for _, record in exact})
         if len(ids) > 1:
-            raise AmbiguousTrash(session, ids)
+            raise AmbiguousId(session, ids, "sessions in the trash")
         if ids:
             back = restore_from_trash(exact[0][0], ids[0], outside=outside_of(cli))
         else:

@@ -14,11 +14,11 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 from attrs import frozen
 
+from .....base.errors import AmbiguousId
 from .....base.identifiers import completions
 from ...context import Cli
 from ...options import argument
 from ...output.errors import (
-    AmbiguousSandboxSession,
     SandboxSessionNotFound,
     WorkspaceFileMissing,
     WorkspaceFileRefused,
@@ -112,7 +112,7 @@ def _resolve(shortened: str, root: Path) -> str:
     if not fitting:
         raise SandboxSessionNotFound(shortened, path=root)
     if len(fitting) > 1:
-        raise AmbiguousSandboxSession(shortened, fitting)
+        raise AmbiguousId(shortened, fitting, "sandbox sessions")
     return fitting[0]
 
 
