@@ -450,7 +450,7 @@ class MemorySessions:
             raise SessionNotFound(session_id, path=WHERE)
         if session.state.is_terminal:
             raise InvalidStateTransition(
-                session_id=session_id, state=session.state, operation="append_entries"
+                session_id=session_id, current_state=session.state, operation="append_entries"
             )
         if expected is not None and expected != (found.mark if found else StreamMark()):
             raise StreamMoved(session_id, stream=stream)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
 from string import Formatter
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,19 +19,14 @@ from agentforge_sessions.base.errors import (
 from tests.support.errors import public_exceptions
 from tests.support.made_errors import made_error
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
-
 OURS = [kind for kind in public_exceptions() if issubclass(kind, AgentForgeError)]
 
 
-class Subject(AgentForgeError):
-    _: KW_ONLY
+class Subject(AgentForgeError, kw_only=True):
     session_id: str | None = None
 
 
-class Failed(Subject):
-    kind = ErrorKind.CONFLICT
+class Failed(Subject, kind=ErrorKind.CONFLICT):
     message = "{path}: {problem}; waited {timeout_s:g} s"
     brief = "It failed in {path}."
     path: Path
@@ -142,6 +136,23 @@ def test_each_sequence_says_how_it_is_listed(kind: type[AgentForgeError]) -> Non
     for _, name, spec, _ in Formatter().parse(kind.message):
         listed = name in fields and re.match(r"Sequence|tuple", str(fields[name].annotation))
         assert not listed or spec in {",", ";"}, name
+
+
+def test_a_class_says_its_kind_and_whether_a_retry_may_help_and_others_have_its_parents() -> None:
+    class Busy(Failed, retryable=True):
+        """Neither its kind nor its text is its own."""
+
+    assert (Failed.kind, Failed.retryable) == (ErrorKind.CONFLICT, False)
+    assert (Busy.kind, Busy.retryable, Busy.message) == (ErrorKind.CONFLICT, True, Failed.message)
+
+
+def test_the_lines_of_a_template_are_one() -> None:
+    class Long(AgentForgeError):
+        message = """it is
+        {one!r}"""
+        one: str
+
+    assert str(Long("a\n  b")) == "it is 'a\\n  b'"
 
 
 def test_a_list_is_kept_as_a_tuple() -> None:

@@ -97,17 +97,16 @@ class AgentForgeError(Exception):
     `str(error)` says what happened, what was kept and what to do; programs read the fields. A class
     declares both:
 
-        class PruneBusy(PruneError):
-            kind = ErrorKind.CONFLICT
+        class PruneBusy(PruneError, kind=ErrorKind.CONFLICT):
             message = "another prune works on {path} (waited {timeout_s:g} s); nothing was removed"
             path: Path
             timeout_s: float
 
     Its constructor takes the annotated fields, as that of a dataclass does: in their order or by
-    name, after `_: KW_ONLY` by name only, and calls `__post_init__`; a list becomes a tuple. In the
-    text, `{field!r}` is quoted and bounded, `{field:,}` and `{field:;}` list the first texts of a
-    sequence, and the cause is what the system said. A class whose text has parts that vary
-    overrides `__str__`.
+    name (by name only with `kw_only=True`), and calls `__post_init__`; a list becomes a tuple. In
+    the text, which is one line, `{field!r}` is quoted and bounded, `{field:,}` and `{field:;}` list
+    the first texts of a sequence, and a cause is what the system said. A class whose text has parts
+    that vary names properties, or overrides `__str__`.
     """
 
     kind: ErrorKind = ErrorKind.UNEXPECTED
@@ -118,6 +117,21 @@ class AgentForgeError(Exception):
     """The template of the text; without one, the text is what the constructor was given."""
     brief: ClassVar[str] = ""
     """The template of `user_message`, where that is not the whole text."""
+    _by_name: ClassVar[bool] = False
+
+    def __init_subclass__(
+        cls,
+        *,
+        kind: ErrorKind | None = None,
+        retryable: bool | None = None,
+        kw_only: bool = False,
+    ) -> None:
+        super().__init_subclass__()
+        cls.kind = cls.kind if kind is None else kind
+        cls.retryable = cls.retryable if retryable is None else retryable
+        cls._by_name = kw_only
+        for name in {"message", "brief"} & vars(cls).keys():
+            setattr(cls, name, " ".join(vars(cls)[name].split()))
 
     def __init__(self, *given: object, **named: object) -> None:
         fields = declared_fields(type(self))
@@ -168,14 +182,11 @@ def declared_fields(kind: type[AgentForgeError]) -> Mapping[str, Declared]:
 
 
 def _own_fields(kind: type[AgentForgeError]) -> dict[str, Declared]:
-    found: dict[str, Declared] = {}
-    by_name = False
-    for name, annotation in vars(kind).get("__annotations__", {}).items():
-        if annotation == "KW_ONLY":
-            by_name = True
-        elif not str(annotation).startswith("ClassVar"):
-            found[name] = Declared(annotation, vars(kind).get(name, _REQUIRED), by_name)
-    return found
+    return {
+        name: Declared(annotation, vars(kind).get(name, _REQUIRED), kind._by_name)
+        for name, annotation in vars(kind).get("__annotations__", {}).items()
+        if not str(annotation).startswith("ClassVar")
+    }
 
 
 def _bound(
@@ -194,14 +205,11 @@ def _bound(
     return bound
 
 
-class ExtraMissing(AgentForgeError):
+class ExtraMissing(AgentForgeError, kind=ErrorKind.NOT_DONE):
     """What was asked for needs a package that is not installed; nothing was done."""
 
-    kind = ErrorKind.NOT_DONE
-    message = (
-        "{needed_by} needs {package}, which is not installed here; nothing was done. Install it "
-        "with: pip install 'agentforge-sessions[{extra}]'{instead}"
-    )
+    message = """{needed_by} needs {package}, which is not installed here; nothing was done. Install
+    it with: pip install 'agentforge-sessions[{extra}]'{instead}"""
     needed_by: str
     package: str
     extra: str
@@ -209,10 +217,9 @@ class ExtraMissing(AgentForgeError):
     """What does the same until then, as the end of the text."""
 
 
-class AmbiguousId(AgentForgeError):
+class AmbiguousId(AgentForgeError, kind=ErrorKind.AMBIGUOUS):
     """A shortened id fits several; nothing was done."""
 
-    kind = ErrorKind.AMBIGUOUS
     session_id: str
     candidates: Sequence[str]
     what: str = "sessions"

@@ -25,28 +25,22 @@ GROUPS: Final = ("stores", "executors", "agents", "observers", "commands")
 _PREFIX: Final = "agentforge."
 
 
-class PluginUnusable(AgentForgeError):
+class PluginUnusable(AgentForgeError, kind=ErrorKind.NOT_DONE):
     """A plugin can't be loaded; nothing was done."""
 
-    kind = ErrorKind.NOT_DONE
-    message = (
-        "the plugin {plugin} of {package} ({group}) can't be used: {reason}. Nothing was done; "
-        "upgrade or uninstall that package."
-    )
+    message = """the plugin {plugin} of {package} ({group}) can't be used: {reason}. Nothing was
+    done; upgrade or uninstall that package."""
     plugin: str
     group: str
     package: str
     reason: str
 
 
-class PluginAmbiguous(AgentForgeError):
+class PluginAmbiguous(AgentForgeError, kind=ErrorKind.AMBIGUOUS):
     """Several packages add a plugin of the same name; none of them is used."""
 
-    kind = ErrorKind.AMBIGUOUS
-    message = (
-        "several packages add {plugin} ({group}): {packages:,}. Nothing was done; uninstall all "
-        "but one of them."
-    )
+    message = """several packages add {plugin} ({group}): {packages:,}. Nothing was done; uninstall
+    all but one of them."""
     plugin: str
     group: str
     packages: Sequence[str]

@@ -7,33 +7,26 @@ value; what may be asked is a rule of those who ask (`questions.rules`, `workflo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
 from .errors import AgentForgeError, ErrorKind
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
-
-class QuestionError(AgentForgeError):
+class QuestionError(AgentForgeError, kind=ErrorKind.REFUSED, kw_only=True):
     """Base of the errors of questions to a person."""
 
-    kind = ErrorKind.REFUSED
-    _: KW_ONLY
     session_id: str | None = None
     """The question session it is about."""
 
 
-class FaultyInput(QuestionError, ValueError):
+class FaultyInput(QuestionError, ValueError, kind=ErrorKind.USAGE):
     """Input with faults, all of them reported at once; nothing was written."""
 
-    kind = ErrorKind.USAGE
     message = "{where}{faults:;}"
     faults: Sequence[str]
     """Everything that is wrong, in the order of the input."""
-    _: KW_ONLY
     where: str = ""
     """What the input is, as the beginning of the text."""
 

@@ -25,10 +25,9 @@ _EXCERPT: Final = 160
 _CUT: Final = "…"
 
 
-class InvalidSearch(AgentForgeError, ValueError):
+class InvalidSearch(AgentForgeError, ValueError, kind=ErrorKind.USAGE):
     """Words that can't be searched for; nothing was read."""
 
-    kind = ErrorKind.USAGE
     message = "words: {reason}"
     reason: str
 

@@ -42,14 +42,11 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_-]{32}", re.ASCII)
 _OWN_NAME: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
 
 
-class AddressRefused(AgentForgeError):
+class AddressRefused(AgentForgeError, kind=ErrorKind.USAGE):
     """The server of a page could not listen."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "could not listen on {host} port {port}: {cause}. Give another port with --port, or --port "
-        "0 for any that is free."
-    )
+    message = """could not listen on {host} port {port}: {cause}. Give another port with --port, or
+    --port 0 for any that is free."""
     host: str
     port: int
     cause: OSError

@@ -17,28 +17,20 @@ from ..base.files.errors import StorageErrors
 from .errors import HarnessError, SessionCorrupted
 
 
-class WriteError(HarnessError, durable.WriteError):
+class WriteError(HarnessError, durable.WriteError, kind=ErrorKind.STORAGE, retryable=True):
     """A session's change did not become durable; `base.files.WriteError` has the fields."""
-
-    kind = ErrorKind.STORAGE
-    retryable = True
 
 
 class LockTimeout(WriteError, durable.LockTimeout):
     """Another process held a session's lock for longer than the store waits."""
 
 
-class RemovalError(HarnessError, durable.RemovalError):
+class RemovalError(HarnessError, durable.RemovalError, kind=ErrorKind.STORAGE, retryable=True):
     """A deleted session is out of every listing, but some of its files resist."""
 
-    kind = ErrorKind.STORAGE
-    retryable = True
 
-
-class ReadError(HarnessError, durable.ReadError):
+class ReadError(HarnessError, durable.ReadError, kind=ErrorKind.STORAGE):
     """A place that holds sessions could not be read."""
-
-    kind = ErrorKind.STORAGE
 
 
 class SessionUnreadable(SessionCorrupted, ReadError):

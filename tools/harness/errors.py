@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..base.errors import AgentForgeError, ErrorKind
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
-
-class HarnessError(AgentForgeError):
+class HarnessError(AgentForgeError, kind=ErrorKind.REFUSED, kw_only=True):
     """Base of the harness's errors."""
 
-    kind = ErrorKind.REFUSED
-    _: KW_ONLY
     session_id: str | None = None
     """The session it is about."""
 
@@ -35,23 +29,19 @@ class _Located(HarnessError):
         self.path = Path(self.path)
 
 
-class NoActiveSession(HarnessError):
+class NoActiveSession(HarnessError, kind=ErrorKind.NOT_FOUND):
     """An operation needs a current session and the manager has none."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "{operation}() needs a current session, and there is none. Create or open one first."
     brief = "No active session. Create or load a session first."
     operation: str
 
 
-class SessionAlreadyActive(HarnessError):
+class SessionAlreadyActive(HarnessError, kind=ErrorKind.CONFLICT):
     """`create()` while the current session has not ended."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "session {session_id} is current and has not ended. Complete it, abort it, or let go of it "
-        "with release() first; nothing was changed."
-    )
+    message = """session {session_id} is current and has not ended. Complete it, abort it, or let go
+    of it with release() first; nothing was changed."""
     brief = "A session is already active. Complete or abort it first."
     session_id: str
 
@@ -59,51 +49,38 @@ class SessionAlreadyActive(HarnessError):
 class NoPhaseExecutor(HarnessError):
     """`run_phase()` of a manager that was given nothing to run phase work with."""
 
-    message = (
-        "this manager has no phase executor: give it one (SessionManager(executor=...)) or build "
-        "it with agentforge_sessions.wiring.bootstrap.build_manager()"
-    )
+    message = """this manager has no phase executor: give it one (SessionManager(executor=...)) or
+    build it with agentforge_sessions.wiring.bootstrap.build_manager()"""
 
 
 class NoQuestionChannel(HarnessError):
     """`ask()` of a manager that was given nowhere to put questions."""
 
-    message = (
-        "this manager has no question channel: give it one (SessionManager(channel=...)) or build "
-        "it with agentforge_sessions.wiring.bootstrap.build_manager()"
-    )
+    message = """this manager has no question channel: give it one (SessionManager(channel=...)) or
+    build it with agentforge_sessions.wiring.bootstrap.build_manager()"""
 
 
 class ChangesUnsaved(HarnessError):
     """A manager was asked, within `changes()`, for what can't be a part of its one save."""
 
-    message = (
-        "{operation}() can't be called within changes(): what the block changed of session "
-        "{session_id} is not saved yet. Nothing was done; end the block first."
-    )
+    message = """{operation}() can't be called within changes(): what the block changed of session
+    {session_id} is not saved yet. Nothing was done; end the block first."""
     operation: str
-    _: KW_ONLY
-    session_id: str
 
 
-class SessionNotFound(_Located):
+class SessionNotFound(_Located, kind=ErrorKind.NOT_FOUND):
     """There is no such session."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "there is no session {session_id} in {where}. `agentforge list` shows those that are."
     brief = "Session {session_id} not found."
     session_id: str
 
 
-class SessionConflict(_Located):
+class SessionConflict(_Located, kind=ErrorKind.CONFLICT, retryable=True):
     """Another worker saved, deleted or replaced the session since it was loaded."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "session {session_id} was loaded at revision {expected_revision}, and {found}. Nothing was "
-        "written; load it again and repeat the change."
-    )
+    message = """session {session_id} was loaded at revision {expected_revision}, and {found}.
+    Nothing was written; load it again and repeat the change."""
     session_id: str
     expected_revision: int
     """The revision that was loaded."""
@@ -121,25 +98,19 @@ class SessionConflict(_Located):
         return "it was deleted meanwhile"
 
 
-class SessionFenced(SessionConflict):
+class SessionFenced(SessionConflict, retryable=False):
     """Another worker has taken the session over; what this one still saves is refused."""
 
-    retryable = False
-    message = (
-        "session {session_id} was taken over by another worker, which goes on with it. Nothing was "
-        "written; what was not saved before is thrown away."
-    )
+    message = """session {session_id} was taken over by another worker, which goes on with it.
+    Nothing was written; what was not saved before is thrown away."""
     actual_revision: int | None = None
 
 
-class SessionIdTaken(SessionConflict):
+class SessionIdTaken(SessionConflict, retryable=False):
     """A session can't be created under an id: something is there already."""
 
-    retryable = False
-    message = (
-        "the id {session_id} is taken: {taken} is there already. Nothing was written; create the "
-        "session under another id."
-    )
+    message = """the id {session_id} is taken: {taken} is there already. Nothing was written; create
+    the session under another id."""
     expected_revision: int = 0
     actual_revision: int | None = None
 
@@ -153,15 +124,11 @@ class SessionIdTaken(SessionConflict):
         return self._taken
 
 
-class StreamMoved(HarnessError):
+class StreamMoved(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
     """Another worker wrote, replaced or removed a stream since it was read; nothing was done."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "the stream {stream} of session {session_id} is not as it was read: another worker wrote "
-        "it. Nothing was changed; read it again, then repeat the change."
-    )
+    message = """the stream {stream} of session {session_id} is not as it was read: another worker
+    wrote it. Nothing was changed; read it again, then repeat the change."""
     session_id: str
     stream: str
 
@@ -173,10 +140,8 @@ class BudgetExceeded(HarnessError):
     spent is recorded over the budget too.
     """
 
-    message = (
-        "the next step of session {session_id} needs {required:,} tokens, and {remaining:,} are "
-        "left of its budget. Nothing was changed; extend the budget, or complete the session."
-    )
+    message = """the next step of session {session_id} needs {required:,} tokens, and {remaining:,}
+    are left of its budget. Nothing was changed; extend the budget, or complete the session."""
     brief = "Token budget exceeded. Consider extending budget or completing session."
     session_id: str
     required: int
@@ -184,14 +149,11 @@ class BudgetExceeded(HarnessError):
     """What is left, in tokens; negative when more was spent than allotted."""
 
 
-class SessionCorrupted(_Located):
+class SessionCorrupted(_Located, kind=ErrorKind.INVALID_FILE):
     """A session's file can't be read as a session; it was not touched."""
 
-    kind = ErrorKind.INVALID_FILE
-    message = (
-        "{where} is not a readable session: {faults:;}. The file was left as it is: mend it by "
-        "hand, bring back a copy, or delete the session."
-    )
+    message = """{where} is not a readable session: {faults:;}. The file was left as it is: mend it
+    by hand, bring back a copy, or delete the session."""
     brief = "Session {session_id} state file is corrupted: {details}"
     faults: Sequence[str]
     """Everything that is wrong with it, in the order of the file; `details` is the same as text."""
@@ -203,11 +165,10 @@ class SessionCorrupted(_Located):
             self.session_id = Path(self.path).parent.name
 
 
-class UnsupportedSchema(SessionCorrupted):
+class UnsupportedSchema(SessionCorrupted, kw_only=True):
     """A session's file was written by a newer version."""
 
     faults: Sequence[str] = ()
-    _: KW_ONLY
     schema_version: int
     """The version that the file has."""
     newest: int
@@ -221,14 +182,11 @@ class UnsupportedSchema(SessionCorrupted):
         super().__post_init__()
 
 
-class QuestionWaits(HarnessError):
+class QuestionWaits(HarnessError, retryable=True):
     """A question was not answered in the time that was waited; it still waits."""
 
-    retryable = True
-    message = (
-        "nobody answered question {question_id} of session {session_id} within {timeout_s:g} s. It "
-        "still waits; ask the same again, from any worker, to find the answer."
-    )
+    message = """nobody answered question {question_id} of session {session_id} within {timeout_s:g}
+    s. It still waits; ask the same again, from any worker, to find the answer."""
     session_id: str
     question_id: str
     timeout_s: float
@@ -237,37 +195,28 @@ class QuestionWaits(HarnessError):
 class SessionTooLarge(_Located):
     """A session's file would grow over what is read back; it was not touched."""
 
-    message = (
-        "session {session_id} would take {size_bytes:,} bytes, more than the limit of "
-        "{max_bytes:,}. Nothing was written; keep long output in the workspace and name the file "
-        "in the details."
-    )
+    message = """session {session_id} would take {size_bytes:,} bytes, more than the limit of
+    {max_bytes:,}. Nothing was written; keep long output in the workspace and name the file in the
+    details."""
     session_id: str
     size_bytes: int
     max_bytes: int
 
 
-class SessionNotAdopted(HarnessError):
+class SessionNotAdopted(HarnessError, kind=ErrorKind.PERSON_NEEDED):
     """A session is not this person's: it came with a clone, a copy or an archive."""
 
-    kind = ErrorKind.PERSON_NEEDED
-    message = (
-        "session {session_id} in {where} was not made by you on this machine, or its folder was "
-        "moved. Nothing of it was run or shown to an agent, and nothing was changed. Look at it "
-        "with `agentforge show {session_id}`; a person makes it theirs with `agentforge adopt "
-        "{session_id}`."
-    )
+    message = """session {session_id} in {where} was not made by you on this machine, or its folder
+    was moved. Nothing of it was run or shown to an agent, and nothing was changed. Look at it with
+    `agentforge show {session_id}`; a person makes it theirs with `agentforge adopt
+    {session_id}`."""
     session_id: str
     where: str
 
 
-class SessionInUse(_Located):
+class SessionInUse(_Located, kind=ErrorKind.CONFLICT, retryable=True):
     """A session was to be deleted while it is in use; nothing was touched."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "session {session_id} is in use: a run, an execution or a save holds a lock in {where}. "
-        "Nothing was deleted; stop the run or let it end, then delete the session."
-    )
+    message = """session {session_id} is in use: a run, an execution or a save holds a lock in
+    {where}. Nothing was deleted; stop the run or let it end, then delete the session."""
     session_id: str

@@ -13,10 +13,8 @@ from pathlib import Path
 from ..base.errors import AgentForgeError, ErrorKind
 
 
-class JailError(AgentForgeError):
+class JailError(AgentForgeError, kind=ErrorKind.SANDBOX):
     """Base of the jail's errors."""
-
-    kind = ErrorKind.SANDBOX
 
 
 class Refusal(StrEnum):
@@ -48,22 +46,18 @@ class JailUnavailable(JailError, RuntimeError):
     """What to change."""
 
 
-class InvalidJail(JailError, ValueError):
+class InvalidJail(JailError, ValueError, kind=ErrorKind.USAGE):
     """A policy or a command can't be honoured; nothing ran."""
 
-    kind = ErrorKind.USAGE
     message = "the jail was refused: {faults:;}. Nothing ran; correct the values"
     faults: Sequence[str]
 
 
-class FolderForbidden(JailError, ValueError):
+class FolderForbidden(JailError, ValueError, kind=ErrorKind.USAGE):
     """A folder may not be shown to what runs in a jail; nothing ran."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "{path!r}{leads} may not be shown to what runs in a jail: {reason}. Nothing ran; name the "
-        "toolchain's own folder instead"
-    )
+    message = """{path!r}{leads} may not be shown to what runs in a jail: {reason}. Nothing ran;
+    name the toolchain's own folder instead"""
     path: Path
     """The folder as it was named."""
     resolved: Path
@@ -75,14 +69,11 @@ class FolderForbidden(JailError, ValueError):
         return "" if self.path == self.resolved else f" (it leads to {str(self.resolved)!r})"
 
 
-class CommandMissing(JailError, LookupError):
+class CommandMissing(JailError, LookupError, kind=ErrorKind.NOT_FOUND):
     """A program is nowhere on the path; nothing ran."""
 
-    kind = ErrorKind.NOT_FOUND
-    message = (
-        "there is no program {name!r} in {searched}. Nothing ran; install it, or name it by its "
-        "whole path"
-    )
+    message = """there is no program {name!r} in {searched}. Nothing ran; install it, or name it by
+    its whole path"""
     name: str
     path: str
     """The folders that were searched."""
@@ -93,14 +84,11 @@ class CommandMissing(JailError, LookupError):
         return self.path or "an empty PATH"
 
 
-class MountPointUnusable(JailError):
+class MountPointUnusable(JailError, kind=ErrorKind.REFUSED):
     """A folder of the workspace can't take a mount; nothing ran."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "{path!r} in the workspace can't take a mount: {reason}. Nothing ran; remove it from the "
-        "workspace, or mount elsewhere"
-    )
+    message = """{path!r} in the workspace can't take a mount: {reason}. Nothing ran; remove it from
+    the workspace, or mount elsewhere"""
     path: str
     """Where the mount was to be, relative to the workspace."""
     reason: str
@@ -109,9 +97,7 @@ class MountPointUnusable(JailError):
 class JailNotEnded(JailError, RuntimeError):
     """What ran in a jail was killed and has not ended: the kernel holds it in a system call."""
 
-    message = (
-        "the jail of process {pid} was killed and still lives after {waited_s:g} s, held by the "
-        "kernel. Do not use its workspace; see what the process waits for"
-    )
+    message = """the jail of process {pid} was killed and still lives after {waited_s:g} s, held by
+    the kernel. Do not use its workspace; see what the process waits for"""
     pid: int
     waited_s: float

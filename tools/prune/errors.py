@@ -15,75 +15,60 @@ class PruneError(AgentForgeError):
     """Base of this package's errors."""
 
 
-class InvalidPolicy(PruneError, ValueError):
+class InvalidPolicy(PruneError, ValueError, kind=ErrorKind.USAGE):
     """A retention policy makes no sense; nothing was removed."""
 
-    kind = ErrorKind.USAGE
     message = "the retention policy was refused: {faults:;}"
     faults: Sequence[str]
 
 
-class PruneRootMissing(PruneError, FileNotFoundError):
+class PruneRootMissing(PruneError, FileNotFoundError, kind=ErrorKind.NOT_FOUND):
     """The directory whose sessions were to be pruned is not there."""
 
-    kind = ErrorKind.NOT_FOUND
-    message = (
-        "there is no directory {path} to prune; nothing was removed. Check the path: a root that "
-        "is missing may be a disk that is not mounted"
-    )
+    message = """there is no directory {path} to prune; nothing was removed. Check the path: a root
+    that is missing may be a disk that is not mounted"""
     path: Path
 
 
-class PruneRootUnusable(PruneError, OSError):
+class PruneRootUnusable(PruneError, OSError, kind=ErrorKind.STORAGE):
     """The directory whose sessions were to be pruned can't be used; nothing was removed."""
 
-    kind = ErrorKind.STORAGE
     message = "{path} can't be pruned: {reason}; nothing was removed"
     path: Path
     reason: str
     cause: BaseException | None = None
 
 
-class PruneBusy(PruneError):
+class PruneBusy(PruneError, kind=ErrorKind.CONFLICT):
     """Another prune works on the same root; nothing was removed."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "another prune works on {path} (waited {timeout_s:g} s); nothing was removed. Let it end, "
-        "or look who has the directory .prune in it open (fuser, lsof)"
-    )
+    message = """another prune works on {path} (waited {timeout_s:g} s); nothing was removed. Let it
+    end, or look who has the directory .prune in it open (fuser, lsof)"""
     path: Path
     timeout_s: float
 
 
-class InvalidArchive(PruneError):
+class InvalidArchive(PruneError, kind=ErrorKind.INVALID_FILE):
     """A file is no archive of a session, or was damaged; nothing was restored."""
 
-    kind = ErrorKind.INVALID_FILE
     message = "{path} can't be restored: {reason}; nothing was written"
     path: Path
     reason: str
 
 
-class NotInTrash(PruneError):
+class NotInTrash(PruneError, kind=ErrorKind.NOT_FOUND):
     """No session of this id is in the trash."""
 
-    kind = ErrorKind.NOT_FOUND
-    message = (
-        "there is no {session_id!r} in the trash of {path}; nothing was changed. agentforge prune "
-        "trash shows what is there"
-    )
+    message = """there is no {session_id!r} in the trash of {path}; nothing was changed. agentforge
+    prune trash shows what is there"""
     session_id: str
     path: Path
 
 
-class SessionInTheWay(PruneError, FileExistsError):
+class SessionInTheWay(PruneError, FileExistsError, kind=ErrorKind.CONFLICT):
     """A session can't be brought back because something has its name; nothing was changed."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "{session_id} can't be brought back: {path} is there; nothing was changed. Move that away "
-        "first"
-    )
+    message = """{session_id} can't be brought back: {path} is there; nothing was changed. Move that
+    away first"""
     session_id: str
     path: Path

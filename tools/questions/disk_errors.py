@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..base.errors import ErrorKind, listed
 from ..base.files.errors import LockTimeout, ReadError, StorageErrors, WriteError
 from ..base.question import QuestionError
 from .errors import QuestionStoreError
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
-
-class SessionCorrupted(QuestionError):
+class SessionCorrupted(QuestionError, kind=ErrorKind.INVALID_FILE):
     """A session's files are not what they should be."""
 
-    kind = ErrorKind.INVALID_FILE
     session_id: str
-    _: KW_ONLY
+    faults: Sequence[str]
     path: Path | None = None
     """The session's directory or the file; None where it is not kept in files."""
-    faults: Sequence[str]
     abandoned: bool = False
     """Whether the session was ended as abandoned because of it."""
 
@@ -51,13 +46,10 @@ class SessionCorrupted(QuestionError):
         return f"Failed to {did} session file {name}.json {of_session}: {fault}"
 
 
-class SessionBusy(QuestionError):
+class SessionBusy(QuestionError, kind=ErrorKind.CONFLICT, retryable=True):
     """Another process held the session's lock for the whole wait."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
     session_id: str
-    _: KW_ONLY
     holder: str | None
     """Who holds it, as far as its lock file says."""
     timeout_s: float

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..base.errors import ErrorKind, shown
 from ..base.identifiers import InvalidIdentifier
 from ..base.question import FaultyInput, QuestionError
 from .session_status import SessionStatus
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
-
 
 class InvalidAnswers(FaultyInput):
     """Answers that don't fit their questions; the session is as it was."""
 
 
-class InvalidSessionId(QuestionError, InvalidIdentifier):
+class InvalidSessionId(QuestionError, InvalidIdentifier, kind=ErrorKind.USAGE):
     """A text that is no id of a question session; the disk was not touched."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "Invalid session ID format: {given!r}. A question session's id is a version 4 UUID in "
-        "lower case; nothing was read or written."
-    )
+    message = """Invalid session ID format: {given!r}. A question session's id is a version 4 UUID
+    in lower case; nothing was read or written."""
     brief = "Invalid session ID format: {bare}"
 
     def __post_init__(self) -> None:
@@ -39,10 +32,9 @@ class InvalidSessionId(QuestionError, InvalidIdentifier):
         return text[1:-1] if isinstance(self.given, str) and text[-1] in "'\"" else text
 
 
-class SessionNotFound(QuestionError, LookupError):
+class SessionNotFound(QuestionError, LookupError, kind=ErrorKind.NOT_FOUND):
     """There is no such question session (any more)."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "Session not found: {session_id}"
     session_id: str
     path: Path | None = None
@@ -52,10 +44,8 @@ class SessionNotFound(QuestionError, LookupError):
 class SessionExists(QuestionError):
     """There is a question session of this id already; it was left as it is."""
 
-    message = (
-        "question session {session_id} exists already in {where}; nothing was changed. Wait for "
-        "that one, or create one without an id of your own."
-    )
+    message = """question session {session_id} exists already in {where}; nothing was changed. Wait
+    for that one, or create one without an id of your own."""
     session_id: str
     where: str
     """Where the sessions are."""
@@ -63,11 +53,8 @@ class SessionExists(QuestionError):
     """Its directory; None where it has none."""
 
 
-class QuestionStoreError(QuestionError):
+class QuestionStoreError(QuestionError, kind=ErrorKind.STORAGE, retryable=True):
     """Base of the errors of where the question sessions are: a read or a write failed."""
-
-    kind = ErrorKind.STORAGE
-    retryable = True
 
 
 class QuestionsRefused(QuestionStoreError):
@@ -87,12 +74,9 @@ class QuestionsUnavailable(QuestionStoreError):
 class SessionEnded(QuestionError):
     """The session has ended, so it can't be answered, rejected, abandoned or timed out any more."""
 
-    message = (
-        "cannot {operation} question session {session_id}: it {phrase}. Nothing was changed; what "
-        "it ended with is kept."
-    )
+    message = """cannot {operation} question session {session_id}: it {phrase}. Nothing was changed;
+    what it ended with is kept."""
     session_id: str
-    _: KW_ONLY
     status: SessionStatus
     """How it ended."""
     operation: str
@@ -106,24 +90,18 @@ class SessionEnded(QuestionError):
         return self.status.phrase
 
 
-class SessionRejected(SessionEnded):
+class SessionRejected(SessionEnded, kind=ErrorKind.NOT_DONE):
     """The person rejected the questions that somebody waits for; `reason` is what they said."""
 
-    kind = ErrorKind.NOT_DONE
     message = "SESSION_REJECTED"
-    _: KW_ONLY
     operation: str = "wait for"
 
 
-class AnswersTimeout(QuestionError, TimeoutError):
+class AnswersTimeout(QuestionError, TimeoutError, kind=ErrorKind.TIMEOUT, retryable=True):
     """No answer came in the time that was waited."""
 
-    kind = ErrorKind.TIMEOUT
-    retryable = True
-    brief = (
-        "Session {session_id} timed out waiting for user response: Timeout waiting for user "
-        "response"
-    )
+    brief = """Session {session_id} timed out waiting for user response: Timeout waiting for user
+    response"""
     session_id: str
     timeout_s: float
     ended: bool
@@ -144,10 +122,8 @@ class AnswersTimeout(QuestionError, TimeoutError):
 class CallIdMismatch(QuestionError):
     """The session or its answers belong to another call than the one that waits."""
 
-    message = (
-        "question session {session_id} belongs to {found}, not to call {expected!r}; its answers "
-        "were not taken, and nothing was changed."
-    )
+    message = """question session {session_id} belongs to {found}, not to call {expected!r}; its
+    answers were not taken, and nothing was changed."""
     session_id: str
     expected: str
     """The call id that was expected."""
@@ -167,23 +143,18 @@ class NoAnswers(QuestionError):
     session_id: str
 
 
-class TooManySessions(QuestionError):
+class TooManySessions(QuestionError, retryable=True):
     """As many sessions wait as are allowed to."""
 
-    retryable = True
-    message = (
-        "{waiting} question sessions wait already and max_sessions is {max_sessions}; nothing was "
-        "created. Answer or reject some, or raise max_sessions."
-    )
+    message = """{waiting} question sessions wait already and max_sessions is {max_sessions};
+    nothing was created. Answer or reject some, or raise max_sessions."""
     waiting: int
     max_sessions: int
 
 
-class InvalidConfig(FaultyInput):
+class InvalidConfig(FaultyInput, kind=ErrorKind.INVALID_FILE, kw_only=True):
     """A configuration that can't be used, with everything that is wrong with it."""
 
-    kind = ErrorKind.INVALID_FILE
-    _: KW_ONLY
     path: Path | None = None
     """The file, or None where the values came from code."""
 

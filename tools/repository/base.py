@@ -39,14 +39,11 @@ _PIECE: Final = 1 << 20
 _OWN_FOLDER: Final = b".agentforge/"
 
 
-class BaseUnavailable(RepositoryError):
+class BaseUnavailable(RepositoryError, kind=ErrorKind.STORAGE):
     """A base can't be checked out; there is no workspace."""
 
-    kind = ErrorKind.STORAGE
-    message = (
-        "the base {commit:.12} can't be checked out: {problem}. Nothing of the repository was "
-        "changed. In a partial clone, fetch the missing objects first (git fetch --refetch)."
-    )
+    message = """the base {commit:.12} can't be checked out: {problem}. Nothing of the repository
+    was changed. In a partial clone, fetch the missing objects first (git fetch --refetch)."""
     commit: str
     problem: str
 

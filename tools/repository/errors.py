@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..base.errors import AgentForgeError, ErrorKind
-
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
 _SHOWN_CHARS: Final = 400
 
@@ -21,21 +18,16 @@ def printable(output: bytes | str, limit: int = _SHOWN_CHARS) -> str:
     return line if len(line) <= limit else f"…{line[-limit:]}"
 
 
-class RepositoryError(AgentForgeError):
+class RepositoryError(AgentForgeError, kind=ErrorKind.REFUSED):
     """Base of this package's errors."""
 
-    kind = ErrorKind.REFUSED
 
-
-class GitUnavailable(RepositoryError):
+class GitUnavailable(RepositoryError, kind=ErrorKind.NOT_DONE):
     """There is no git that can be used; nothing was changed."""
 
-    kind = ErrorKind.NOT_DONE
-    message = (
-        "{problem}; nothing was changed. Install git {required} or newer from your system's "
-        "packages (apt-get install git, dnf install git, apk add git, brew install git) and see "
-        "that its folder is in PATH."
-    )
+    message = """{problem}; nothing was changed. Install git {required} or newer from your system's
+    packages (apt-get install git, dnf install git, apk add git, brew install git) and see that its
+    folder is in PATH."""
     problem: str
     required: str
     """The least version that is supported."""
@@ -44,12 +36,10 @@ class GitUnavailable(RepositoryError):
     version: str | None = None
 
 
-class GitFailed(RepositoryError):
+class GitFailed(RepositoryError, kind=ErrorKind.STORAGE, kw_only=True):
     """Git did not do what it was asked to."""
 
-    kind = ErrorKind.STORAGE
     message = "git {command} on {git_dir} {ended}{said}"
-    _: KW_ONLY
     command: str
     """Which of git's commands, such as "write-tree"."""
     git_dir: Path
@@ -71,11 +61,9 @@ class GitFailed(RepositoryError):
         return f": {self.output}" if self.output else ""
 
 
-class GitTimedOut(GitFailed):
+class GitTimedOut(GitFailed, kind=ErrorKind.TIMEOUT, kw_only=True):
     """Git took too long and was ended, with all that it had started."""
 
-    kind = ErrorKind.TIMEOUT
-    _: KW_ONLY
     exit_code: int | None = None
     timeout_s: float
 
@@ -85,10 +73,9 @@ class GitTimedOut(GitFailed):
         return f"took longer than {self.timeout_s:g} s and was ended"
 
 
-class GitOutputTooLarge(GitFailed):
+class GitOutputTooLarge(GitFailed, kw_only=True):
     """Git printed more than is taken from it and was ended."""
 
-    _: KW_ONLY
     exit_code: int | None = None
     max_bytes: int
 
@@ -101,18 +88,15 @@ class GitOutputTooLarge(GitFailed):
 class NotARepository(RepositoryError):
     """There is no git repository with a checkout at a path; nothing was changed."""
 
-    message = (
-        "{path} is no checkout of a git repository: {reason}; nothing was changed. Name a folder "
-        "of a checkout, or begin one there with `git init`."
-    )
+    message = """{path} is no checkout of a git repository: {reason}; nothing was changed. Name a
+    folder of a checkout, or begin one there with `git init`."""
     path: Path
     reason: str
 
 
-class UnknownRevision(RepositoryError):
+class UnknownRevision(RepositoryError, kind=ErrorKind.NOT_FOUND):
     """A repository has no commit of a name; nothing was changed."""
 
-    kind = ErrorKind.NOT_FOUND
     revision: str
     git_dir: Path
     hint: Sequence[str] = ()

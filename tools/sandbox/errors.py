@@ -14,31 +14,23 @@ from ..base.errors import AgentForgeError, ErrorKind, reason_of
 from ..base.identifiers import InvalidIdentifier
 
 
-class SandboxError(AgentForgeError):
+class SandboxError(AgentForgeError, kind=ErrorKind.SANDBOX):
     """Base of the sandbox's errors."""
 
-    kind = ErrorKind.SANDBOX
 
-
-class InvalidPolicy(SandboxError, ValueError):
+class InvalidPolicy(SandboxError, ValueError, kind=ErrorKind.USAGE):
     """An `ExecutionPolicy` has values that cannot be honoured; nothing was made."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "the execution policy was refused: {faults:;}. No sandbox was made; correct the values and "
-        "build the policy again"
-    )
+    message = """the execution policy was refused: {faults:;}. No sandbox was made; correct the
+    values and build the policy again"""
     faults: Sequence[str]
 
 
-class InvalidExecution(SandboxError, ValueError):
+class InvalidExecution(SandboxError, ValueError, kind=ErrorKind.USAGE):
     """The arguments of one `Sandbox.execute` cannot be honoured; nothing ran."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "the execution was refused: {faults:;}. No code ran and the workspace is untouched; "
-        "correct the arguments and call again"
-    )
+    message = """the execution was refused: {faults:;}. No code ran and the workspace is untouched;
+    correct the arguments and call again"""
     faults: Sequence[str]
 
 
@@ -59,15 +51,12 @@ class SandboxUnavailable(SandboxError, RuntimeError):
     remedy: str
 
 
-class WorkspaceBusy(SandboxError, TimeoutError):
+class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):
     """Something else held the workspace for the whole wait; nothing was done."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "workspace {path!r}: {held_by} still used it after {waited_s:.1f} s. No code ran and "
-        "nothing was changed; wait for the execution or deletion there to end, raise "
-        "busy_timeout_s, or give each its own workspace"
-    )
+    message = """workspace {path!r}: {held_by} still used it after {waited_s:.1f} s. No code ran and
+    nothing was changed; wait for the execution or deletion there to end, raise busy_timeout_s, or
+    give each its own workspace"""
     path: Path
     waited_s: float
     held_by: str
@@ -77,11 +66,9 @@ class WorkspaceBusy(SandboxError, TimeoutError):
 class InputFileError(SandboxError):
     """One of the files an execution was to find in its workspace could not be put there."""
 
-    message = (
-        "the input file {path!r} could not be put into the workspace: {reason}. No code ran; "
-        "{count} of the files are there; correct the cause and call again, which writes all of "
-        "them again"
-    )
+    message = """the input file {path!r} could not be put into the workspace: {reason}. No code ran;
+    {count} of the files are there; correct the cause and call again, which writes all of them
+    again"""
     path: str
     reason: str
     placed: Sequence[str]
@@ -96,44 +83,33 @@ class InputFileError(SandboxError):
 class SandboxClosed(SandboxError, RuntimeError):
     """A closed sandbox was asked to execute; no code ran."""
 
-    message = (
-        "the sandbox over {path!r} is closed. No code ran and its files are kept; create another "
-        "sandbox over the same workspace"
-    )
+    message = """the sandbox over {path!r} is closed. No code ran and its files are kept; create
+    another sandbox over the same workspace"""
     path: Path
 
 
-class InvalidSessionId(SandboxError, InvalidIdentifier):
+class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
     """A session id cannot name a workspace; the file system was not touched."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "the session id {given!r} was refused: it must have 1 to 128 letters, digits, '-' and '_', "
-        "the first of them a letter or digit. Nothing was touched; use an id that "
-        "create_session_sandbox returned"
-    )
+    message = """the session id {given!r} was refused: it must have 1 to 128 letters, digits, '-'
+    and '_', the first of them a letter or digit. Nothing was touched; use an id that
+    create_session_sandbox returned"""
 
 
-class PathEscapesWorkspace(SandboxError, ValueError):
+class PathEscapesWorkspace(SandboxError, ValueError, kind=ErrorKind.USAGE):
     """A path names something outside a session's workspace, or might; nothing was done."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "the path {relative_path!r} escapes the session's workspace: {reason}. Nothing was read or "
-        "changed; name a path below the workspace that leads over no link"
-    )
+    message = """the path {relative_path!r} escapes the session's workspace: {reason}. Nothing was
+    read or changed; name a path below the workspace that leads over no link"""
     relative_path: object
     reason: str
 
 
-class ReservedSessionPath(SandboxError, ValueError):
+class ReservedSessionPath(SandboxError, ValueError, kind=ErrorKind.USAGE):
     """A path names the session's metadata, which is not one of its files; nothing was done."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "the path {relative_path!r} is reserved: it names the session's metadata. Nothing was read "
-        "or changed; use read_session_metadata or repair_session_metadata"
-    )
+    message = """the path {relative_path!r} is reserved: it names the session's metadata. Nothing
+    was read or changed; use read_session_metadata or repair_session_metadata"""
     relative_path: object
 
 
@@ -152,10 +128,8 @@ class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
 class CorruptedMetadata(SandboxError, ValueError):
     """A session's metadata is there and makes no sense; it was left as it is."""
 
-    message = (
-        "the metadata of session {session_id} cannot be used: {reason}. It was left as it is; "
-        "{remedy}"
-    )
+    message = """the metadata of session {session_id} cannot be used: {reason}. It was left as it
+    is; {remedy}"""
     session_id: str
     reason: str
     newer: bool = False
@@ -169,10 +143,8 @@ class CorruptedMetadata(SandboxError, ValueError):
         return "repair_session_metadata writes it again"
 
 
-class UnreadableMetadata(CorruptedMetadata):
+class UnreadableMetadata(CorruptedMetadata, retryable=True):
     """The system would not read a session's metadata; what is in it is unknown."""
-
-    retryable = True
 
     def __init__(self, session_id: str, cause: OSError) -> None:
         self.errno = cause.errno

@@ -117,7 +117,7 @@ class SessionRunners:
 
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in ISOLATIONS and self._executor is None:
-            raise ExecutorNotAllowed(isolation)
+            raise ExecutorNotAllowed(executor=isolation)
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
                 store=self._sessions,

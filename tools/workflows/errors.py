@@ -12,14 +12,11 @@ from ..base.errors import ErrorKind
 from ..harness import BudgetExceeded, HarnessError
 
 
-class InvalidWorkflow(HarnessError):
+class InvalidWorkflow(HarnessError, kind=ErrorKind.INVALID_FILE):
     """A workflow can't be run as it is written; nothing was started."""
 
-    kind = ErrorKind.INVALID_FILE
-    message = (
-        "{path} is not a usable workflow: {faults:;}. Nothing was run; correct the file and try "
-        "again."
-    )
+    message = """{path} is not a usable workflow: {faults:;}. Nothing was run; correct the file and
+    try again."""
     path: Path
     faults: Sequence[str]
     """Everything that is wrong with it, in the order of the file, most with their line."""
@@ -28,31 +25,24 @@ class InvalidWorkflow(HarnessError):
 class NotAWorkflowSession(HarnessError):
     """A session was not begun by a workflow, so there is nothing to go on with."""
 
-    message = (
-        "session {session_id} was not begun by a workflow, so its phases are not known here. "
-        "Nothing was changed; lead it with SessionManager, or start a workflow of its own."
-    )
+    message = """session {session_id} was not begun by a workflow, so its phases are not known here.
+    Nothing was changed; lead it with SessionManager, or start a workflow of its own."""
     session_id: str
 
 
-class AlreadyRunning(HarnessError):
+class AlreadyRunning(HarnessError, kind=ErrorKind.CONFLICT):
     """Another worker runs the session's phases at this moment."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "session {session_id} is being run by another worker. Nothing was changed; wait until it "
-        "is done, or end it, then resume."
-    )
+    message = """session {session_id} is being run by another worker. Nothing was changed; wait
+    until it is done, or end it, then resume."""
     session_id: str
 
 
 class PhaseNotInWorkflow(HarnessError):
     """A session is in a phase that its workflow does not have."""
 
-    message = (
-        "session {session_id} is {place}, and its workflow has only {known:,}. Nothing was run; "
-        "advance the session to one of these, then resume."
-    )
+    message = """session {session_id} is {place}, and its workflow has only {known:,}. Nothing was
+    run; advance the session to one of these, then resume."""
     session_id: str
     phase: str | None
     known: Sequence[str]
@@ -67,26 +57,21 @@ class PhaseNotInWorkflow(HarnessError):
 class AttemptsExhausted(HarnessError):
     """A phase failed as often as its workflow allows."""
 
-    message = (
-        "phase {phase!r} of session {session_id} failed at attempt {attempts}, and its workflow "
-        "allows {max_attempts}. The session stays paused with all it has; `agentforge retry "
-        "{session_id}` begins another attempt all the same."
-    )
+    message = """phase {phase!r} of session {session_id} failed at attempt {attempts}, and its
+    workflow allows {max_attempts}. The session stays paused with all it has; `agentforge retry
+    {session_id}` begins another attempt all the same."""
     session_id: str
     phase: str
     attempts: int
     max_attempts: int
 
 
-class BudgetTooSmall(BudgetExceeded):
+class BudgetTooSmall(BudgetExceeded, kind=ErrorKind.BUDGET):
     """What is left of a session's budget does not cover its next phase."""
 
-    kind = ErrorKind.BUDGET
-    message = (
-        "phase {phase!r} of session {session_id} needs {required:,} tokens and {remaining:,} are "
-        "left. The session stays paused with all it has; `agentforge budget {session_id} --extend "
-        "{missing}` makes it enough, then resume."
-    )
+    message = """phase {phase!r} of session {session_id} needs {required:,} tokens and {remaining:,}
+    are left. The session stays paused with all it has; `agentforge budget {session_id} --extend
+    {missing}` makes it enough, then resume."""
     phase: str
     missing: int = 0
     """By how much the budget has to be extended, in tokens; more than the difference where the
@@ -100,37 +85,29 @@ class BudgetTooSmall(BudgetExceeded):
 class NoAgent(HarnessError):
     """A session names no agent that can be made here, and none was given."""
 
-    message = (
-        "session {session_id} names no agent that can go on with it. Nothing was changed; say who: "
-        "`agentforge resume {session_id} --agent …`."
-    )
+    message = """session {session_id} names no agent that can go on with it. Nothing was changed;
+    say who: `agentforge resume {session_id} --agent …`."""
     session_id: str
 
 
-class TestsContested(HarnessError):
+class TestsContested(HarnessError, kind=ErrorKind.PERSON_NEEDED):
     """A phase says that no implementation can pass some tests; a person has to decide."""
 
-    kind = ErrorKind.PERSON_NEEDED
     __test__ = False
-    message = (
-        "phase {phase!r} of session {session_id} contests {tests:,}, and nothing goes on before a "
-        "person decides. Nothing was changed; `agentforge retry {session_id} --from {back_to}` has "
-        "the tests written again, `agentforge retry {session_id}` keeps them."
-    )
+    message = """phase {phase!r} of session {session_id} contests {tests:,}, and nothing goes on
+    before a person decides. Nothing was changed; `agentforge retry {session_id} --from {back_to}`
+    has the tests written again, `agentforge retry {session_id}` keeps them."""
     session_id: str
     phase: str
     tests: Sequence[str]
     back_to: str
 
 
-class NoEarlierPhase(HarnessError):
+class NoEarlierPhase(HarnessError, kind=ErrorKind.USAGE):
     """A session can't go back to a phase that it has not reached, or that its workflow lacks."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "session {session_id} can't go back to {phase!r}: it has been in {known:,}. Nothing was "
-        "changed; name one of these."
-    )
+    message = """session {session_id} can't go back to {phase!r}: it has been in {known:,}. Nothing
+    was changed; name one of these."""
     session_id: str
     phase: str
     known: Sequence[str]
@@ -140,9 +117,7 @@ class NoEarlierPhase(HarnessError):
 class NothingToRetry(HarnessError):
     """A retry was asked for, and the session's current phase has not failed."""
 
-    message = (
-        "phase {phase!r} of session {session_id} has not failed, so there is nothing to retry. "
-        "Nothing was changed; `agentforge resume {session_id}` goes on with it."
-    )
+    message = """phase {phase!r} of session {session_id} has not failed, so there is nothing to
+    retry. Nothing was changed; `agentforge resume {session_id}` goes on with it."""
     session_id: str
     phase: str

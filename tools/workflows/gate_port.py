@@ -206,10 +206,9 @@ class GateCommands(Protocol):
         ...
 
 
-class GateUnavailable(HarnessError):
+class GateUnavailable(HarnessError, kind=ErrorKind.SANDBOX):
     """A gate can't run on this machine; nothing was judged."""
 
-    kind = ErrorKind.SANDBOX
     message = "the gate can't run: {problem}"
     problem: str
     """What is missing, and what to do."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import evolve
 
@@ -16,9 +16,6 @@ from ..harness import HarnessError
 from .agents.command_output import COMMANDS
 from .agents.port import AgentChoice
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
-
 COMMAND: Final = "command"
 """What a worker serves that runs command lines of submissions."""
 REPOSITORY: Final = "repository"
@@ -28,22 +25,18 @@ _OTHER: Final = "other"
 _KNOWN: Final = frozenset({*COMMANDS, "openai", "anthropic", _RECORDED})
 
 
-class NotAllowedHere(HarnessError):
+class NotAllowedHere(HarnessError, kind=ErrorKind.REFUSED, kw_only=True):
     """Base of the refusals of a worker whose own configuration does not allow what is needed."""
 
-    kind = ErrorKind.REFUSED
-    _: KW_ONLY
     needs: str
     """What, as the queues of the workers that allow it have it."""
 
 
-class AgentNotAllowed(NotAllowedHere):
+class AgentNotAllowed(NotAllowedHere, kw_only=True):
     """A submission names an agent that this worker does not run."""
 
-    message = (
-        "this worker asks no agent {agent} for those who submit. Nothing was changed, and the "
-        "session waits for a worker that does: {setting} in [worker] of its own configuration."
-    )
+    message = """this worker asks no agent {agent} for those who submit. Nothing was changed, and
+    the session waits for a worker that does: {setting} in [worker] of its own configuration."""
     agent: str
     """The agent, or what kind it is of: a command line may hold secrets."""
 
@@ -53,7 +46,7 @@ class AgentNotAllowed(NotAllowedHere):
         return "agent_commands = true" if self.needs == COMMAND else f"agents = [{self.agent!r}]"
 
 
-class ExecutorNotAllowed(NotAllowedHere):
+class ExecutorNotAllowed(NotAllowedHere, kw_only=True):
     """A submission names an executor of a plugin, which no worker runs for those who submit."""
 
     message = (
@@ -61,21 +54,17 @@ class ExecutorNotAllowed(NotAllowedHere):
         "that is, nobody knows. Nothing was run; submit the workflow with another isolation."
     )
     executor: str
-    _: KW_ONLY
     needs: str = _OTHER
 
 
-class RepositoryNotAllowed(NotAllowedHere):
+class RepositoryNotAllowed(NotAllowedHere, kw_only=True):
     """A submission names a repository or wheel of this machine that the worker does not read."""
 
-    message = (
-        "this worker reads nothing of {repository} for those who submit. Nothing was changed, and "
-        "the session waits for a worker that does: its folder in repositories in [worker] of its "
-        "own configuration, or the folder that it is started in."
-    )
+    message = """this worker reads nothing of {repository} for those who submit. Nothing was
+    changed, and the session waits for a worker that does: its folder in repositories in [worker] of
+    its own configuration, or the folder that it is started in."""
     repository: str
     """The checkout or wheel that was named."""
-    _: KW_ONLY
     needs: str = REPOSITORY
 
 
@@ -97,9 +86,9 @@ def granted(choice: AgentChoice, allowed: WorkerConfiguration) -> AgentChoice:
     """
     if choice.kind == "command":
         if not allowed.agent_commands:
-            raise AgentNotAllowed("by a command line", needs=COMMAND)
+            raise AgentNotAllowed(agent="by a command line", needs=COMMAND)
     elif not _is_named(choice.text, allowed.agents):
-        raise AgentNotAllowed(choice.text, needs=_needs_of(choice.text))
+        raise AgentNotAllowed(agent=choice.text, needs=_needs_of(choice.text))
     return evolve(choice, network=allowed.agent_network, environment=allowed.agent_environment)
 
 
@@ -111,7 +100,7 @@ def require_repository(work_tree: str, folders: Collection[Path]) -> None:
     """
     real = Path(os.path.realpath(work_tree))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
-        raise RepositoryNotAllowed(work_tree)
+        raise RepositoryNotAllowed(repository=work_tree)
 
 
 def _needs_of(text: str) -> str:

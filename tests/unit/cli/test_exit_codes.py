@@ -308,7 +308,12 @@ def of_kind(kind: ErrorKind) -> AgentForgeError:
         (AmbiguousId("x", ["xa", "xb"]), 4),
         (SessionConflict("x", path=HERE, expected_revision=1, actual_revision=2), 5),
         (AlreadyRunning("x"), 5),
-        (InvalidStateTransition(session_id="x", state=SessionState.ABORTED, operation="pause"), 6),
+        (
+            InvalidStateTransition(
+                session_id="x", current_state=SessionState.ABORTED, operation="pause"
+            ),
+            6,
+        ),
         (SessionTooLarge("x", path=HERE, size_bytes=2, max_bytes=1), 6),
         (AttemptsExhausted("x", phase="p", attempts=3, max_attempts=3), 6),
         (BudgetTooSmall("x", phase="p", required=2, remaining=1), 11),

@@ -70,7 +70,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         f"from agentforge_sessions.entrypoints.cli.main import run; sys.exit(run({arguments!r}))"
     )
     status, told = at_terminal(code)
-    assert status == 2
+    assert status == 1
     assert "error: `agentforge questions` needs Textual" in told
     assert "pip install 'agentforge-sessions[terminal]'" in told
     assert not (tmp_path / "questions").exists()

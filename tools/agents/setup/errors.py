@@ -7,10 +7,9 @@ from pathlib import Path
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class SetupRefused(AgentForgeError):
+class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):
     """An agent program's files can't be changed; nothing was."""
 
-    kind = ErrorKind.REFUSED
     message = "{path}: {reason}. Nothing was changed."
     path: Path
     reason: str

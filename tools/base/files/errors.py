@@ -6,28 +6,22 @@ import errno
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from ..errors import AgentForgeError, ErrorKind, reason_of, retyped
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
-
-class DurableError(AgentForgeError):
+class DurableError(AgentForgeError, kind=ErrorKind.STORAGE, kw_only=True):
     """Base of this package's errors."""
 
-    kind = ErrorKind.STORAGE
-    _: KW_ONLY
     path: Path
     """The file or directory it is about."""
 
 
-class WriteError(DurableError):
+class WriteError(DurableError, kw_only=True):
     """A write did not become durable."""
 
     message = "could not write {path}: {operation} failed: {reason}; {kept}. {advice}"
-    _: KW_ONLY
     operation: str
     """The step that failed: "create", "write", "fsync", "rename", "mkdir", …."""
     cause: BaseException | None = None
@@ -54,10 +48,9 @@ class WriteError(DurableError):
         return "the old content is untouched"
 
 
-class LockTimeout(WriteError):
+class LockTimeout(WriteError, kw_only=True):
     """Another process held the lock for longer than the caller was ready to wait."""
 
-    _: KW_ONLY
     operation: str = "lock"
     timeout_s: float
     holder: str | None = None
@@ -70,10 +63,9 @@ class LockTimeout(WriteError):
         return f"{self.holder or 'another process'} holds it (waited {self.timeout_s:g} s)"
 
 
-class ReadError(DurableError):
+class ReadError(DurableError, kw_only=True):
     """A file exists but could not be read."""
 
-    _: KW_ONLY
     cause: BaseException | None = None
     """What the system answered, or None where the file is refused for what it is."""
     reason: str | None = None
@@ -88,14 +80,11 @@ class ReadError(DurableError):
         return f"could not read {self.path}: {reason}; nothing was changed."
 
 
-class RemovalError(DurableError):
+class RemovalError(DurableError, kw_only=True):
     """Something under a removed directory could not be deleted."""
 
-    message = (
-        "could not delete {path}: {cause}; it is out of every listing already and the next removal "
-        "tries again."
-    )
-    _: KW_ONLY
+    message = """could not delete {path}: {cause}; it is out of every listing already and the next
+    removal tries again."""
     cause: BaseException
 
 

@@ -8,32 +8,27 @@ from pathlib import Path
 from ..errors import AgentForgeError, ErrorKind
 
 
-class InvalidConfiguration(AgentForgeError):
+class InvalidConfiguration(AgentForgeError, kind=ErrorKind.INVALID_FILE):
     """A configuration file can't be used; nothing was begun with it."""
 
-    kind = ErrorKind.INVALID_FILE
-    message = (
-        "{path} can't be used: {faults:;}. Nothing was begun; correct the file, `agentforge "
-        "doctor` shows what is left."
-    )
+    message = """{path} can't be used: {faults:;}. Nothing was begun; correct the file, `agentforge
+    doctor` shows what is left."""
     path: Path
     faults: Sequence[str]
     """Everything that is wrong with it, in the order of the file, most with their line."""
 
 
-class ScaffoldRefused(AgentForgeError):
+class ScaffoldRefused(AgentForgeError, kind=ErrorKind.REFUSED):
     """A project's files can't be written where they belong; none was written."""
 
-    kind = ErrorKind.REFUSED
     message = "{path}: {reason}. Nothing was written."
     path: Path
     reason: str
 
 
-class UnknownExample(AgentForgeError):
+class UnknownExample(AgentForgeError, kind=ErrorKind.USAGE):
     """There is no example of this name."""
 
-    kind = ErrorKind.USAGE
     message = "there is no example {name!r}; there are {known:,}. Nothing was begun."
     name: str
     known: Sequence[str]

@@ -52,14 +52,11 @@ _COMPLETED: Final = 100
 """How many ids a completion may have, by the protocol."""
 
 
-class ArtifactNotFound(AgentForgeError):
+class ArtifactNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """A session has recorded no such file, or it is no longer in its workspace."""
 
-    kind = ErrorKind.NOT_FOUND
-    message = (
-        "session {session_id} has no file {path!r}: it is not recorded, or not in the workspace; "
-        "nothing was changed. session_show lists the files."
-    )
+    message = """session {session_id} has no file {path!r}: it is not recorded, or not in the
+    workspace; nothing was changed. session_show lists the files."""
     session_id: str
     path: str
 

@@ -84,11 +84,9 @@ _log = get_logger("agentforge.mcp")
 class ServerStopping(AgentForgeError):
     """The server began to stop while a call was under way."""
 
-    message = (
-        "the server is stopping; what was on disk before this call is unchanged, questions that it "
-        "waited for were withdrawn, and code that it ran was stopped. Start the server again and "
-        "look at the session."
-    )
+    message = """the server is stopping; what was on disk before this call is unchanged, questions
+    that it waited for were withdrawn, and code that it ran was stopped. Start the server again and
+    look at the session."""
 
 
 # A client that disconnects from a stateful HTTP session leaves its calls running in the session, by

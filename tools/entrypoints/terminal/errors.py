@@ -7,24 +7,19 @@ from pathlib import Path
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class NoTerminal(AgentForgeError):
+class NoTerminal(AgentForgeError, kind=ErrorKind.USAGE):
     """Standard input, output or error is not a terminal that can be drawn in."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "`agentforge questions` needs a terminal, and standard input, output or error is not one; "
-        "nothing was done. Programs use `agentforge history --json` and `agentforge answer`; "
-        "`agentforge ui` shows the questions in a browser."
-    )
+    message = """`agentforge questions` needs a terminal, and standard input, output or error is not
+    one; nothing was done. Programs use `agentforge history --json` and `agentforge answer`;
+    `agentforge ui` shows the questions in a browser."""
 
 
 class TerminalFailed(AgentForgeError):
     """The application stopped because of an internal error."""
 
-    message = (
-        "the terminal stopped because of an internal error ({problem}). Nothing was sent; what you "
-        "typed is in {drafts}, and is shown when you start it again"
-    )
+    message = """the terminal stopped because of an internal error ({problem}). Nothing was sent;
+    what you typed is in {drafts}, and is shown when you start it again"""
     cause: BaseException
     drafts: Path
     """Where what was typed is."""

@@ -7,18 +7,16 @@ from collections.abc import Mapping
 from ...base.errors import AgentForgeError, ErrorKind, listed
 
 
-class PageNotFound(AgentForgeError):
+class PageNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """There is no such page."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "there is no page {address!r} here. All sessions are at /."
     address: str
 
 
-class InvalidForm(AgentForgeError):
+class InvalidForm(AgentForgeError, kind=ErrorKind.USAGE):
     """What was filled in can't be taken; nothing was changed."""
 
-    kind = ErrorKind.USAGE
     message = "{texts}. Nothing was changed."
     faults: Mapping[str, str]
     """What is wrong, by the name of the field."""

@@ -5,33 +5,26 @@ from __future__ import annotations
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class ObjectStoreError(AgentForgeError):
+class ObjectStoreError(AgentForgeError, kind=ErrorKind.STORAGE):
     """Base of the errors about a store of objects."""
 
-    kind = ErrorKind.STORAGE
     store: str
     """Its address, without secrets."""
 
 
-class InvalidObjectStoreAddress(ObjectStoreError):
+class InvalidObjectStoreAddress(ObjectStoreError, kind=ErrorKind.USAGE):
     """A text names no store of objects."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "{store} names no object store: {reason}. One is s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, "
-        "az://ACCOUNT/CONTAINER/PREFIX or file:///FOLDER on shared disk."
-    )
+    message = """{store} names no object store: {reason}. One is s3://BUCKET/PREFIX,
+    gs://BUCKET/PREFIX, az://ACCOUNT/CONTAINER/PREFIX or file:///FOLDER on shared disk."""
     reason: str
 
 
-class ObjectStoreUnavailable(ObjectStoreError):
+class ObjectStoreUnavailable(ObjectStoreError, retryable=True):
     """The store does not answer, or the folder is not mounted."""
 
-    retryable = True
-    message = (
-        "{store} does not answer: {reason}. What was stored before is not lost; try again once it "
-        "is there."
-    )
+    message = """{store} does not answer: {reason}. What was stored before is not lost; try again
+    once it is there."""
     reason: str
 
 
@@ -42,20 +35,16 @@ class ObjectStoreRefused(ObjectStoreError):
     reason: str
 
 
-class ObjectStoreFull(ObjectStoreRefused):
+class ObjectStoreFull(ObjectStoreRefused, retryable=True):
     """The store has no room, or a quota of it is used up; a later try may find room."""
 
-    retryable = True
-    message = (
-        "{store} is full: {reason}. Nothing of it was stored, and what was stored before is not "
-        "lost; make room there, and try again."
-    )
+    message = """{store} is full: {reason}. Nothing of it was stored, and what was stored before is
+    not lost; make room there, and try again."""
 
 
-class ObjectMissing(ObjectStoreError):
+class ObjectMissing(ObjectStoreError, kind=ErrorKind.NOT_FOUND):
     """There is no object of a key."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "there is no object {key} in {store}; nothing was changed."
     key: str
 
@@ -63,11 +52,9 @@ class ObjectMissing(ObjectStoreError):
 class ObjectDamaged(ObjectStoreError):
     """An object is not what was stored; it was fetched twice."""
 
-    message = (
-        "the object {key} in {store} is damaged: its hash is {found:.12}…, not {sha256:.12}…. "
-        "Nothing was changed here; restore it from a backup of the store, or go on on the machine "
-        "that stored it."
-    )
+    message = """the object {key} in {store} is damaged: its hash is {found:.12}…, not
+    {sha256:.12}…. Nothing was changed here; restore it from a backup of the store, or go on on the
+    machine that stored it."""
     key: str
     sha256: str
     """What its bytes' hash should be."""

@@ -2,71 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...base.errors import ErrorKind
 from ...harness import HarnessError
 
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
-
-class StoreError(HarnessError):
+class StoreError(HarnessError, kind=ErrorKind.STORAGE, kw_only=True):
     """Base of the errors about a PostgreSQL store."""
 
-    kind = ErrorKind.STORAGE
-    _: KW_ONLY
     store: str
     """The store's address, without its password."""
 
 
-class InvalidStoreAddress(StoreError):
+class InvalidStoreAddress(StoreError, kind=ErrorKind.USAGE, kw_only=True):
     """A text names no store."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "{store} names no store: {reason}. A store is a folder, or "
-        "postgresql://user@host:port/database."
-    )
-    _: KW_ONLY
+    message = """{store} names no store: {reason}. A store is a folder, or
+    postgresql://user@host:port/database."""
     reason: str
 
 
-class StoreUnavailable(StoreError):
+class StoreUnavailable(StoreError, retryable=True, kw_only=True):
     """The database does not answer, or ended the connection.
 
     What was asked may or may not have been done where the connection was lost while it was being
     committed; a save is repeated safely, since the revision is checked.
     """
 
-    retryable = True
-    message = (
-        "{store} does not answer: {reason}. Nothing that was saved before is lost; try again once "
-        "it is there."
-    )
-    _: KW_ONLY
+    message = """{store} does not answer: {reason}. Nothing that was saved before is lost; try again
+    once it is there."""
     reason: str
 
 
-class StorePooled(StoreError):
+class StorePooled(StoreError, kind=ErrorKind.USAGE):
     """A pooler stands before the database, and what is asked for lasts longer than a transaction.
 
     A lock would be let go of, and a notification be lost, without a word.
     """
 
-    kind = ErrorKind.USAGE
-    message = (
-        "{store} is a connection pooler, and the locks of runs need the server itself. Name its "
-        "address in AGENTFORGE_STORE_DIRECT, or as `direct` in [store] of the configuration (a "
-        "pooler in session mode may be named there, too); nothing was begun."
-    )
+    message = """{store} is a connection pooler, and the locks of runs need the server itself. Name
+    its address in AGENTFORGE_STORE_DIRECT, or as `direct` in [store] of the configuration (a pooler
+    in session mode may be named there, too); nothing was begun."""
 
 
-class StoreRefused(StoreError):
+class StoreRefused(StoreError, kw_only=True):
     """The database refused a statement; nothing of it was done."""
 
     message = "{store} refused: {reason} ({code}). Nothing of it was written."
-    _: KW_ONLY
     sqlstate: str | None
     """PostgreSQL's code of the reason, five characters; None where it gave none."""
     reason: str
@@ -80,22 +61,16 @@ class StoreRefused(StoreError):
 class StoreForbidden(StoreRefused):
     """The role that the address names may not do that; nothing was done."""
 
-    message = (
-        "{store} does not allow this role to do that: {reason}. Grant it the right, or name a role "
-        "that has it (docs/scale-out.md says which each needs); nothing was done."
-    )
+    message = """{store} does not allow this role to do that: {reason}. Grant it the right, or name
+    a role that has it (docs/scale-out.md says which each needs); nothing was done."""
 
 
-class RoleUnbounded(StoreError):
+class RoleUnbounded(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
     """A role can't be kept from changing records: it owns the tables, or has rights by another."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "the role {role} owns the tables of {store}, is a superuser or has rights by another role, "
-        "and no grant keeps it from changing what was recorded. Nothing was changed; name a role "
-        "of the programs' own, which `create role NAME login` makes."
-    )
-    _: KW_ONLY
+    message = """the role {role} owns the tables of {store}, is a superuser or has rights by another
+    role, and no grant keeps it from changing what was recorded. Nothing was changed; name a role of
+    the programs' own, which `create role NAME login` makes."""
     role: str
 
 
@@ -103,15 +78,11 @@ class StoreFull(StoreRefused):
     """The database's disk is full, or a quota of it; nothing was written."""
 
 
-class StoreNotMigrated(StoreError):
+class StoreNotMigrated(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
     """The database lacks tables that this program needs."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "{store} {state}, and this program needs migration {needed}. Run `agentforge --store "
-        "{store} store migrate` once, as a role that may create tables; nothing was changed."
-    )
-    _: KW_ONLY
+    message = """{store} {state}, and this program needs migration {needed}. Run `agentforge --store
+    {store} store migrate` once, as a role that may create tables; nothing was changed."""
     found: int
     """The number of its last migration; 0 where it has none."""
     needed: int
@@ -122,25 +93,18 @@ class StoreNotMigrated(StoreError):
         return f"is at migration {self.found}" if self.found else "holds no sessions yet"
 
 
-class StoreTooNew(StoreError):
+class StoreTooNew(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
     """A newer program has migrated the database."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "{store} is at migration {found}, and this program knows {known} and none later. Install "
-        "the release that migrated it; nothing was read or changed."
-    )
-    _: KW_ONLY
+    message = """{store} is at migration {found}, and this program knows {known} and none later.
+    Install the release that migrated it; nothing was read or changed."""
     found: int
     known: int
 
 
-class NotSubmitted(StoreError):
+class NotSubmitted(StoreError, kind=ErrorKind.REFUSED):
     """The fleet does not work on a session."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "session {session_id} was not submitted to the workers of {store}. Nothing was changed; "
-        "`agentforge submit --session {session_id}` does that."
-    )
+    message = """session {session_id} was not submitted to the workers of {store}. Nothing was
+    changed; `agentforge submit --session {session_id}` does that."""
     session_id: str

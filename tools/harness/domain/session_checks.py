@@ -32,10 +32,9 @@ _SURROGATE: Final = "[\ud800-\udfff]"
 _CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 
-class InvalidSession(HarnessError, ValueError):
+class InvalidSession(HarnessError, ValueError, kind=ErrorKind.USAGE):
     """A session, or a part of one, breaks the rules of the domain."""
 
-    kind = ErrorKind.USAGE
     message = "{faults:;}"
     faults: Sequence[str]
     """Everything that is wrong, each as "field: what is wrong"."""

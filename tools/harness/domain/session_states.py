@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..errors import HarnessError
 from .history_events import (
@@ -15,9 +15,6 @@ from .history_events import (
     SessionPaused,
     SessionResumed,
 )
-
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
 
 class SessionState(Enum):
@@ -88,24 +85,23 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 """What is refused, in words; an operation of the life cycle is one already."""
 
 
-class InvalidStateTransition(HarnessError):
+class InvalidStateTransition(HarnessError, kw_only=True):
     """The session's state does not allow what was asked."""
 
-    message = "cannot {refused}: it is {state}; {hint}. Nothing was changed."
+    message = "cannot {refused}: it is {current_state}; {hint}. Nothing was changed."
     brief = "Cannot transition from {current_state} to {target_state}."
-    _: KW_ONLY
     session_id: str
-    state: SessionState
-    """The state it is in, and stays in; also `current_state`."""
+    current_state: SessionState
+    """The state it is in, and stays in."""
     operation: str
     """What was asked ("pause", "record_tokens", …)."""
-    target: SessionState | None = None
-    """The state that was asked for; `target_state` is also the one that the operation needs."""
+    target_state: SessionState = SessionState.ACTIVE
+    """The state that was asked for, or that the operation leads to or needs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.current_state = self.state
-        self.target_state = self.target or _LEADS_TO.get(self.operation, SessionState.ACTIVE)
+        if self.target_state is SessionState.ACTIVE:
+            self.target_state = _LEADS_TO.get(self.operation, SessionState.ACTIVE)
 
     @property
     def refused(self) -> str:
@@ -116,7 +112,7 @@ class InvalidStateTransition(HarnessError):
     @property
     def hint(self) -> str:
         """What is possible instead."""
-        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is self.state)
+        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is self.current_state)
         if allowed:
             return f"from here it can only: {allowed}"
         forks = ", and a fork goes on from one of its checkpoints"

@@ -46,10 +46,8 @@ _NOTHING = SnapshotTaken()
 class NoSnapshotKeeper(HarnessError):
     """An operation needs snapshots, and the manager keeps none."""
 
-    message = (
-        "{operation}() needs snapshots of workspaces, and this manager keeps none; give it some: "
-        "SessionManager(snapshots=...), or bootstrap.build_manager()."
-    )
+    message = """{operation}() needs snapshots of workspaces, and this manager keeps none; give it
+    some: SessionManager(snapshots=...), or bootstrap.build_manager()."""
     operation: str
 
 
@@ -71,11 +69,9 @@ class CheckpointNotKept(HarnessError):
 class WorkspaceNotKept(HarnessError):
     """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed."""
 
-    message = (
-        "session {session_id} was not taken back: what is in its workspace now would be lost, for "
-        "{reason}. Nothing was changed. Remove what is named (agentforge sandbox rm "
-        "--agent-session {session_id} PATH), then go back again."
-    )
+    message = """session {session_id} was not taken back: what is in its workspace now would be
+    lost, for {reason}. Nothing was changed. Remove what is named (agentforge sandbox rm
+    --agent-session {session_id} PATH), then go back again."""
     session_id: str
     reason: str
 

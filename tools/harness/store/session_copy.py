@@ -23,30 +23,23 @@ _LOOKS: Final = 3
 """How often a session that changes while it is read is read again."""
 
 
-class SessionDiffers(HarnessError):
+class SessionDiffers(HarnessError, kind=ErrorKind.CONFLICT):
     """Another session, or another version of it, has the id in the store that is copied to."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "session {session_id} is at revision {own_revision}, and {where} differs from it, at "
-        "revision {revision}. Both were left as they are; delete the one that is not wanted, then "
-        "repeat the copy."
-    )
+    message = """session {session_id} is at revision {own_revision}, and {where} differs from it, at
+    revision {revision}. Both were left as they are; delete the one that is not wanted, then repeat
+    the copy."""
     session_id: str
     where: str
     revision: int
     own_revision: int
 
 
-class SessionLed(HarnessError):
+class SessionLed(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
     """A runner is at the session that was to be copied, or it changes all the time."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "session {session_id} is being worked on, and was not copied. Pause it ({where}) or let "
-        "its run end, then repeat the copy."
-    )
+    message = """session {session_id} is being worked on, and was not copied. Pause it ({where}) or
+    let its run end, then repeat the copy."""
     session_id: str
     where: str
 

@@ -39,11 +39,9 @@ _RESULTS: Final = {PhaseSucceeded: True, PhaseFailed: False}
 class CheckpointNotFound(HarnessError):
     """A session has no such checkpoint; nothing was changed."""
 
-    message = (
-        "{problem}; nothing was changed. Name a checkpoint by its number, by the beginning of its "
-        "snapshot's id, the last one of a phase by the phase's name, or the last one of an attempt "
-        "by its name, as green-2; `agentforge checkpoints {session_id}` lists them."
-    )
+    message = """{problem}; nothing was changed. Name a checkpoint by its number, by the beginning
+    of its snapshot's id, the last one of a phase by the phase's name, or the last one of an attempt
+    by its name, as green-2; `agentforge checkpoints {session_id}` lists them."""
     session_id: str
     checkpoint: str
     known: int

@@ -5,42 +5,33 @@ from __future__ import annotations
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class BridgeError(AgentForgeError):
+class BridgeError(AgentForgeError, kind=ErrorKind.REFUSED):
     """Base of the bridges' errors."""
 
-    kind = ErrorKind.REFUSED
 
-
-class ForeignIdTaken(BridgeError):
+class ForeignIdTaken(BridgeError, kind=ErrorKind.CONFLICT):
     """The session that another SDK's id leads to is not that id's."""
 
-    kind = ErrorKind.CONFLICT
-    message = (
-        "{foreign_id!r} leads to session {session_id}, which is another's; nothing was read or "
-        "written. Choose another id, or delete that session."
-    )
+    message = """{foreign_id!r} leads to session {session_id}, which is another's; nothing was read
+    or written. Choose another id, or delete that session."""
     foreign_id: str
     session_id: str
 
 
-class ForeignEntryUnreadable(BridgeError):
+class ForeignEntryUnreadable(BridgeError, kind=ErrorKind.INVALID_FILE):
     """An entry of a session's stream is none that this program writes."""
 
-    kind = ErrorKind.INVALID_FILE
-    message = (
-        "the entry at {position} of the stream {stream} of session {session_id} can't be read: "
-        "{reason}. Nothing was changed; a newer program may have written it."
-    )
+    message = """the entry at {position} of the stream {stream} of session {session_id} can't be
+    read: {reason}. Nothing was changed; a newer program may have written it."""
     session_id: str
     stream: str
     position: int
     reason: str
 
 
-class UnreadableEntry(BridgeError, ValueError):
+class UnreadableEntry(BridgeError, ValueError, kind=ErrorKind.INVALID_FILE):
     """An entry is none that this program writes."""
 
-    kind = ErrorKind.INVALID_FILE
     message = "the entry at {position} can't be read: {reason}"
     position: int
     reason: str

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class UnknownWebhook(AgentForgeError):
+class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """The configuration has no receiver of this name; nothing was sent."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "the configuration has no webhook {webhook!r}; {names}. Nothing was sent."
     webhook: str
     known: Sequence[str]
@@ -21,11 +20,9 @@ class UnknownWebhook(AgentForgeError):
         return f"there are {', '.join(self.known)}" if self.known else "it has none"
 
 
-class WebhookUnreached(AgentForgeError):
+class WebhookUnreached(AgentForgeError, kind=ErrorKind.NOT_DONE, retryable=True):
     """A receiver did not take what was sent."""
 
-    kind = ErrorKind.NOT_DONE
-    retryable = True
     message = "the webhook {webhook} was not reached: {problem}. {kept}"
     webhook: str
     problem: str

@@ -57,10 +57,9 @@ class BlockedPath:
         return f"{printable(self.path, 200)}: {self.obstacle.value}{also}"
 
 
-class ApplyError(RepositoryError):
+class ApplyError(RepositoryError, kind=ErrorKind.REFUSED):
     """Base of what can go wrong while a result is brought home."""
 
-    kind = ErrorKind.REFUSED
     path: Path
     """The checkout."""
 
@@ -68,11 +67,9 @@ class ApplyError(RepositoryError):
 class ApplyRefused(ApplyError):
     """Something of the checkout would be lost or mixed up; nothing was changed."""
 
-    message = (
-        "{count} of {path} can't be written: {blocked:;}. Nothing was changed. Commit, move or "
-        "discard what is in the way, leave paths out with --files, or take the result to a branch "
-        "of its own by --branch."
-    )
+    message = """{count} of {path} can't be written: {blocked:;}. Nothing was changed. Commit, move
+    or discard what is in the way, leave paths out with --files, or take the result to a branch of
+    its own by --branch."""
     blocked: Sequence[BlockedPath]
     """Each path that is in the way, and why."""
 
@@ -85,10 +82,8 @@ class ApplyRefused(ApplyError):
 class ApplyConflict(ApplyError):
     """The result and the checkout's commit changed the same lines; nothing was changed."""
 
-    message = (
-        "{path} and the result changed the same lines of {paths:;}. Nothing was changed. Apply the "
-        "rest with --files, or export the result and merge by hand."
-    )
+    message = """{path} and the result changed the same lines of {paths:;}. Nothing was changed.
+    Apply the rest with --files, or export the result and merge by hand."""
     conflicts: Sequence[str]
 
     @property
@@ -100,36 +95,28 @@ class ApplyConflict(ApplyError):
 class OperationUnderWay(ApplyError):
     """The repository is in the middle of an operation of git; nothing was changed."""
 
-    message = (
-        "{path} is in the middle of a {operation}; nothing was changed. {finish}, then try again."
-    )
+    message = """{path} is in the middle of a {operation}; nothing was changed. {finish}, then try
+    again."""
     operation: str
     """Which, such as "rebase"."""
     finish: str
     """How to end it."""
 
 
-class CheckoutBusy(ApplyError):
+class CheckoutBusy(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
     """Another program is at work in the checkout; nothing was changed."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "another program is at work in {path}: {lock} is held; nothing was changed. Wait for it "
-        "and try again; if no git runs there any more, remove that file."
-    )
+    message = """another program is at work in {path}: {lock} is held; nothing was changed. Wait for
+    it and try again; if no git runs there any more, remove that file."""
     lock: Path
     """The file or folder that it holds."""
 
 
-class CheckoutChanged(ApplyError):
+class CheckoutChanged(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
     """The checkout changed while it was looked at; nothing was changed by us."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "{path} changed meanwhile ({paths:;}); what had been written was taken back. Try again."
-    )
+    message = """{path} changed meanwhile ({paths:;}); what had been written was taken back. Try
+    again."""
     changed: Sequence[str]
 
     @property
@@ -148,11 +135,9 @@ class CheckoutUnsupported(ApplyError):
 class UnfinishedApply(ApplyError):
     """An earlier apply was interrupted in this checkout; nothing more was changed."""
 
-    message = (
-        "an apply of {what} to {path} was interrupted. Finish it with `agentforge apply "
-        "--continue`, or undo it with `agentforge apply --abort`. Until then git's index.lock is "
-        "held for it: don't remove that."
-    )
+    message = """an apply of {what} to {path} was interrupted. Finish it with `agentforge apply
+    --continue`, or undo it with `agentforge apply --abort`. Until then git's index.lock is held for
+    it: don't remove that."""
     label: str
 
     @property
@@ -170,12 +155,10 @@ class NoUnfinishedApply(ApplyError):
 class ApplyDiverged(ApplyError):
     """Files were changed after an apply was interrupted; it was neither finished nor undone."""
 
-    message = (
-        "{path} was changed since the apply was interrupted: {blocked:;}. Nothing more was "
-        "changed. The old and the new content of each path are in {journal}: save your own change "
-        "elsewhere, copy one of the two to each of these paths (the index is {index}), then "
-        "continue or abort again."
-    )
+    message = """{path} was changed since the apply was interrupted: {blocked:;}. Nothing more was
+    changed. The old and the new content of each path are in {journal}: save your own change
+    elsewhere, copy one of the two to each of these paths (the index is {index}), then continue or
+    abort again."""
     blocked: Sequence[BlockedPath]
     journal: Path
 
@@ -185,15 +168,12 @@ class ApplyDiverged(ApplyError):
         return self.journal.parent / "index"
 
 
-class JournalDamaged(ApplyError):
+class JournalDamaged(ApplyError, kind=ErrorKind.INVALID_FILE):
     """The record of an interrupted apply can't be read; nothing was changed."""
 
-    kind = ErrorKind.INVALID_FILE
-    message = (
-        "the record of an interrupted apply in {journal} can't be used: {reason}; nothing was "
-        "changed. What it kept is there; when you took what you need, remove that folder and "
-        "{lock}."
-    )
+    message = """the record of an interrupted apply in {journal} can't be used: {reason}; nothing
+    was changed. What it kept is there; when you took what you need, remove that folder and
+    {lock}."""
     journal: Path
     reason: str
 
@@ -206,10 +186,8 @@ class JournalDamaged(ApplyError):
 class NoIdentity(ApplyError):
     """A commit needs a name and an address, and git's configuration has none."""
 
-    message = (
-        "no commit can be made in {path} without a name; nothing was changed. Set user.name and "
-        "user.email with `git config`, or apply without a commit."
-    )
+    message = """no commit can be made in {path} without a name; nothing was changed. Set user.name
+    and user.email with `git config`, or apply without a commit."""
 
 
 class BranchRefused(ApplyError):
@@ -220,14 +198,11 @@ class BranchRefused(ApplyError):
     reason: str
 
 
-class CommitRefused(ApplyError):
+class CommitRefused(ApplyError, kind=ErrorKind.NOT_DONE):
     """The result was applied and staged; git, with the repository's hooks, made no commit of it."""
 
-    kind = ErrorKind.NOT_DONE
-    message = (
-        "the result is applied to {path} and staged, but no commit was made: {said}. See what the "
-        "hook wants, then commit with git."
-    )
+    message = """the result is applied to {path} and staged, but no commit was made: {said}. See
+    what the hook wants, then commit with git."""
     output: str
 
     @property
@@ -236,10 +211,9 @@ class CommitRefused(ApplyError):
         return printable(self.output)
 
 
-class ApplyFailed(ApplyError):
+class ApplyFailed(ApplyError, kind=ErrorKind.STORAGE):
     """The system refused a step."""
 
-    kind = ErrorKind.STORAGE
     message = "could not apply to {path}: {problem}; {kept}."
     cause: BaseException
     undone: bool

@@ -27,10 +27,8 @@ _SPECIAL: Final = frozenset(b'*?[\\!#" \t')
 class ObjectsMissing(RepositoryError):
     """Objects of a result, its base or the checkout can't be read; nothing was changed."""
 
-    message = (
-        "objects of {revision} are missing: {output}; nothing was changed. In a partial clone, "
-        "fetch them with git first."
-    )
+    message = """objects of {revision} are missing: {output}; nothing was changed. In a partial
+    clone, fetch them with git first."""
     revision: str
     output: str
     """What git said."""

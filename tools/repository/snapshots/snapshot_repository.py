@@ -65,10 +65,9 @@ _FORMATS: Final = {
 }
 
 
-class NoSnapshots(RepositoryError):
+class NoSnapshots(RepositoryError, kind=ErrorKind.NOT_FOUND):
     """There are no snapshots of a workspace; nothing was changed."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "there is no snapshot in {directory}; nothing was changed"
     directory: Path
     """Where they would be."""

@@ -31,14 +31,11 @@ _NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 <<
 """What is restored was within the limits of its own time."""
 
 
-class RestoreFailed(RepositoryError):
+class RestoreFailed(RepositoryError, kind=ErrorKind.STORAGE):
     """A snapshot could not be made files again."""
 
-    kind = ErrorKind.STORAGE
-    message = (
-        "the snapshot could not be restored to {folder}: {problem}. The snapshot is as it was; "
-        "mend what is named, then do the same again."
-    )
+    message = """the snapshot could not be restored to {folder}: {problem}. The snapshot is as it
+    was; mend what is named, then do the same again."""
     folder: Path
     problem: str
 

@@ -56,14 +56,11 @@ _MANY_LOOSE: Final = 4_000
 """How many files of objects are many: each takes a block of the disk."""
 
 
-class SnapshotMissing(RepositoryError):
+class SnapshotMissing(RepositoryError, kind=ErrorKind.NOT_FOUND):
     """There is no such snapshot; nothing was changed."""
 
-    kind = ErrorKind.NOT_FOUND
-    message = (
-        "snapshot {snapshot!r} is not in {directory}, or objects of it are missing; nothing was "
-        "changed"
-    )
+    message = """snapshot {snapshot!r} is not in {directory}, or objects of it are missing; nothing
+    was changed"""
     snapshot: str
     directory: Path
 

@@ -70,14 +70,11 @@ class ScanLimits:
         return astuple(self)
 
 
-class SnapshotRefused(RepositoryError):
+class SnapshotRefused(RepositoryError, kind=ErrorKind.REFUSED):
     """A workspace holds what no snapshot can keep; nothing was stored."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "the workspace {workspace} can't be kept as a snapshot: {faults:;}. Nothing was stored. "
-        "Remove or shrink what is named, then try again."
-    )
+    message = """the workspace {workspace} can't be kept as a snapshot: {faults:;}. Nothing was
+    stored. Remove or shrink what is named, then try again."""
     workspace: Path
     faults: Sequence[str]
     """What stands against it, the first twenty."""

@@ -27,14 +27,11 @@ EXECUTORS: Final = Register(
 `harness.PhaseExecutor`. How sealed what it runs is, is the plugin's own promise."""
 
 
-class UnknownExecutor(HarnessError):
+class UnknownExecutor(HarnessError, kind=ErrorKind.USAGE):
     """There is no executor of that name; nothing was run."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "there is no executor {executor!r}; there are {known:,}. Nothing was run; name one of "
-        "them, or install the package that adds it."
-    )
+    message = """there is no executor {executor!r}; there are {known:,}. Nothing was run; name one
+    of them, or install the package that adds it."""
     executor: str
     known: Sequence[str]
 

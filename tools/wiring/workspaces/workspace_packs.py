@@ -38,10 +38,9 @@ _PACK: Final = r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-
 _log = get_logger("agentforge.snapshots")
 
 
-class WorkspaceElsewhere(AgentForgeError):
+class WorkspaceElsewhere(AgentForgeError, kind=ErrorKind.REFUSED):
     """A session's files are on another machine and can't be had here; nothing was changed."""
 
-    kind = ErrorKind.REFUSED
     session_id: str
     host: str | None
     """The machine that worked on it last, as far as it is known."""
@@ -56,15 +55,11 @@ class WorkspaceElsewhere(AgentForgeError):
         )
 
 
-class WorkspaceMoved(AgentForgeError):
+class WorkspaceMoved(AgentForgeError, kind=ErrorKind.CONFLICT, retryable=True):
     """Another worker took the session up meanwhile; this one has let go of it."""
 
-    kind = ErrorKind.CONFLICT
-    retryable = True
-    message = (
-        "session {session_id} was taken up by another worker meanwhile; nothing of it was changed "
-        "here. Try again once that one has ended."
-    )
+    message = """session {session_id} was taken up by another worker meanwhile; nothing of it was
+    changed here. Try again once that one has ended."""
     session_id: str
 
 

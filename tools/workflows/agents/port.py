@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -18,9 +18,6 @@ from ...base.program_run import ProgramRunner
 from ...base.question import Option, Question
 from ...harness import HarnessError
 from ..converters import as_tuple
-
-if TYPE_CHECKING:
-    from dataclasses import KW_ONLY
 
 
 def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
@@ -266,7 +263,6 @@ class AgentFailed(HarnessError):
     """Whether another try may go better: a crash may, a missing command won't."""
     message = "{reason}"
     reason: str
-    _: KW_ONLY
     agent: str
     """The agent's description."""
     output: str = ""
@@ -280,11 +276,10 @@ class AgentFailed(HarnessError):
         return " ".join(self.output.split())[-300:]
 
 
-class AgentTimeout(AgentFailed):
+class AgentTimeout(AgentFailed, kw_only=True):
     """An agent took too long and was ended."""
 
     reason: str = ""
-    _: KW_ONLY
     timeout_s: float
 
     def __str__(self) -> str:
@@ -294,11 +289,10 @@ class AgentTimeout(AgentFailed):
         )
 
 
-class AgentCrashed(AgentFailed):
+class AgentCrashed(AgentFailed, kw_only=True):
     """An agent ended without an answer."""
 
     reason: str = ""
-    _: KW_ONLY
     exit_code: int
     """Its exit code; negative: the signal that ended it."""
     answered: bool = False
@@ -311,11 +305,10 @@ class AgentCrashed(AgentFailed):
         return f"the agent ({self.agent}) {how}{said}"
 
 
-class AgentCutOff(AgentFailed):
+class AgentCutOff(AgentFailed, kw_only=True):
     """An answer did not fit into the tokens that it may have; another try would end likewise."""
 
     reason: str = ""
-    _: KW_ONLY
     limit: int
     """How many tokens it may have."""
     by_budget: bool = False
@@ -333,11 +326,10 @@ class AgentCutOff(AgentFailed):
         )
 
 
-class AgentUnavailable(AgentFailed):
+class AgentUnavailable(AgentFailed, kw_only=True):
     """An agent can't be asked at all; another try would end the same way."""
 
     may_recover = False
     message = "the agent ({agent}) can't be asked: {problem}"
     reason: str = ""
-    _: KW_ONLY
     problem: str

@@ -18,23 +18,19 @@ OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command
 """What a component in another language than Python may offer besides."""
 
 
-class InvalidSpecification(HarnessError):
+class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
     """A document is no component specification; nothing was begun with it."""
 
-    kind = ErrorKind.INVALID_FILE
-    message = (
-        "{path} is not a usable specification: {faults:;}. Nothing was begun; docs/spec-format.md "
-        "describes the form."
-    )
+    message = """{path} is not a usable specification: {faults:;}. Nothing was begun;
+    docs/spec-format.md describes the form."""
     path: Path
     faults: Sequence[str]
     """Everything that is wrong with it, in the order of the file, most with their line."""
 
 
-class UnknownComponent(HarnessError):
+class UnknownComponent(HarnessError, kind=ErrorKind.USAGE):
     """A specification has no component of this name."""
 
-    kind = ErrorKind.USAGE
     message = "{path} has {asked}; it has {known:,}. Name one of them; nothing was begun."
     component_id: str | None
     path: Path

@@ -107,10 +107,9 @@ class Context:
         return most_tokens(self.text)
 
 
-class RulesTooLong(HarnessError, ValueError):
+class RulesTooLong(HarnessError, ValueError, kind=ErrorKind.USAGE):
     """The rules, which are shown whole, don't fit into the bound; nothing was gathered."""
 
-    kind = ErrorKind.USAGE
     message = "the rules take more than the {max_tokens:,} tokens of the context"
     max_tokens: int
 

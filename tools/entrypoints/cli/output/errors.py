@@ -8,75 +8,60 @@ from pathlib import Path
 from ....base.errors import AgentForgeError, ErrorKind
 
 
-class Declined(AgentForgeError):
+class Declined(AgentForgeError, kind=ErrorKind.NOT_DONE):
     """The person was asked and did not say yes; nothing was done."""
 
-    kind = ErrorKind.NOT_DONE
     message = "nothing was done, because you did not say yes"
 
 
-class ConfirmationNeeded(AgentForgeError):
+class ConfirmationNeeded(AgentForgeError, kind=ErrorKind.USAGE):
     """A question could not be asked: there is no terminal to answer at, or the output is JSON."""
 
-    kind = ErrorKind.USAGE
-    message = (
-        "{operation} needs your yes and nobody can be asked here; nothing was done. Add --yes to "
-        "go ahead."
-    )
+    message = """{operation} needs your yes and nobody can be asked here; nothing was done. Add
+    --yes to go ahead."""
     operation: str
     """What needs the yes."""
 
 
-class NothingToTrust(AgentForgeError):
+class NothingToTrust(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """There is no configuration to trust."""
 
-    kind = ErrorKind.NOT_FOUND
-    message = (
-        "there is no {path}, so there is nothing to trust. `agentforge init` writes one, and "
-        "trusts what it wrote."
-    )
+    message = """there is no {path}, so there is nothing to trust. `agentforge init` writes one, and
+    trusts what it wrote."""
     path: Path
 
 
-class ChangedSinceTrusted(AgentForgeError):
+class ChangedSinceTrusted(AgentForgeError, kind=ErrorKind.REFUSED):
     """A file that a trusted configuration names is another one than was trusted."""
 
-    kind = ErrorKind.REFUSED
-    message = (
-        "{path} has changed since {configuration} was trusted; nothing was begun. Look at it, then "
-        "name it on the command line, or trust both again: agentforge trust --revoke, agentforge "
-        "trust."
-    )
+    message = """{path} has changed since {configuration} was trusted; nothing was begun. Look at
+    it, then name it on the command line, or trust both again: agentforge trust --revoke, agentforge
+    trust."""
     path: Path
     configuration: Path
     """The file that names it."""
 
 
-class OutputLost(AgentForgeError):
+class OutputLost(AgentForgeError, kind=ErrorKind.STORAGE):
     """Standard output takes no more, as on a full disk."""
 
-    kind = ErrorKind.STORAGE
-    message = (
-        "could not write the output: {cause}. Free the disk, or send the output elsewhere, then "
-        "try again."
-    )
+    message = """could not write the output: {cause}. Free the disk, or send the output elsewhere,
+    then try again."""
     cause: OSError
 
 
-class Interrupted(AgentForgeError):
+class Interrupted(AgentForgeError, kind=ErrorKind.INTERRUPTED):
     """Ctrl-C."""
 
-    kind = ErrorKind.INTERRUPTED
     message = "{text}"
     text: str = "interrupted"
     session_id: str | None = None
     """The session that was being worked on."""
 
 
-class SandboxSessionNotFound(AgentForgeError):
+class SandboxSessionNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """No sandbox session, or no workspace of a session, is where it should be."""
 
-    kind = ErrorKind.NOT_FOUND
     session_id: str
     path: Path
     agent: bool = False
@@ -91,29 +76,26 @@ class SandboxSessionNotFound(AgentForgeError):
         )
 
 
-class WorkspaceFileMissing(AgentForgeError):
+class WorkspaceFileMissing(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """A workspace has no such file."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "there is no {path} in the workspace of {session_id}."
     session_id: str
     path: str
 
 
-class WorkspaceFileRefused(AgentForgeError):
+class WorkspaceFileRefused(AgentForgeError, kind=ErrorKind.REFUSED):
     """What is at a path of a workspace does not allow what was asked; nothing was changed."""
 
-    kind = ErrorKind.REFUSED
     message = "{path} in the workspace of {session_id}: {reason}."
     session_id: str
     path: str
     reason: str
 
 
-class NoSessionToPin(AgentForgeError):
+class NoSessionToPin(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """No session that could be pinned or unpinned fits an id; nothing was changed."""
 
-    kind = ErrorKind.NOT_FOUND
     message = "there is no session {session_id} in {where}; nothing was changed."
     session_id: str
     paths: Sequence[Path]
