@@ -135,7 +135,7 @@ def test_each_sequence_says_how_it_is_listed(kind: type[AgentForgeError]) -> Non
     fields = declared_fields(kind)
     for _, name, spec, _ in Formatter().parse(kind.message):
         listed = name in fields and re.match(r"Sequence|tuple", str(fields[name].annotation))
-        assert not listed or spec in {",", ";"}, name
+        assert not listed or re.fullmatch("[,;]|or .+", spec or ""), name
 
 
 def test_a_class_says_its_kind_and_whether_a_retry_may_help_and_others_have_its_parents() -> None:
@@ -153,6 +153,12 @@ def test_the_lines_of_a_template_are_one() -> None:
         one: str
 
     assert str(Long("a\n  b")) == "it is 'a\\n  b'"
+
+
+def test_a_template_has_words_for_what_is_empty() -> None:
+    assert said("{one:or nobody}", None) == said("{one:or nobody}", []) == "nobody"
+    assert said("{one:or nobody}", "she") == "she"
+    assert said("{one:or nobody}", ["a", "b"]) == "a, b"
 
 
 def test_a_list_is_kept_as_a_tuple() -> None:

@@ -81,11 +81,6 @@ class Declared(NamedTuple):
     default: object
     by_name: bool
 
-    @property
-    def required(self) -> bool:
-        """Whether the constructor needs it."""
-        return self.default is _REQUIRED
-
 
 _DECLARED: Final[dict[type[BaseException], dict[str, Declared]]] = {}
 
@@ -105,8 +100,9 @@ class AgentForgeError(Exception):
     Its constructor takes the annotated fields, as that of a dataclass does: in their order or by
     name (by name only with `kw_only=True`), and calls `__post_init__`; a list becomes a tuple. In
     the text, which is one line, `{field!r}` is quoted and bounded, `{field:,}` and `{field:;}` list
-    the first texts of a sequence, and a cause is what the system said. A class whose text has parts
-    that vary names properties, or overrides `__str__`.
+    the first texts of a sequence, `{field:or none}` has words for what is empty, and a cause is
+    what the system said. A class whose text has parts that vary names properties, or overrides
+    `__str__`.
     """
 
     kind: ErrorKind = ErrorKind.UNEXPECTED
@@ -263,11 +259,14 @@ class _Said:
 
     def __format__(self, spec: str) -> str:
         value = self._value
+        if spec.startswith("or ") and not value:
+            return spec.removeprefix("or ")
         if isinstance(value, tuple):
             texts = first_of([*map(str, value)], most=_LISTED, what="")
-            return (", " if spec == "," else "; ").join(texts)
+            return ("; " if spec == ";" else ", ").join(texts)
         if isinstance(value, BaseException):
             return reason_of(value)
+        spec = "" if spec.startswith("or ") else spec
         return format(value.value if isinstance(value, Enum) else value, spec)
 
 

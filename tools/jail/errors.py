@@ -72,16 +72,11 @@ class FolderForbidden(JailError, ValueError, kind=ErrorKind.USAGE):
 class CommandMissing(JailError, LookupError, kind=ErrorKind.NOT_FOUND):
     """A program is nowhere on the path; nothing ran."""
 
-    message = """there is no program {name!r} in {searched}. Nothing ran; install it, or name it by
-    its whole path"""
+    message = """there is no program {name!r} in {path:or an empty PATH}. Nothing ran; install it,
+    or name it by its whole path"""
     name: str
     path: str
     """The folders that were searched."""
-
-    @property
-    def searched(self) -> str:
-        """The folders, in words."""
-        return self.path or "an empty PATH"
 
 
 class MountPointUnusable(JailError, kind=ErrorKind.REFUSED):

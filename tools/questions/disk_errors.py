@@ -49,16 +49,12 @@ class SessionCorrupted(QuestionError, kind=ErrorKind.INVALID_FILE):
 class SessionBusy(QuestionError, kind=ErrorKind.CONFLICT, retryable=True):
     """Another process held the session's lock for the whole wait."""
 
+    message = """question session {session_id} is locked by {holder:or another process}, waited
+    {timeout_s:g} s; nothing was changed. Try again, or look at that process."""
     session_id: str
     holder: str | None
     """Who holds it, as far as its lock file says."""
     timeout_s: float
-
-    def __str__(self) -> str:
-        return (
-            f"question session {self.session_id} is locked by {self.holder or 'another process'}, "
-            f"waited {self.timeout_s:g} s; nothing was changed. Try again, or look at that process."
-        )
 
 
 class AtomicWriteError(QuestionStoreError, WriteError):

@@ -21,7 +21,8 @@ class DurableError(AgentForgeError, kind=ErrorKind.STORAGE, kw_only=True):
 class WriteError(DurableError, kw_only=True):
     """A write did not become durable."""
 
-    message = "could not write {path}: {operation} failed: {reason}; {kept}. {advice}"
+    message = """could not write {path}: {operation} failed: {cause:or unknown cause}; {kept}.
+    {advice}"""
     operation: str
     """The step that failed: "create", "write", "fsync", "rename", "mkdir", …."""
     cause: BaseException | None = None
@@ -36,11 +37,6 @@ class WriteError(DurableError, kw_only=True):
         self.errno = self.cause.errno if isinstance(self.cause, OSError) else None
 
     @property
-    def reason(self) -> str:
-        """What the system said."""
-        return reason_of(self.cause)
-
-    @property
     def kept(self) -> str:
         """What a reader finds now."""
         if self.visible:
@@ -51,16 +47,13 @@ class WriteError(DurableError, kw_only=True):
 class LockTimeout(WriteError, kw_only=True):
     """Another process held the lock for longer than the caller was ready to wait."""
 
+    message = """could not write {path}: {operation} failed: {holder:or another process} holds it
+    (waited {timeout_s:g} s); {kept}. {advice}"""
     operation: str = "lock"
     timeout_s: float
     holder: str | None = None
     """Who holds it, as far as a lock file says."""
     advice: str = "See who has it open (fuser or lsof on the directory), then try again."
-
-    @property
-    def reason(self) -> str:
-        """Who holds the lock."""
-        return f"{self.holder or 'another process'} holds it (waited {self.timeout_s:g} s)"
 
 
 class ReadError(DurableError, kw_only=True):

@@ -47,15 +47,10 @@ class StorePooled(StoreError, kind=ErrorKind.USAGE):
 class StoreRefused(StoreError, kw_only=True):
     """The database refused a statement; nothing of it was done."""
 
-    message = "{store} refused: {reason} ({code}). Nothing of it was written."
+    message = "{store} refused: {reason} ({sqlstate:or no code}). Nothing of it was written."
     sqlstate: str | None
     """PostgreSQL's code of the reason, five characters; None where it gave none."""
     reason: str
-
-    @property
-    def code(self) -> str:
-        """The code, in words."""
-        return self.sqlstate or "no code"
 
 
 class StoreForbidden(StoreRefused):

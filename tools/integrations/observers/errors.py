@@ -10,14 +10,10 @@ from ...base.errors import AgentForgeError, ErrorKind
 class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """The configuration has no receiver of this name; nothing was sent."""
 
-    message = "the configuration has no webhook {webhook!r}; {names}. Nothing was sent."
+    message = """the configuration has no webhook {webhook!r}; it has {known:or none}. Nothing was
+    sent."""
     webhook: str
     known: Sequence[str]
-
-    @property
-    def names(self) -> str:
-        """The receivers that there are."""
-        return f"there are {', '.join(self.known)}" if self.known else "it has none"
 
 
 class WebhookUnreached(AgentForgeError, kind=ErrorKind.NOT_DONE, retryable=True):
