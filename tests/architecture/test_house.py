@@ -18,19 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 3_350,
-    "base": 6_140,
-    "entrypoints": 21_540,
-    "fleet": 5_170,
-    "harness": 9_120,
-    "integrations": 2_270,
-    "jail": 2_230,
-    "prune": 3_800,
+    "agents": 3_360,
+    "base": 6_180,
+    "entrypoints": 21_690,
+    "fleet": 5_260,
+    "harness": 9_200,
+    "integrations": 2_360,
+    "jail": 2_240,
+    "prune": 3_810,
     "questions": 3_650,
-    "repository": 5_180,
-    "sandbox": 11_470,
-    "wiring": 3_030,
-    "workflows": 9_610,
+    "repository": 5_200,
+    "sandbox": 11_550,
+    "wiring": 3_040,
+    "workflows": 9_630,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

@@ -17,7 +17,7 @@ class InvalidStoreAddress(StoreError, kind=ErrorKind.USAGE, kw_only=True):
     """A text names no store."""
 
     message = """{store} names no store: {reason}. A store is a folder, or
-    postgresql://user@host:port/database."""
+    postgresql://user@host:port/database?sslmode=verify-full."""
     reason: str
 
 

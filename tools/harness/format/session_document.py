@@ -51,8 +51,8 @@ _BOOLEANS: Final[Mapping[str, bool]] = {
 """What YAML 1.1 takes for true and false."""
 
 
-def decode_any(text: str, path: Path) -> SessionContext:
-    """Read a session's file by a YAML parser.
+def decode_any(text: str, path: Path) -> tuple[SessionContext, bool]:
+    """Read a session's file by a YAML parser; return the session, and whether it has a digest.
 
     Raises:
         SessionCorrupted: It is no session; the error names the file and every fault.
@@ -71,7 +71,7 @@ def decode_any(text: str, path: Path) -> SessionContext:
     )
     if session is None or reader.faults:
         raise SessionCorrupted(path=path, faults=reader.faults.sorted())
-    return session
+    return session, reader.carries_digest
 
 
 @dataclass(slots=True)
@@ -84,12 +84,14 @@ class _Reader:
         unknown: The fields that no session of this version has, with their lines: faults, unless
             the version, which may stand behind them, is a newer one.
         minor: The minor version of the form, once it is known.
+        carries_digest: Whether there is a digest, which `session_digest` looks at.
     """
 
     path: Path
     faults: Faults = field(default_factory=Faults)
     unknown: list[tuple[int, str]] = field(default_factory=list)
     minor: int | None = None
+    carries_digest: bool = False
 
     @property
     def is_newer(self) -> bool:
@@ -112,7 +114,8 @@ class _Reader:
             self.minor = 0
         fields = _Fields(root, "", self)
         fields.drop("schema_version")
-        fields.drop(DIGEST)  # of the file's bytes, which `session_digest` looks at
+        self.carries_digest = fields.has(DIGEST)
+        fields.drop(DIGEST)
         if self.minor is None:
             fields.fault("schema_version", f"expected {SCHEMA_VERSION}")
         values: dict[str, Any] = {

@@ -8,12 +8,15 @@ from ...base.errors import AgentForgeError, ErrorKind
 
 
 class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
-    """The configuration has no receiver of this name; nothing was sent."""
+    """The configuration has no receiver of this name, or nothing is kept for one.
 
-    message = """the configuration has no webhook {webhook!r}; it has {known:or none}. Nothing was
-    sent."""
+    Nothing was sent, and nothing dropped.
+    """
+
+    message = "{who} webhook {webhook!r}; there is {known:or none}. Nothing was done."
     webhook: str
     known: Sequence[str]
+    who: str = "the configuration has no"
 
 
 class WebhookUnreached(AgentForgeError, kind=ErrorKind.NOT_DONE, retryable=True):
