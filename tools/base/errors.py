@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -242,9 +241,9 @@ def retyped(error: AgentForgeError, kind: type[_Error], **subject: object) -> _E
 
 def reason_of(cause: BaseException | None) -> str:
     """Return what the system said, without the number and the file that an `OSError` adds."""
-    if isinstance(cause, OSError) and cause.errno is not None:
-        return cause.strerror or os.strerror(cause.errno)
-    return str(cause) if cause is not None else "unknown cause"
+    if cause is None:
+        return "unknown cause"
+    return getattr(cause, "strerror", None) or str(cause)
 
 
 class _Said:
@@ -255,7 +254,7 @@ class _Said:
 
     def __repr__(self) -> str:
         value = self._value
-        return repr(os.fspath(value)) if isinstance(value, os.PathLike) else shown(value)
+        return repr(str(value)) if hasattr(value, "__fspath__") else shown(value)
 
     def __format__(self, spec: str) -> str:
         value = self._value
