@@ -105,3 +105,13 @@ class UnknownRevision(RepositoryError, kind=ErrorKind.NOT_FOUND):
     def __str__(self) -> str:
         missing = f"there is no commit {printable(self.revision, 80)!r} in {self.git_dir}"
         return " ".join([f"{missing}; nothing was changed.", *self.hint])
+
+
+class SnapshotRefused(RepositoryError, kind=ErrorKind.REFUSED):
+    """A workspace holds what no snapshot can keep; nothing was stored."""
+
+    message = """the workspace {workspace} can't be kept as a snapshot: {faults:;}. Nothing was
+    stored. Remove or shrink what is named, then try again."""
+    workspace: Path
+    faults: Sequence[str]
+    """What stands against it, the first twenty."""

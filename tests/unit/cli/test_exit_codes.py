@@ -158,7 +158,7 @@ CODES = {
         "harness.services.session_checkpoints.WorkspaceNotKept",
         "questions.errors.TooManySessions",
         "repository.errors.RepositoryError",
-        "repository.snapshots.workspace_scan.SnapshotRefused",
+        "repository.errors.SnapshotRefused",
         "workflows.agents.port.AgentCrashed",
         "workflows.agents.port.AgentCutOff",
         "workflows.agents.port.AgentFailed",

@@ -32,11 +32,10 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.regular_file import create_file, read_regular_file
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...base.files.tree_walk import walk_tree
-from ..errors import NotARepository, RepositoryError
+from ..errors import NotARepository, RepositoryError, SnapshotRefused
 from ..git.git_command import Git, GitOutput
 from ..git.git_objects import ObjectFiles
 from ..git.git_repositories import OwnRepository
-from .workspace_scan import SnapshotRefused
 
 BASE_REF: Final = "refs/base"
 LATEST_REF: Final = "refs/latest"

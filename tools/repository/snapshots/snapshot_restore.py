@@ -17,11 +17,11 @@ from ...base.files.directory_store import NewDirectory
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
-from ..errors import GitFailed, RepositoryError, printable
+from ..errors import GitFailed, RepositoryError, SnapshotRefused, printable
 from .manifest import MODE_BITS, Manifest, kind_of_file
 from .snapshot_repository import LockedRepository
 from .workspace_index import WorkspaceState, look_at, remember, write_state
-from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
+from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _LITTLE: Final = 4
 """No more than one file in so many differs."""

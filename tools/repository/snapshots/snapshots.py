@@ -23,7 +23,7 @@ from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import ErrorKind, reason_of
-from ..errors import GitFailed, RepositoryError
+from ..errors import GitFailed, RepositoryError, SnapshotRefused
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest
 from .snapshot_packs import (
@@ -48,7 +48,7 @@ from .snapshot_repository import (
 from .snapshot_restore import restore_in_place, restore_to
 from .tree_changes import TreeChanges, changes_between
 from .workspace_index import LookedAt, WorkspaceState, forget, look_at, write_state
-from .workspace_scan import ScanLimits, SnapshotRefused
+from .workspace_scan import ScanLimits
 
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBJECT_CHARS: Final = 120
