@@ -19,25 +19,25 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_350,
-    "base": 6_010,
+    "base": 6_065,
     "entrypoints": 21_650,
     "fleet": 5_250,
-    "harness": 9_250,
+    "harness": 9_225,
     "integrations": 2_290,
     "jail": 2_240,
     "prune": 3_830,
-    "questions": 3_730,
+    "questions": 3_630,
     "repository": 5_240,
     "sandbox": 11_500,
     "wiring": 3_030,
-    "workflows": 9_670,
+    "workflows": 9_470,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 44
+DOUBLES: Final = 43
 """Names that several classes of the package have."""
 
 

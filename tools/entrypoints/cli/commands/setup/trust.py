@@ -11,7 +11,7 @@ from ...context import Cli, cli_of
 from ...options import AsJson, argument, option
 
 if TYPE_CHECKING:
-    from .....base.reading.toml_table import TomlFaults
+    from .....base.reading.faults import Faults
     from .....base.settings.trust_records import TrustRecord
 
 
@@ -90,7 +90,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
         cli.output.document({"path": str(path), "trusted": trusted, "allows": lines})
 
 
-def _require_no_faults(path: Path, values: dict[str, Any], faults: TomlFaults) -> None:
+def _require_no_faults(path: Path, values: dict[str, Any], faults: Faults) -> None:
     """Judge all sections as they would be once the file is trusted."""
     from .....base.settings.configuration import checked_configuration
     from .....base.settings.configuration_file import ConfigurationFile

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.base.reading.yaml_document import (
-    MAX_FAULTS,
-    Faults,
-    Fields,
-    Mapping,
-    Node,
-    Scalar,
-    Sequence,
-    read_document,
-)
+from agentforge_sessions.base.reading.faults import MAX_FAULTS, Faults
+from agentforge_sessions.base.reading.fields import Fields
+from agentforge_sessions.base.reading.nodes import MappingNode, Node, Scalar
+from agentforge_sessions.base.reading.yaml_nodes import read_document
 
 
-def root_of(text: str) -> tuple[Mapping | None, list[str]]:
+def root_of(text: str) -> tuple[MappingNode | None, list[str]]:
     faults = Faults()
     return read_document(text, faults, lambda root: root), faults.sorted()
 
@@ -25,9 +19,7 @@ def test_node_knows_its_line_and_whether_it_is_text() -> None:
     root, faults = root_of("a: 1\nb:\n  - x\n  - '1'\nc: ~\n")
     assert root is not None
     assert faults == []
-    items = root.fields["b"]
-    assert isinstance(items, Sequence)
-    scalars = [root.fields["a"], *items.items, root.fields["c"]]
+    scalars = [root["a"], *root["b"], root["c"]]
     assert [(one.line, one.is_text, one.is_null) for one in scalars if isinstance(one, Scalar)] == [
         (1, False, False),
         (3, True, False),
@@ -91,9 +83,7 @@ def test_long_list_is_given_away_item_by_item_and_others_are_bounded() -> None:
 
     root = read_document(text, Faults(), lambda root: root, on_item={"long": judge})
     assert root is not None
-    items = root.fields["long"]
-    assert isinstance(items, Sequence)
-    assert items.items == ["item 0", "item 1", "item 2", "item 3"]
+    assert root["long"] == ["item 0", "item 1", "item 2", "item 3"]
 
 
 def test_item_of_a_list_further_in_is_not_given_away() -> None:
@@ -110,7 +100,7 @@ def test_item_of_a_list_further_in_is_not_given_away() -> None:
     [
         ("'5'", "line 1: n: expected a whole number, found the text '5'; take its quotes away"),
         ("1.5", "line 1: n: expected a whole number, found 1.5"),
-        ("70", "line 1: n: 70 is not from 1 to 9"),
+        ("70", "line 1: n: expected 1 to 9, found 70"),
         ("[5]", "line 1: n: expected a whole number, found a list"),
     ],
 )
@@ -125,7 +115,7 @@ def test_number_that_is_none_is_a_fault(value: str, fault: str) -> None:
 def test_key_that_was_not_taken_is_a_fault_with_the_close_spelling() -> None:
     faults = Faults()
 
-    def make(root: Mapping) -> None:
+    def make(root: MappingNode) -> None:
         fields = Fields(root, "x", faults)
         fields.text("name", required=True)
         fields.done()
@@ -133,5 +123,5 @@ def test_key_that_was_not_taken_is_a_fault_with_the_close_spelling() -> None:
     read_document("nmae: a", faults, make)
     assert faults.sorted() == [
         "line 1: x.name: is missing",
-        "line 1: x: 'nmae' is no key here; did you mean 'name'?",
+        "line 1: x.nmae: there is no such key; did you mean 'name'?",
     ]
