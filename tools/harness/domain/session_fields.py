@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from .entry_data import NO_DATA, DataBounds, thawed
+from .entry_data import ENTRY_BOUNDS, NO_DATA, DataBounds, thawed
 from .session_checks import (
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -129,7 +129,7 @@ ENTRY: Final = (
     Field("action", Kind.NAME, most=MAX_NAME_CHARS),
     _PHASE,
     _optional("details", Kind.TEXT),
-    Field("data", Kind.DATA, required=False, default=NO_DATA),
+    Field("data", Kind.DATA, required=False, default=NO_DATA, bounds=ENTRY_BOUNDS),
 )
 CHOICES: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.STATE: tuple(state.value for state in SessionState),
