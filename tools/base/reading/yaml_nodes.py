@@ -63,6 +63,38 @@ def read_document(
     Returns:
         What was made; None, and a fault, if the document has no fields or too much is wrong.
     """
+
+    def made(root: Node) -> _T | None:
+        if isinstance(root, MappingNode):
+            return make(root)
+        if root is not None and not isinstance(root, Refused):
+            faults.add("", f"expected the keys of a {what}, found {describe(root)}", root.line)
+        return None
+
+    return read_node(
+        text,
+        faults,
+        made,
+        what,
+        max_depth=max_depth,
+        max_width=max_width,
+        on_field=on_field,
+        on_item=on_item,
+    )
+
+
+def read_node(
+    text: str,
+    faults: Faults,
+    make: Callable[[Node], _T | None],
+    what: str,
+    *,
+    max_depth: int = _MAX_DEPTH,
+    max_width: int | None = None,
+    on_field: MappingType[str, Callable[[Node], object]] = _NO_CALLS,
+    on_item: MappingType[str, Callable[[int, Node], object]] = _NO_CALLS,
+) -> _T | None:
+    """Read a document that may also be a list or a single value; see `read_document`."""
     blank = text.find(_BLANK_LINES)
     if blank >= 0:
         line = text.count("\n", 0, blank) + 2
@@ -70,16 +102,17 @@ def read_document(
         return None
     import yaml  # takes long to load, and files that are as we write them need none of it
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    except (UnicodeEncodeError, yaml.YAMLError) as error:  # pure PyYAML looks at all of it here
+        problem = error.reason if isinstance(error, UnicodeEncodeError) else str(error)
+        faults.add("", f"it is not YAML: {problem}")
+        return None
     composer = _Composer(
         yaml, loader.get_event, faults, what, max_depth, max_width, on_field, on_item
     )
     try:
-        root = composer.document()
-        if isinstance(root, MappingNode):
-            return make(root)
-        if root is not None and not isinstance(root, Refused):
-            faults.add("", f"expected the keys of a {what}, found {describe(root)}", root.line)
+        return make(composer.document())
     except _Enough:
         pass  # they say enough
     except yaml.YAMLError as error:
