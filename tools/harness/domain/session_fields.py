@@ -188,6 +188,15 @@ def as_json(field: Field, value: Any) -> Any:
     return None if value is None else _AS_JSON.get(field.kind, _same)(value)
 
 
+def as_column(field: Field, value: Any) -> Any:
+    """Return a field's value as a column of a database has it."""
+    if field.kind is Kind.STATE:
+        return value.value
+    if field.kind is Kind.COUNT:
+        return int(value)
+    return list(value) if field.kind is Kind.TAGS else value
+
+
 def _same(value: Any) -> Any:
     return value
 
