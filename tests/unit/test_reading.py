@@ -1,12 +1,14 @@
-"""Strict YAML: nodes that know their line, every fault collected, a soon end of what is hostile."""
+"""The one reader: nodes know their line, faults are collected, what is hostile soon ends."""
 
 from __future__ import annotations
 
 import pytest
 
 from agentforge_sessions.base.reading.faults import MAX_FAULTS, Faults
-from agentforge_sessions.base.reading.fields import Fields
+from agentforge_sessions.base.reading.fields import Fields, filled
+from agentforge_sessions.base.reading.json_values import NoJsonObject, parse_json
 from agentforge_sessions.base.reading.nodes import MappingNode, Node, Scalar
+from agentforge_sessions.base.reading.toml_values import parse_toml
 from agentforge_sessions.base.reading.yaml_nodes import read_document
 
 
@@ -125,3 +127,134 @@ def test_key_that_was_not_taken_is_a_fault_with_the_close_spelling() -> None:
         "line 1: x.name: is missing",
         "line 1: x.nmae: there is no such key; did you mean 'name'?",
     ]
+
+
+def faults_in(form: str, text: str) -> list[str]:
+    """Read one document, whose fields are the same in each form, and return its faults."""
+    faults = Faults()
+
+    def take(node: Node) -> None:
+        fields = Fields(node, "", faults)
+        fields.text("name", required=True)
+        fields.whole("count", 1, least=1, most=9)
+        fields.number("wait_s", most=60, unit="seconds")
+        fields.flag("on")
+        fields.one_of("mode", ("fast", "safe"), "safe")
+        fields.distinct("tags", most=2)
+        for inner in fields.each("items", most=1):
+            inner.text("label", required=True)
+            inner.done()
+        fields.inner("more").done()
+        fields.done()
+
+    if form == "yaml":
+        read_document(text, faults, take)
+    elif form == "toml":
+        values, faults = parse_toml(text.encode())
+        take(values)
+    else:
+        take(parse_json(text.encode()))
+    return faults.sorted()
+
+
+BROKEN = {
+    "yaml": """\
+count: 70
+wait_s: 61
+on: [1]
+mode: quick
+tags: [a, a]
+items: [{labl: x}]
+more: 5
+colour: red
+""",
+    "toml": """\
+count = 70
+wait_s = 61
+on = [1]
+mode = "quick"
+tags = ["a", "a"]
+items = [{labl = "x"}]
+more = 5
+colour = "red"
+""",
+    "json": """{
+"count": 70, "wait_s": 61, "on": [1], "mode": "quick", "tags": ["a", "a"],
+"items": [{"labl": "x"}], "more": 5, "colour": "red"}""",
+}
+
+
+@pytest.mark.parametrize("form", BROKEN)
+def test_what_is_wrong_is_said_in_the_same_words_for_every_form(form: str) -> None:
+    said = [
+        one.partition(": ")[2] if form != "json" else one for one in faults_in(form, BROKEN[form])
+    ]
+    quick = "quick" if form == "yaml" else "'quick'"
+    assert sorted(said) == sorted(
+        [
+            "name: is missing" if form != "toml" else "is missing",
+            "count: expected 1 to 9, found 70",
+            "wait_s: expected more than 0, up to 60 seconds, found 61",
+            "on: expected true or false, found a list",
+            f"mode: expected one of fast, safe, found {quick}",
+            "tags[1]: 'a' stands twice",
+            "items[0].label: is missing",
+            "items[0].labl: there is no such key; did you mean 'label'?",
+            "more: expected keys and values, found 5",
+            "colour: there is no such key; "
+            "there are count, items, mode, more, name, on, tags, wait_s",
+        ]
+    )
+
+
+@pytest.mark.parametrize("form", ["yaml", "toml"])
+def test_fault_has_the_line_of_its_key(form: str) -> None:
+    lines = [
+        one.partition(":")[0] for one in faults_in(form, BROKEN[form]) if "name: is" not in one
+    ]
+    assert lines == [f"line {number}" for number in (1, 2, 3, 4, 5, 6, 6, 7, 8)]
+
+
+def test_field_of_a_mapping_that_is_missing_is_not_missing_itself() -> None:
+    faults = Faults()
+    inner = Fields({}, "", faults).inner("more", required=True)
+    assert inner.text("label", required=True) is None
+    assert faults.sorted() == ["more: is missing"]
+
+
+def test_null_counts_as_not_there_and_where_it_is_required_as_empty() -> None:
+    faults = Faults()
+    fields = Fields({"a": None, "b": None}, "x", faults)
+    assert (fields.has("a"), fields.holds("a"), fields.text("a")) == (False, True, None)
+    fields.text("b", required=True)
+    fields.done()
+    assert faults.sorted() == ["x.b: is empty"]
+
+
+def test_every_text_fits_the_rule_of_its_document_further_in_too() -> None:
+    faults = Faults()
+    fields = Fields({"a": " ", "more": {"b": ["x\0"]}}, "", faults, rule=filled)
+    assert fields.text("a") is None
+    assert fields.inner("more").texts("b") == ()
+    assert faults.sorted() == ["a: is empty", "more.b[0]: holds a NUL character"]
+
+
+def test_faults_beyond_the_most_are_dropped() -> None:
+    faults = Faults()
+    for number in range(2 * MAX_FAULTS):
+        faults.add(f"a{number}", "is wrong")
+    assert len(faults) == MAX_FAULTS
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"[]", "expected an object, found a list"),
+        (b"{", "it is no JSON"),
+        (b'{"a": NaN}', "NaN is no JSON number"),
+        (b'{"a": ' + b"[" * 200_000, "it is nested too deeply"),
+    ],
+)
+def test_what_is_no_json_object_is_refused(data: bytes, said: str) -> None:
+    with pytest.raises(NoJsonObject, match=said):
+        parse_json(data)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
@@ -21,19 +20,15 @@ Node = Any
 """A node of YAML, or a plain value."""
 
 _STR: Final = "tag:yaml.org,2002:str"
-_NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
-_INT_RE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,24})")
-_FLOAT_RE: Final = re.compile(
-    r"[-+]?(?:[0-9][0-9_]{0,24})(?:\.[0-9]{0,24})?(?:[eE][-+]?[0-9]{1,3})?"
-)
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+# Not compiled here: a hook loads this, and reads none of them.
+_INT: Final = r"[-+]?(?:0|[1-9][0-9_]{0,24})"
+_FLOAT: Final = r"[-+]?(?:[0-9][0-9_]{0,24})(?:\.[0-9]{0,24})?(?:[eE][-+]?[0-9]{1,3})?"
 _LONG: Final = 1000
-_LONG_NUMBER_RE: Final = re.compile(
-    # Possessive: the library's own expressions take seconds for megabytes of digits.
-    r"[-+]?[0-9][0-9_]*+(?::[0-5]?[0-9])*+(?:\.[0-9_]*+)?"
-)
+# Possessive: the library's own expressions take seconds for megabytes of digits.
+_LONG_NUMBER: Final = r"[-+]?[0-9][0-9_]*+(?::[0-5]?[0-9])*+(?:\.[0-9_]*+)?"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
     """A single value of YAML.
 
@@ -43,9 +38,12 @@ class Scalar:
         line: Where it begins, from 1.
     """
 
-    text: str
-    quoted: bool
-    line: int
+    __slots__ = ("line", "quoted", "text")
+
+    def __init__(self, text: str, quoted: bool, line: int) -> None:
+        self.text = text
+        self.quoted = quoted
+        self.line = line
 
     @property
     def is_text(self) -> bool:
@@ -55,7 +53,7 @@ class Scalar:
     @property
     def is_null(self) -> bool:
         """Whether it is null."""
-        return not self.quoted and _NULL_RE.fullmatch(self.text) is not None
+        return not self.quoted and self.text in _NULLS
 
 
 class MappingNode(dict[str, Node]):
@@ -88,11 +86,17 @@ class ListNode(list[Node]):
         self.line = line
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Refused:
-    """Something whose fault is reported already."""
+    """Something whose fault is reported already.
 
-    line: int
+    Attributes:
+        line: Where it begins, from 1.
+    """
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: int) -> None:
+        self.line = line
 
 
 @cache
@@ -104,7 +108,7 @@ def _resolvers() -> MappingProxyType[str | None, Any]:
 
 def _is_text(plain: str) -> bool:
     if len(plain) > _LONG:
-        return _LONG_NUMBER_RE.fullmatch(plain) is None
+        return re.fullmatch(_LONG_NUMBER, plain) is None
     resolvers = _resolvers()
     for tag, pattern in (*resolvers.get(plain[:1], ()), *resolvers.get(None, ())):
         if pattern.match(plain):
@@ -130,9 +134,9 @@ def as_text(node: Node) -> str | None:
     return node.text if type(node) is Scalar and node.is_text else None
 
 
-def _plain(node: Node, pattern: re.Pattern[str]) -> str | None:
+def _plain(node: Node, pattern: str) -> str | None:
     """Return the text of a plain scalar that fits a pattern; what is quoted is text."""
-    fits = type(node) is Scalar and not node.quoted and pattern.fullmatch(node.text)
+    fits = type(node) is Scalar and not node.quoted and re.fullmatch(pattern, node.text)
     return node.text.replace("_", "") if fits else None
 
 
@@ -140,7 +144,7 @@ def as_whole(node: Node) -> int | None:
     """Return a whole number."""
     if isinstance(node, int):
         return None if isinstance(node, bool) else node
-    digits = _plain(node, _INT_RE)
+    digits = _plain(node, _INT)
     return None if digits is None else int(digits)
 
 
@@ -148,7 +152,7 @@ def as_number(node: Node) -> float | None:
     """Return a number."""
     if isinstance(node, int | float):
         return None if isinstance(node, bool) else node
-    digits = _plain(node, _FLOAT_RE)
+    digits = _plain(node, _FLOAT)
     return None if digits is None else float(digits)
 
 
@@ -185,7 +189,7 @@ def as_mapping(node: Node) -> Mapping[str, Node] | None:
 
 def looks_like_a_number(node: Node) -> bool:
     """Return whether a node would be a number without its quotes."""
-    return type(node) is Scalar and node.quoted and _FLOAT_RE.fullmatch(node.text) is not None
+    return type(node) is Scalar and node.quoted and re.fullmatch(_FLOAT, node.text) is not None
 
 
 def describe(node: Node) -> str:

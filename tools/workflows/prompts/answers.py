@@ -255,14 +255,14 @@ class _Reader:
 
     def _take_usage(self, root: Node, faults: Faults) -> None:
         fields = Fields(root, "usage", faults)
-        spent = {
-            name: fields.read(name, "a whole number", as_whole, required=True)
+        given, made = (
+            fields.read(name, "a whole number", as_whole, required=True)
             for name in ("input_tokens", "output_tokens")
-        }
-        if faults:
+        )
+        if given is None or made is None:
             return
         try:
-            self._usage = TokenUsage(**{name: count or 0 for name, count in spent.items()})
+            self._usage = TokenUsage(input_tokens=given, output_tokens=made)
         except ValueError as error:
             fields.fault("", str(error))
 

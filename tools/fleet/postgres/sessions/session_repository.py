@@ -591,7 +591,7 @@ class PostgresSessions:
                     cause=FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)),
                 )
 
-    def stepcolumn_names(self, session_id: str) -> list[str]:
+    def step_names(self, session_id: str) -> list[str]:
         """Return the names of all steps of the session's runs; see `SessionRepository`."""
         with self._database.connection() as connection:
             rows = connection.execute(
