@@ -19,6 +19,7 @@ from tests.support.soak import SOAKING
 STEP = 1 if SOAKING else 17
 """At every so many of the places it is killed."""
 KILLED = -9
+pytestmark = pytest.mark.timeout(1800 if SOAKING else 120)
 
 
 def places(calls: list[str]) -> Iterator[tuple[int, str]]:

@@ -16,6 +16,10 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.wiring.bootstrap import open_snapshots
+from agentforge_sessions.workflows.agents.port import AgentChoice
+from agentforge_sessions.workflows.builtin import SPEC
+from agentforge_sessions.workflows.job import AgentWork
 from tests.support.agent_conversations import (
     CodexConversation,
     Conversation,
@@ -222,6 +226,45 @@ def test_adopting_shows_what_the_session_is_and_would_run(
     assert "\x1b[31mx.py" not in shown
 
 
+def test_adopting_shows_the_command_that_would_be_run_and_hides_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    agent = AgentChoice(
+        kind="command", value=OVERRIDE, network=True, environment=("THE_TOKEN", "OTHER")
+    )
+    work = AgentWork(workflow=SPEC, name="plan", subject="plan", agent=agent)
+    for name, data in work.attachments().items():
+        (project.store.session_directory(session_id) / name).write_bytes(data)
+    workflow = project.store.session_directory(session_id) / "workflow.yaml"
+    workflow.write_text(f"# {'x' * 200}\n" * 500 + "phases: [{name: red, script: last.py}]\n")
+    capsys.readouterr()
+    assert agentforge(project, "adopt", session_id, "--yes", "--json") == 0
+    told = json.loads(capsys.readouterr().out)["adopted"][0]
+    assert told["asks"] == (
+        f"command {OVERRIDE}; it is given the network, the variable THE_TOKEN, the variable OTHER"
+    )
+    OwnSessions(project.store.base_path).remove([session_id])
+    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    shown = capsys.readouterr().out
+    assert told["asks"] in shown.replace("\n", " ")
+    assert "last.py" in shown
+
+
+def test_a_copy_into_another_store_adopts_nothing_that_nobody_looked_at(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    mine = project.begin(goal="mine")
+    there = SessionStore(tmp_path / "there")
+    words = ("store", "copy", str(project.store.base_path), str(there.base_path))
+    assert agentforge(project, *words) == 1
+    assert f"agentforge adopt {session_id}" in capsys.readouterr().out
+    assert list(there.list_sessions()) == [mine]
+    assert agentforge(project, *words, "--adopt") == 0
+    assert there.is_own(session_id)
+
+
 def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Path) -> None:
     project = Project(tmp_path / "mine")
     first, second = project.begin(), project.begin()
@@ -230,6 +273,44 @@ def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Pa
     assert agentforge(moved, "adopt", "--all", "--yes") == 0
     assert moved.store.is_own(first)
     assert moved.store.is_own(second)
+
+
+# ------------------------------------------------------------------------------------ the snapshots
+
+
+def snapshots_that_name_a_program(tmp_path: Path, *, in_common: bool) -> tuple[Project, str, Path]:
+    """Bring a session whose repository of snapshots has git run a program on each file."""
+    theirs = Project(tmp_path / "theirs")
+    manager = SessionManager(theirs.store, snapshots=open_snapshots(theirs.store))
+    session_id = manager.create(initial_phase="red").session_id
+    workspace = theirs.store.workspace_path(session_id)
+    workspace.mkdir(exist_ok=True)
+    (workspace / "a.txt").write_text("one")
+    manager.checkpoint_session()
+    project, mark = Project(copied(theirs.folder, tmp_path / "mine")), tmp_path / "PWNED"
+    repository = project.store.session_directory(session_id) / "snapshots.git"
+    if in_common:
+        shutil.copytree(repository, tmp_path / "common")
+        (repository / "commondir").write_text(str(tmp_path / "common"))
+        repository = tmp_path / "common"
+    (repository / "info" / "attributes").write_text("* filter=evil diff=evil\n")
+    with (repository / "config").open("a") as file:
+        file.write(
+            f'[filter "evil"]\nclean = touch {mark}; cat\nsmudge = touch {mark}; cat\n'
+            f'[diff "evil"]\ntextconv = touch {mark}; cat\n'
+        )
+    return project, session_id, mark
+
+
+@pytest.mark.parametrize("in_common", [False, True])
+def test_no_program_runs_that_a_sessions_snapshots_name(tmp_path: Path, in_common: bool) -> None:
+    project, session_id, mark = snapshots_that_name_a_program(tmp_path, in_common=in_common)
+    agentforge(project, "export", session_id, str(tmp_path / "out"))
+    agentforge(project, "diff", session_id)
+    agentforge(project, "adopt", session_id, "--yes")
+    agentforge(project, "fork", session_id, "--at", "1")
+    agentforge(project, "rewind", session_id, "--to", "1", "--yes")
+    assert not mark.exists()
 
 
 # ---------------------------------------------------------------------------------------- the marks

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
 
 import pytest
 
+from agentforge_sessions.base.settings.configuration_file import (
+    document_of,
+    read_configuration_file,
+)
+from agentforge_sessions.base.settings.trust_table import TABLE, NeedsTrust, sifted
+from agentforge_sessions.entrypoints.cli.trusting import named_files, trust_file
+from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.hostile_repositories import Listener, Trap, hostile_clone, listening
 from tests.support.mcp_processes import Wire, ended_anyhow
+from tests.support.page_address import key_of
 from tests.support.trusting import PERSON, trusted
 
 _BIN: Final = Path(sys.executable).parent
 _LIMIT_S: Final = 120
+_CWORD: Final = {"COMP_CWORD": "2"}
 
 
 @pytest.fixture
@@ -82,12 +97,12 @@ def converse(tmp_path: Path, folder: Path, program: str) -> list[dict[str, Any]]
     ]
 
 
-def assert_nothing_acted(trap: Trap, listener: Listener, clone: Path) -> None:
+def assert_nothing_acted(trap: Trap, listener: Listener, clone: Path, *made: str) -> None:
+    """See that no value acted; `made` are the program's own folders in their own places."""
     assert not trap.mark.exists()
     assert not (trap.mark.parent / "outside").exists()
     assert listener.taken == []
-    left = {*os.listdir(clone / ".agentforge")} - {"agents"}  # the hook's own, of conversations
-    assert left == {"config.toml", "hostile.yaml"}
+    assert {*os.listdir(clone / ".agentforge")} - {*made} == {"config.toml", "hostile.yaml"}
 
 
 @pytest.mark.parametrize("program", EVENTS)
@@ -132,6 +147,11 @@ COMMANDS: Final = (
     ("resume", "nothing"),
     ("search", "word"),
     ("worker",),
+    ("report", "nothing"),
+    ("store", "status"),
+    ("submit", "run", "--example", "hello"),
+    ("jobs",),
+    ("cleanup", "--dry-run"),
 )
 
 
@@ -169,10 +189,110 @@ def test_the_mcp_server_does_nothing_and_its_first_answer_says_so(
     assert_nothing_acted(trap, listener, clone)
 
 
+def test_the_pages_do_nothing_and_their_command_says_so_once(
+    clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [str(_BIN / "agentforge"), "ui", "--port", "0", "--json"],
+        cwd=clone,
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with ended_anyhow(process):
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        place, key = urlsplit(url).netloc, key_of(url)
+        for path in ("/view/", "/view/questions", "/view/search?q=word"):
+            asked = Request(f"http://{place}{path}", headers={"X-Agentforge-Key": key})
+            with urlopen(asked, timeout=_LIMIT_S) as answer:
+                assert answer.status == 200
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=_LIMIT_S)
+    assert told.count("`agentforge trust`") == 1, told
+    assert_nothing_acted(trap, listener, clone, "questions", "sessions")
+
+
+def test_the_terminal_does_nothing_and_says_so_once(
+    clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+) -> None:
+    asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
+    run(tmp_path, tmp_path, "agentforge", *asked, "--questions", str(tmp_path / "asked"))
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [str(_BIN / "agentforge"), "questions", "--questions", str(tmp_path / "asked")],
+        cwd=clone,
+        env={**environment(tmp_path), "TERM": "xterm-256color"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    told = b""
+    with ended_anyhow(process), os.fdopen(ours, "r+b", buffering=0) as terminal:
+        with suppress(OSError):  # how the end of a terminal is read
+            while piece := terminal.read(65_536):
+                if b"Which?" in piece and b"Which?" not in told:
+                    terminal.write(b"\x03")
+                told += piece
+        process.wait(_LIMIT_S)
+    assert b"Which?" in told
+    assert told.count(b"`agentforge trust`") == 1, told
+    assert_nothing_acted(trap, listener, clone)
+
+
+def test_completing_a_word_does_nothing(
+    clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+) -> None:
+    typed = {"_AGENTFORGE_COMPLETE": "complete_bash", "COMP_WORDS": "agentforge show ", **_CWORD}
+    subprocess.run(
+        [str(_BIN / "agentforge")],
+        cwd=clone,
+        env={**environment(tmp_path), **typed},
+        capture_output=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    assert_nothing_acted(trap, listener, clone)
+
+
+def test_the_corpus_has_every_key_that_needs_trust(trap: Trap) -> None:
+    values, _ = document_of(trap.configuration().encode())
+    needing = {name for name, standing in TABLE.items() if isinstance(standing, NeedsTrust)}
+    assert set(sifted(values, {})[1]) >= needing
+
+
+def test_with_trust_a_command_connects_to_the_store(
+    tmp_path: Path, trap: Trap, listener: Listener
+) -> None:
+    url = trap.keys()["store.url"]
+    clone = hostile_clone(tmp_path / "clone", f'[store]\nurl = "{url}"\n')
+    run(tmp_path, clone, "agentforge", "list")
+    assert listener.taken == []
+    trusted(clone)
+    run(tmp_path, clone, "agentforge", "list")
+    assert listener.taken
+
+
+def test_with_trust_the_command_for_a_question_runs(tmp_path: Path, trap: Trap) -> None:
+    text = f"[notify]\non_question = {json.dumps(trap.command)}\n"
+    clone = hostile_clone(tmp_path / "clone", text)
+    asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
+    run(tmp_path, clone, "agentforge", *asked)
+    assert not trap.mark.exists()
+    trusted(clone)
+    run(tmp_path, clone, "agentforge", *asked)
+    assert trap.mark.exists()
+
+
 def test_what_is_shown_is_what_is_trusted(clone: Path, trap: Trap, tmp_path: Path) -> None:
     shown = run(tmp_path, clone, "agentforge", "trust", "--show")
     assert shown.returncode == 0
-    for words in (f"runs {trap.command}", "127.0.0.1", "begins a session", "/etc", "notify-send"):
+    what = (f"runs {trap.command}", "127.0.0.1", "begins a session", "/etc", "notify-send")
+    for words in (*what, 'print("x")', "run.workflow says", "context.rules says"):
         assert words in shown.stdout, words
     refused = run(tmp_path, clone, "agentforge", "trust")
     assert refused.returncode == 2  # nobody can be asked here
@@ -180,6 +300,21 @@ def test_what_is_shown_is_what_is_trusted(clone: Path, trap: Trap, tmp_path: Pat
     assert str(clone) not in run(tmp_path, clone, "agentforge", "trust", "--list").stdout
     (clone / ".agentforge" / "hostile.yaml").write_text("")  # what it names is judged, too
     assert run(tmp_path, clone, "agentforge", "trust", "--yes").returncode == 7
+
+
+def test_what_is_trusted_of_a_named_file_is_what_was_shown(tmp_path: Path) -> None:
+    """A file that is exchanged while the person reads is another than they allowed."""
+    text = '[run]\nworkflow = ".agentforge/hostile.yaml"\n[context]\nrules = "rules.md"\n'
+    clone = hostile_clone(tmp_path / "clone", text)
+    (clone / "rules.md").write_text("Be careful.")
+    file = clone / ".agentforge" / "config.toml"
+    shown = named_files(document_of(text.encode())[0], clone)
+    (clone / "rules.md").write_text("Run curl | sh.")
+    workflow = clone / ".agentforge" / "hostile.yaml"
+    workflow.write_text(workflow.read_text().replace('print("x")', 'print("other")'))
+    trust_file(file, file.read_bytes(), shown, now=datetime.now(UTC))
+    assert read_configuration_file(folder=clone).left_out == ("context.rules",)
+    assert run(tmp_path, clone, "agentforge", "run").returncode == 6
 
 
 def test_a_workflow_that_changed_since_is_not_run(tmp_path: Path) -> None:
@@ -231,9 +366,6 @@ def test_a_clone_a_work_tree_and_a_submodule_are_each_asked(
 
 def test_a_swap_between_check_and_use_changes_nothing(tmp_path: Path, trap: Trap) -> None:
     """The file is read once; what was read is what is judged and used."""
-    from agentforge_sessions.base.settings.configuration_file import read_configuration_file
-    from tests.support.filesystem import Call, FaultyFileSystem
-
     harmless = '[gate]\ncommand = "make test"\n'
     hostile = f'[gate]\ncommand = "{trap.command}"\n'
     clone = hostile_clone(tmp_path / "clone", harmless)

@@ -165,6 +165,11 @@ class MemoryReceiver:
     def forget_left(self, session_id: str) -> None:
         self._shelf.left.pop((self._name, session_id), None)
 
+    def forget(self) -> None:
+        self._shelf.receivers.pop(self._name, None)
+        for name, session_id in [one for one in self._shelf.left if one[0] == self._name]:
+            del self._shelf.left[name, session_id]
+
 
 class MemorySessions:
     """Sessions in memory. A `harness.session_ports.LocalSessions`."""
@@ -338,6 +343,9 @@ class MemorySessions:
 
     def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
         return session_feed.entry_events(self, session_id, after)
+
+    def receivers(self) -> list[str]:
+        return sorted(self.shelf.receivers)
 
     def receiver(self, name: str) -> MemoryReceiver:
         return MemoryReceiver(self.shelf, name)

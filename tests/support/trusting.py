@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from agentforge_sessions.base.settings.configuration_file import document_of
-from agentforge_sessions.entrypoints.cli.trusting import trust_file
+from agentforge_sessions.entrypoints.cli.trusting import named_files, trust_file
 from tests.support.person import persons_folders
 
 PERSON: Final = persons_folders()
@@ -32,6 +32,6 @@ def trusted(
         file.write_bytes(text.encode() if isinstance(text, str) else text)
     data = file.read_bytes()
     values, _ = document_of(data)
-    root, now = file.parent.parent, datetime.now(UTC)
-    trust_file(file, data, values, root, now=now, environment=environment)
+    named = named_files(values, file.parent.parent)
+    trust_file(file, data, named, now=datetime.now(UTC), environment=environment)
     return file

@@ -1,6 +1,7 @@
 """Room at a server for who has its key, whatever others open and leave half-sent.
 
-A connection is a stranger's until a request on it shows the key. Strangers have few connections
+A connection is a stranger's until a request on it shows the key; where a server has none, until one
+is let through. Strangers have few connections
 together, and the oldest is closed for a new one; each is closed too when no whole head of a request
 came for some seconds. So connections of others are neither waited for nor counted against who has
 the key.
@@ -71,6 +72,11 @@ class ConnectionRoom:
         if stranger is not None and stranger.timer is not None:
             stranger.timer.cancel()
 
+    def close(self) -> None:
+        """Close the connections that are here, so that a server that stops waits for none."""
+        for peer in list(self._strangers):
+            self._close(peer)
+
     def _wait(self, peer: object) -> None:
         stranger = self._strangers.get(peer)
         if stranger is None:
@@ -95,7 +101,8 @@ class _Watched(asyncio.Protocol):
         self._peer: object = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._peer = transport.get_extra_info("peername")
+        # Host and port alone, as a request's scope has them: of IPv6 there are two numbers more.
+        self._peer = tuple((transport.get_extra_info("peername") or ())[:2])
         self._room.opened(self._peer, cast("asyncio.Transport", transport))
         self._inner.connection_made(transport)
 

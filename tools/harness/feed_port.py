@@ -102,6 +102,14 @@ class Receiver(Protocol):
         """
         ...
 
+    def forget(self) -> None:
+        """Drop all that is kept for it, as if it had never been told; only while it is held.
+
+        Raises:
+            WriteError: The store refused.
+        """
+        ...
+
 
 class SessionFeeds(Protocol):
     """Tells of sessions what their histories say; a part of `SessionRepository`."""
@@ -137,6 +145,14 @@ class SessionFeeds(Protocol):
         Raises:
             InvalidSessionId: It is no id.
             SessionCorrupted: It can't be read.
+        """
+        ...
+
+    def receivers(self) -> list[str]:
+        """Return the names of the receivers for which something is kept, sorted.
+
+        Raises:
+            ReadError: The store refused.
         """
         ...
 

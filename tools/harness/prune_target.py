@@ -34,6 +34,7 @@ from .events.receiver_files import keep_untold
 from .format.session_codec import SessionHead, decode_session
 from .session_domain import SessionContext
 from .session_layout import DEFAULT_BASE_PATH, GUARDS, KIND, MAX_FILE_BYTES, SESSION_FILE
+from .store.own_sessions import OwnSessions
 from .store.session_reader import read_head
 
 _HOURS_A_DAY: Final = 24
@@ -69,7 +70,8 @@ class HarnessTarget:
             )
             return None if data is None else decode_session(data, path=path)
 
-        keep_untold(self.root, fs, session_fd, load)
+        own = OwnSessions(self.root)
+        keep_untold(self.root, fs, session_fd, is_own=lambda: own.has(session_id), load=load)
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         """Date a session by when it ended, from the head of its file."""

@@ -498,8 +498,9 @@ class SessionStore(SessionReader):
 
         Only a directory that holds a regular `session.yaml`, readable or not, is deleted. It
         must not be in use: the locks of a run, an execution and a save are tried without
-        waiting. The deletion is in the base's audit log before it begins. What `exists` says is
-        there and is no such directory, as a symbolic link, is refused as `load` refuses it.
+        waiting; another removal is waited for. The deletion is in the base's audit log before it
+        begins. What `exists` says is there and is no such directory, as a symbolic link, is refused
+        as `load` refuses it.
 
         Args:
             session_id: Which.
@@ -532,7 +533,8 @@ class SessionStore(SessionReader):
                 self.base_path,
                 self._fs,
                 directory_fd,
-                lambda: self._feed_source().load(session_id),
+                is_own=lambda: self.is_own(session_id),
+                load=lambda: self._feed_source().load(session_id),
             )
 
         from .events.receiver_files import keep_untold

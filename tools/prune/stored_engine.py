@@ -87,6 +87,13 @@ def _require_possible(policy: RetentionPolicy, disposal: Disposal) -> None:
         raise InvalidPolicy(faults)
 
 
+def _age(hours: float) -> timedelta:
+    try:
+        return timedelta(hours=hours)
+    except OverflowError:  # longer than there are dates
+        return timedelta.max
+
+
 @frozen
 class _Run:
     """One prune of one store."""
@@ -102,9 +109,7 @@ class _Run:
         """Look at what is there and decide; note what is left alone."""
         now, policy = self.outside.clock(), self.policy
         hours = None if policy.counts_everything else policy.max_age_hours
-        found = self.stored.inspect(
-            now=now, older_than=None if hours is None else timedelta(hours=hours)
-        )
+        found = self.stored.inspect(now=now, older_than=None if hours is None else _age(hours))
         plan = decide(
             found.candidates,
             policy,

@@ -24,6 +24,7 @@ from typing import Final
 from ..base.errors import AgentForgeError
 from ..base.event_log import get_logger
 from ..base.files import FileSystem, OsFileSystem
+from ..base.settings.privacy import read_privacy
 from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionLabels, SessionManager, SessionNotFound
 from ..harness.events.session_spans import trace_attachment
@@ -366,6 +367,7 @@ class WorkflowRunner:
     ) -> Callable[[LockedSession], AgentAttempts]:
         gates = self._ready_gates(job.workflow)
         agent = given if given is not None else self._named_agent(session_id, work)
+        named = work.agent if given is None else None
         steps = StepJournal(self._manager.store, session_id)
 
         def attempts(locked: LockedSession) -> AgentAttempts:
@@ -402,6 +404,7 @@ class WorkflowRunner:
                     steps=steps,
                     questions=questions,
                     files=locked.files,
+                    may_show=read_privacy(None if named is None else named.text),
                 ),
                 steps=steps,
                 files=locked.files,

@@ -257,6 +257,27 @@ def test_what_is_kept_is_read_by_all_and_kept_by_the_holder_alone(opened: Open) 
     assert opened().receiver("else").read() is None
 
 
+def test_a_receiver_that_is_forgotten_is_as_one_that_never_was(opened: Open) -> None:
+    sessions = opened()
+    begin(sessions)
+    assert opened().receivers() == []
+    for name in ("team", "else"):
+        one = opened().receiver(name)
+        with one.held():
+            one.keep(ReceiverState(cursor=opened().open_feed().cursor, events=("*",)).encoded())
+    assert sessions.delete(S)
+    one = opened().receiver("team")
+    assert (list(one.left()), opened().receivers()) == ([S], ["else", "team"])
+    with one.held():
+        one.forget()
+    assert (one.read(), one.left(), opened().receivers()) == (None, {}, ["else"])
+    assert list(opened().receiver("else").left()) == [S]
+    with one.held() as free:
+        assert free
+        one.keep(b"{}\n")
+    assert opened().receivers() == ["else", "team"]
+
+
 def test_a_removed_session_leaves_what_a_receiver_has_not_had(opened: Open) -> None:
     sessions = opened()
     session = begin(sessions)

@@ -338,7 +338,7 @@ def test_verify_sees_what_a_fresh_checkout_of_the_result_would_have(ground: Grou
     assert outcome.phases_done == ("red", "green", "refactor"), outcome.reason
     verify = ground.verdicts(outcome)["0004-verify-1"]
     assert not verify["passed"]
-    assert "1 of 2 tests do not pass" in verify["summary"]
+    assert "1 of 2 tests does not pass" in verify["summary"]
     assert any("adder.py is ignored" in one for one in verify["evidence"])
 
 

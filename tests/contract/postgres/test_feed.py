@@ -6,13 +6,19 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
 from agentforge_sessions.fleet.postgres.sessions.receivers import PostgresReceiver
+from agentforge_sessions.fleet.postgres.sessions.session_feed import BEGINNING, PostgresFeed
 from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.harness import SessionContext, SessionManager
 from agentforge_sessions.harness.feed_port import Feed
+from agentforge_sessions.harness.views.receiver_state import ReceiverState
+from agentforge_sessions.harness.views.session_page import InvalidCursor
 from agentforge_sessions.integrations.observers.delivery import Answer
 from agentforge_sessions.integrations.observers.rounds import Round
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
@@ -94,6 +100,122 @@ def test_a_batch_is_no_end(database: Database, base: Path) -> None:
         for number in range(1_100):
             manager.add_history(f"note{number}")
     assert len(take(store.open_feed())) == 1_101
+
+
+def damage(database: Database, session_id: str) -> str:
+    """Make the rows of a session unreadable; return the statement that mends them."""
+    change = "update agentforge.session_history set entry = {} where session_id = %s and number = 1"
+    with database.connection() as connection:
+        connection.execute(change.format("'!' || entry").encode(), (session_id,))
+    return change.format("substr(entry, 2)")
+
+
+def test_a_session_that_can_not_be_read_is_given_once_it_can(
+    database: Database, base: Path
+) -> None:
+    """What comes behind it is not held up meanwhile, and its place goes with the cursor."""
+    store = PostgresStore(database, base)
+    first, second = SessionManager(store), SessionManager(store)
+    damaged, whole = first.create().session_id, second.create().session_id
+    first.add_history("a")
+    mend = damage(database, damaged)
+    feed = store.open_feed()
+    assert take(feed) == [(whole, 1)]
+    second.add_history("b")
+    assert take(feed) == [(whole, 2)]
+    cursor = feed.cursor
+    with database.connection() as connection:
+        connection.execute(mend.encode(), (damaged,))
+    later = SessionManager(store)
+    later.open(damaged)
+    later.add_history("c")
+    second.add_history("d")
+    again = store.open_feed(cursor)
+    again.passed(next(again.look()))
+    rest = [(damaged, 2), (damaged, 3), (whole, 3)]
+    assert take(store.open_feed(again.cursor)) == rest
+    assert take(store.open_feed(cursor)) == [(damaged, 1), *rest]
+    assert take(again) == rest
+    assert take(again) == []
+    assert "+" not in again.cursor
+
+
+def test_a_damaged_session_that_is_removed_is_looked_for_no_more(
+    database: Database, base: Path
+) -> None:
+    store = PostgresStore(database, base)
+    damaged, whole = SessionManager(store).create().session_id, SessionManager(store)
+    whole_id = whole.create().session_id
+    damage(database, damaged)
+    feed = store.open_feed()
+    assert take(feed) == [(whole_id, 1)]
+    assert "+" in feed.cursor
+    store.delete(damaged)
+    assert take(feed) == []
+    assert "+" not in feed.cursor
+
+
+def test_what_was_left_out_is_kept_for_a_receiver_when_the_session_is_removed(
+    database: Database, base: Path
+) -> None:
+    store = PostgresStore(database, base)
+    receiver = PostgresReceiver(database, "team")
+    damaged, whole = SessionManager(store).create().session_id, SessionManager(store)
+    whole.create()
+    mend = damage(database, damaged)
+    feed = store.open_feed()
+    take(feed)
+    with receiver.held():
+        receiver.keep(ReceiverState(cursor=feed.cursor, events=("*",)).encoded())
+    with database.connection() as connection:
+        connection.execute(mend.encode(), (damaged,))
+    store.delete(damaged)
+    assert list(receiver.left()) == [damaged]
+
+
+def test_a_store_that_is_lost_in_the_middle_of_a_look_loses_nothing(
+    database: Database, base: Path
+) -> None:
+    store = PostgresStore(database, base)
+    first, second = (SessionManager(store).create().session_id for _ in range(2))
+    lost = [True]
+
+    def load(session_id: str) -> SessionContext | None:
+        if lost:
+            lost.pop()
+            raise StoreUnavailable(store=database.name, reason="the connection was closed")
+        return store.load(session_id)
+
+    feed = PostgresFeed(database, load, BEGINNING)
+    with pytest.raises(StoreUnavailable):
+        take(feed)
+    assert take(feed) == [(first, 1), (second, 1)]
+
+
+def test_a_cursor_of_another_cluster_is_refused(database: Database, base: Path) -> None:
+    """A database that was restored elsewhere counts its transactions anew."""
+    store = PostgresStore(database, base)
+    with pytest.raises(InvalidCursor):
+        store.open_feed(f"p1.{2**50}..0")
+
+
+def test_a_receiver_whose_cursor_is_of_another_cluster_begins_anew(
+    database: Database, base: Path
+) -> None:
+    store = PostgresStore(database, base)
+    sender = WebhookSender(
+        Webhook(name="team", url="https://example.com/", events=("session.created",)),
+        store,
+        log=get_logger("agentforge.observers"),
+        environment={},
+        send=lambda *_, **__: Answer(status=204),
+    )
+    receiver = store.receiver("team")
+    with receiver.held():
+        receiver.keep(ReceiverState(cursor=f"p1.{2**50}..0").encoded())
+    assert settled(sender) == 0
+    SessionManager(store).create()
+    assert settled(sender) == 1
 
 
 def test_a_receiver_whose_connection_was_lost_keeps_nothing_over_its_successor(

@@ -124,14 +124,17 @@ def test_a_migration_gives_new_tables_to_the_roles_that_have_the_others(
         connection.execute(f"drop owned by {role}".encode())
 
 
+@pytest.mark.parametrize("inherits", ["true", "false"])
+@pytest.mark.parametrize("right", ["delete", "truncate", "trigger", "update (line)"])
 def test_a_role_that_has_more_by_another_role_is_refused(
-    server: PostgresServer, fresh: Database, role: str
+    server: PostgresServer, fresh: Database, role: str, right: str, inherits: str
 ) -> None:
+    """Where it does not inherit the other role's rights, it may take that role on."""
     server.run(f"create role {role}_more")
     try:
         with fresh.connection() as connection:
-            connection.execute(f"grant delete on agentforge.removals to {role}_more".encode())
-        server.run(f"grant {role}_more to {role}")
+            connection.execute(f"grant {right} on agentforge.removals to {role}_more".encode())
+        server.run(f"grant {role}_more to {role} with inherit {inherits}")
         with pytest.raises(RoleUnbounded, match=role):
             migrate(fresh, role=role)
     finally:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +131,45 @@ def test_a_directory_that_is_moved_is_paid_before_it_moves(tmp_path: Path) -> No
             probe.call("path_rename", HOST, *old, HOST, *new)
         probe.close()
     assert (tmp_path / "d").is_dir()
+
+
+@pytest.fixture
+def carried(tmp_path: Path) -> Path:
+    """A directory whose files are ten looks to walk, and as many to note when it is moved."""
+    (tmp_path / "d").mkdir()
+    for i in range(1280):
+        (tmp_path / f"d/{i}").touch()
+    return tmp_path
+
+
+def test_what_a_moved_directory_carries_is_paid_when_it_is_noted(carried: Path) -> None:
+    with served(carried) as tree:
+        probe = Probe([("/app", tree.root)])
+        probe.serve(tree)
+        old, new = probe.put(b"d", 4096), probe.put(b"e", 5000)
+        assert probe.call("path_rename", HOST, *old, HOST, *new) == 0
+        assert probe.guest.upkeep.file_calls >= 20
+        created, _, deleted = tree.changes.lists()
+        assert tree.changes.complete
+        assert len(created) == len(deleted) == 1280
+        probe.close()
+
+
+def test_a_turn_that_ends_while_a_move_is_noted_leaves_incomplete_lists(carried: Path) -> None:
+    with served(carried) as tree:
+        probe = Probe([("/app", tree.root)])
+        probe.serve(tree)
+        old, new = probe.put(b"d", 4096), probe.put(b"e", 5000)
+        clock = TurnClock(None, Looks(16))
+        with (
+            pytest.raises(TurnEnded, match=CANCELLED),
+            probe.instance.turn(clock, MOST_FUEL),
+        ):
+            probe.instance.call("path_rename", HOST, *old, HOST, *new)
+        assert not tree.changes.complete
+        assert 0 < len(tree.changes.lists()[0]) < 1280
+        probe.close()
+    assert os.listdir(carried) == ["e"]
 
 
 class _EndlessCopy(LinuxCalls):
@@ -291,6 +332,48 @@ def test_a_longer_path_is_held_and_a_removed_file_until_it_is_closed(tmp_path: P
         assert memory.upkeep.held > 0
         held.close()
         assert memory.upkeep.held == 0
+
+
+@contextmanager
+def holding_at_most(most: int) -> Iterator[None]:
+    """This process holds no more at the end of the block than so many bytes above its begin."""
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[0] <= most
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("files", "size"), [(1, 8 << 20), (100, 100 << 10)])
+def test_what_is_cut_off_a_file_in_memory_is_given_back(
+    tmp_path: Path, files: int, size: int
+) -> None:
+    left = 6 * size // 10
+    with in_memory(tmp_path) as memory, holding_at_most(files * (left + left // 8 + 4096)):
+        for i in range(files):
+            file = memory.root.open(b"%d" % i, NEW)
+            for end in range(size // 10, size + 1, size // 10):
+                file.truncate(end)
+            file.truncate(left)
+            file.close()
+
+
+@pytest.mark.parametrize("how", ["unlinked", "renamed"])
+def test_a_directory_in_memory_gives_the_room_of_its_names_back(tmp_path: Path, how: str) -> None:
+    with in_memory(tmp_path) as memory, holding_at_most(64 << 10):
+        memory.root.open(b"f", NEW).close()
+        for name in (b"a", b"b", b"c", b"d"):
+            memory.root.make_directory(name)
+            directory: Any = memory.root.open(name, Opening(directory=True))
+            for i in range(2000):
+                memory.root.link(b"f", directory, b"%d" % i, follow=False)
+            for i in range(1, 2000):
+                if how == "renamed":
+                    directory.rename(b"%d" % i, memory.root, b"other")
+                    memory.root.unlink(b"other")
+                else:
+                    directory.unlink(b"%d" % i)
 
 
 def test_the_targets_of_links_in_memory_count_as_its_files_do(tmp_path: Path) -> None:

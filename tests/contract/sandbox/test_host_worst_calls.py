@@ -274,13 +274,20 @@ def offered(x: list[Any]) -> int:
     return len(x)
 
 
+REQUESTED = (b"[]", b"[" * 60 + b"]" * 60, b'{"":' * 60 + b"0" + b"}" * 60, b'{"":0}', b"1.5")
+"""The values of which a request holds as many as it may: what is small and becomes large."""
+
+
 def requested(it: Bench) -> list[Call]:
-    begin, end = b'{"v":1,"id":1,"op":"call","tool":"offered","args":{"x":[', b"[]]}}"
+    begin, end = b'{"v":1,"id":1,"op":"call","tool":"offered","args":{"x":[', b"0]}}"
     door = OfferedTools((offered,), None).door(DEADLINE_S, threading.Event())
     it.probe.guest.door = door
-    frame = begin + b"[]," * (((1 << 20) - len(begin + end)) // 3) + end
-    place = it.probe.put(frame, 2 * PAGE)
-    return [Call((*place, OUT, OUT + 4), more=OF_A_REQUEST)]
+    calls = []
+    for i, value in enumerate(REQUESTED):
+        count = ((1 << 20) - len(begin + end)) // (len(value) + 1)
+        place = it.probe.put(begin + (value + b",") * count + end, (2 + 17 * i) * PAGE)
+        calls.append(Call((*place, OUT, OUT + 4), more=OF_A_REQUEST))
+    return calls
 
 
 ROWS: dict[str, Callable[[Bench], list[Call]]] = {

@@ -298,7 +298,7 @@ def test_test_of_half_an_implementation_has_to_reach_it_too(gates: SandboxGates)
     )
     verdict = judge(gates, "tests_fail", {"tests/test_adder.py": text, "adder.py": half})
     assert not verdict.passed
-    assert "1 of 5 tests do not fail for the right reason" in verdict.summary
+    assert "1 of 5 tests does not fail for the right reason" in verdict.summary
     assert "test_idle: fails without having used adder" in verdict.evidence[0]
 
 

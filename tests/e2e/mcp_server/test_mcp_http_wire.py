@@ -5,11 +5,13 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from agentforge_sessions.entrypoints.mcp_server.transports.http import MAX_CONNECTIONS
 from tests.support.mcp_processes import ACCEPT, COMMAND, INITIALIZE, HttpProcess, Place, start_http
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -85,6 +87,16 @@ def test_what_is_no_json_is_refused_and_the_server_goes_on(server: HttpProcess) 
 def test_half_a_request_hinders_nobody(server: HttpProcess) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as one:
         one.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1")
+        assert post(server, {}).status_code == 200
+
+
+def test_more_half_sent_requests_than_there_may_be_connections_shut_nobody_out(
+    server: HttpProcess,
+) -> None:
+    with ExitStack() as opened:
+        for _ in range(MAX_CONNECTIONS + 20):
+            one = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            opened.enter_context(one).sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1")
         assert post(server, {}).status_code == 200
 
 

@@ -64,7 +64,7 @@ def test_a_briefing_shows_what_the_configuration_says(project: Project, talk: Co
     assert "Title: “A title" in talk.start()
     configure(project, '[briefing]\nshows = ["metadata"]\n')
     briefing = talk.start("resume")
-    assert 'Metadata: {"owner": "ops"}' in briefing
+    assert 'Metadata: “{"owner": "ops"}”' in briefing
     assert "A title" not in briefing
 
 

@@ -97,6 +97,23 @@ def test_a_fifo_in_the_place_of_the_configuration_holds_nobody_up(
     assert call(talk, "Stop", {}, last_assistant_message="Done.").words == []
 
 
+def test_a_conversation_that_starts_has_told_what_lies_behind(
+    project: Project, talk: Conversation
+) -> None:
+    """A receiver that is new begins here, before the first turn, and not at its end."""
+    name_a_receiver(project.data_folder)
+    assert call(talk, "SessionStart", {}, source="resume").words
+
+
+def test_a_conversation_that_takes_up_a_session_has_told_what_lies_behind(
+    project: Project, talk: Conversation
+) -> None:
+    name_a_receiver(project.data_folder)
+    other = Conversation(project, "another")
+    assert call(other, "UserPromptSubmit", {}, prompt="Go on").words
+    assert call(other, "UserPromptSubmit", {}, prompt="Go on").words == []
+
+
 def test_a_pause_is_told_at_once(project: Project, talk: Conversation) -> None:
     name_a_receiver(project.data_folder)
     talk.spend(2_000)
@@ -108,7 +125,6 @@ def test_a_pause_is_told_at_once(project: Project, talk: Conversation) -> None:
     [
         ("UserPromptSubmit", {"prompt": "Go on"}),
         ("PreToolUse", {"tool_name": "Bash", "tool_input": {}}),
-        ("SessionStart", {"source": "resume"}),
     ],
 )
 def test_nothing_is_begun_in_the_middle_of_a_turn(

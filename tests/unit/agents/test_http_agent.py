@@ -163,7 +163,7 @@ def test_endpoint_that_asks_to_wait_beyond_the_time_limit_is_not_asked_before(
     endpoint: Endpoint,
 ) -> None:
     endpoint.will(429, {"error": "quota"}, **{"Retry-After": "3600"})
-    with pytest.raises(AgentUnavailable, match=r"try 1 of 4; it asks to wait 3600 seconds"):
+    with pytest.raises(AgentUnavailable, match=r"try 1 of 4; it asks to wait 3600 s"):
         agent(endpoint).answer(request())
     assert len(endpoint.asked) == 1
 

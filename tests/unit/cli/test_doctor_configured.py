@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.jail import Jail, JailError, JailPolicy
 from tests.support.agent_commands import put_command
 from tests.support.trusting import trusted
@@ -177,3 +178,22 @@ def test_doctor_tries_an_agent_that_edits_in_its_jail(
     assert (found["agent"][0], "NOT_SET" in found["agent"][1]) == ("fail", True)
     found = jailed.findings(f"{edits}agent = 'openai:m'\n")
     assert (found["agent"][0], "can't edit files in place" in found["agent"][1]) == ("fail", True)
+
+
+def test_privacy_that_can_not_be_used_is_said_with_the_name_that_is_wrong(
+    project: Project, agentforge: CommandLine
+) -> None:
+    path = configuration_folder() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = {}
+    try:
+        for said in ("claude-cod", "claude"):
+            path.write_text(f'[privacy.codex]\nhides = ["{said}"]\n')
+            checks = agentforge("doctor", "--json").document["checks"]
+            found[said] = [one for one in checks if one["name"] == "privacy"]
+    finally:
+        path.unlink()
+    (fault,) = found["claude-cod"]
+    assert fault["status"] == "fail"
+    assert "'claude-cod' is none of claude-code, codex, gemini" in fault["message"]
+    assert found["claude"] == []

@@ -97,3 +97,17 @@ def test_no_usage_has_its_brackets_twice() -> None:
         for name, one in listed.commands.items():
             usage = one.get_usage(typer.Context(one, info_name=name))
             assert "[[" not in usage, usage
+
+
+def test_every_address_that_a_reader_copies_asks_for_the_servers_certificate() -> None:
+    """An address in an output has no options; only those that are given to something count."""
+    root = DOCUMENT.parents[1]
+    given = [
+        (guide.name, line)
+        for guide in (*root.glob("*.md"), *(root / "docs").rglob("*.md"))
+        for line in guide.read_text("utf-8").splitlines()
+        if re.search(r"postgres(?:ql)?://\w+(?::\w+)?@[\w.-]+", line)
+        and not re.match(r"(store  +|\d+ sessions? copied|postgresql://\S+ is ready)", line)
+    ]
+    assert len(given) >= 10
+    assert [one for one in given if "sslmode=verify-full" not in one[1]] == []

@@ -194,6 +194,7 @@ CODES = {
         "repository.apply.apply_errors.NoIdentity",
         "repository.apply.apply_errors.BranchRefused",
         "repository.apply.result_merge.ObjectsMissing",
+        "repository.snapshots.snapshot_repository.SnapshotsChanged",
         "wiring.workspaces.workspace_packs.WorkspaceElsewhere",
     },
     7: {

@@ -256,7 +256,7 @@ def test_doctor_and_show_tell_of_a_file_that_was_edited_or_damaged(
 
     found = finding(agentforge, "digests")
     assert found["status"] == "warn"
-    assert f"1 of 2 files have another digest than their content: {edited}" in found["message"]
+    assert f"the digest of 1 of 2 files is not that of its content: {edited}" in found["message"]
     assert "edited by hand, or damaged" in found["advice"]
     shown = " ".join(agentforge("show", edited).out.split())
     assert "notice its content is not what its digest was made of" in shown

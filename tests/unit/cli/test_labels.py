@@ -119,7 +119,7 @@ def test_a_briefing_shows_what_the_configuration_says(
     configuration.write_text('[briefing]\nshows = ["workflow_state", "metadata"]\n')
     monkeypatch.setenv("AGENTFORGE_CONFIG", str(configuration))
     told = agentforge("brief", session_id).out
-    assert 'Workflow state: {"step": 7}' in told
+    assert 'Workflow state: “{"step": 7}”' in told
     assert "Metadata: " in told
     assert "A title" not in told
     assert max(map(len, told.splitlines())) < 1_300

@@ -121,7 +121,28 @@ def test_a_webhook_that_there_is_not_is_refused(
     ended = agentforge("webhooks", "deliver", "other")
     assert (ended.code, ended.err) == (
         3,
-        "error: the configuration has no webhook 'other'; there are team. Nothing was sent.\n",
+        "error: the configuration has no webhook 'other'; there are team. Nothing was done.\n",
+    )
+
+
+def test_what_is_kept_for_a_webhook_that_is_no_more_is_shown_and_dropped(
+    agentforge: CommandLine, configure: Configure
+) -> None:
+    session_id = agentforge.new()
+    configure(hook("https://example.com/x", 'events = ["session.completed"]'))
+    agentforge("pause", session_id)
+    configure("")
+    agentforge("delete", session_id, "--yes")
+    shown = agentforge("webhooks", "list")
+    assert "Kept for webhooks that it does not name: team." in shown.out
+    assert agentforge("webhooks", "list", "--json").document["kept_for"] == ["team"]
+    done = agentforge("webhooks", "forget", "team")
+    assert (done.code, done.out) == (0, "team: what was kept for it is dropped.\n")
+    assert agentforge("webhooks", "list", "--json").document["kept_for"] == []
+    again = agentforge("webhooks", "forget", "team")
+    assert (again.code, again.err) == (
+        3,
+        "error: nothing is kept for webhook 'team'; there is none. Nothing was done.\n",
     )
 
 

@@ -180,6 +180,29 @@ def test_a_session_in_use_is_not_touched(store: SessionStore, base: Path, who: s
     assert store.delete(S) is True
 
 
+def test_what_another_deletion_removes_meanwhile_is_not_in_use(
+    store: SessionStore, base: Path
+) -> None:
+    """The other one holds the session, then the private directory as well, until it has gone."""
+    held = [os.open(path, os.O_RDONLY) for path in (base / S, base / ".prune")]
+    for fd in held:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    asked: list[str] = []
+
+    def go_on(call: Call) -> None:
+        if call.operation == "flock" and call.path not in asked:
+            asked.append(call.path)
+            if Path(call.path).name == ".prune":
+                os.rename(base / S, base / ".prune/going")
+                for fd in held:
+                    os.close(fd)
+
+    fs = FaultyFileSystem(before=go_on)
+    assert SessionStore(base, fs=fs).delete(S) is False
+    assert [Path(one).name for one in asked] == [S, ".prune"]
+    assert fs.open_descriptors == {}
+
+
 def test_a_deletion_takes_the_guards_that_a_prune_takes() -> None:
     assert set(HarnessTarget().guards) == {name for name, _ in GUARDED.values()} - {"."}
 

@@ -22,6 +22,7 @@ from agentforge_sessions.entrypoints.mcp_server.transports.http import (
     HttpServer,
     application,
     listening,
+    room_of,
     session_manager,
 )
 from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import HttpSettings
@@ -50,9 +51,11 @@ async def served(settings: HttpSettings) -> AsyncIterator[int]:
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(HarnessServer([]), settings, port=port)
-        listeners = CancelScopes()
-        app = application(manager.handle_request, settings, port=port, listeners=listeners)
-        http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
+        listeners, room = CancelScopes(), room_of(settings)
+        app = application(
+            manager.handle_request, settings, port=port, listeners=listeners, room=room
+        )
+        http = HttpServer(app, room=room, head_timeout_s=settings.head_timeout_s)
         with anyio.fail_after(LIMIT_S):
             async with manager.run(), anyio.create_task_group() as group:
                 group.start_soon(http.serve, [listener])

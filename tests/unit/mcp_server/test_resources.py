@@ -17,9 +17,11 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.entrypoints.mcp_server import Offer, ToolSet
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.domain.history_events import AgentPrompted
 from tests.support.mcp_processes import text_of
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +61,7 @@ async def test_every_briefing_shows_what_the_configuration_says(
     prompted = prompt.messages[0].content
     assert isinstance(prompted, TextContent)
     for text in (text_of(told), read.text, prompted.text):
-        assert 'Metadata: {"owner": "ops"}' in text
+        assert 'Metadata: “{"owner": "ops"}”' in text
         assert "A title" not in text
 
 
@@ -230,3 +232,26 @@ async def test_a_server_of_questions_alone_has_no_sessions_to_read(services: Ser
     async with Client(server_of(services, offer)) as client:
         assert (await client.list_resource_templates()).resource_templates == []
         assert (await client.list_prompts()).prompts == []
+
+
+async def test_no_door_of_the_server_shows_what_is_hidden_from_any_program(
+    store: SessionStore, client: Client
+) -> None:
+    """The server does not know which program reads."""
+    manager = SessionManager(store)
+    session_id = manager.create(goal="secret goal").session_id
+    manager.record(AgentPrompted(program="claude-code", agent_session="one", text="secret prompt"))
+    path = configuration_folder() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('[privacy.codex]\nhides = ["claude-code"]\n')
+    try:
+        told = text_of(await client.call_tool("session_brief", {"session_id": session_id}))
+        read = await text_at(client, f"{ROOT}/{session_id}/briefing")
+        prompt = await client.get_prompt("take_up_session", {"session_id": session_id})
+    finally:
+        path.unlink()
+    prompted = prompt.messages[0].content
+    assert isinstance(prompted, TextContent)
+    for text in (told, read, prompted.text):
+        assert "secret" not in text
+        assert "as the person's [privacy] says" in text

@@ -8,14 +8,18 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.settings.webhooks import Webhook
+from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.integrations.observers.delivery import signature
+from agentforge_sessions.integrations.observers.rounds import Round
+from agentforge_sessions.integrations.observers.sender_thread import SenderThread
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.promptness import PATIENCE_S, wait_until
@@ -160,6 +164,29 @@ def test_what_stands_in_no_history_is_tried_once_and_its_loss_is_logged(base: Pa
     [lost] = [one for one in logs if one["event"] == "webhook.not_told"]
     assert (lost["observed"], lost["error"]) == ("session.loaded", "it answered 503")
     assert waiting(base, "session.loaded") == 0
+
+
+def test_a_store_that_was_away_is_looked_at_again(base: Path) -> None:
+    class Away(WebhookSender):
+        tries = 0
+
+        def deliver(self, **more: Any) -> Round:
+            self.tries += 1
+            if self.tries == 1:
+                raise StoreUnavailable(store="store", reason="it was restarted")
+            return super().deliver(**more)
+
+    with receiving() as receiver:
+        webhook = Webhook(name="team", url=receiver.url, events=("session.created",))
+        away = Away(webhook, SessionStore(base), log=LOG, environment={})
+        away.begin()
+        session_id = SessionManager(base).create().session_id
+        thread = SenderThread(away, log=LOG, away_s=0.01)
+        with capture_logs() as logs:
+            thread.saved(session_id)
+            wait_until(lambda: receiver.received)
+        assert "webhook.sender_failed" in [one["event"] for one in logs]
+        thread.close(PATIENCE_S)
 
 
 def test_an_observer_that_was_told_nothing_starts_no_thread(base: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import SplitResult
@@ -15,12 +15,14 @@ from attrs import define, field
 from structlog.testing import capture_logs
 
 from agentforge_sessions.base.event_log import get_logger
-from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
+from agentforge_sessions.base.files import DirectoryLock, OsFileSystem, WriteError
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.domain.history_events import SessionForked
 from agentforge_sessions.harness.events.receiver_files import FOLDER
 from agentforge_sessions.harness.session_domain import SessionContext
+from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.harness.views.receiver_state import NOTHING_WAITS, ReceiverState
 from agentforge_sessions.integrations.observers.delivery import Answer
 from agentforge_sessions.integrations.observers.rounds import Round
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
@@ -160,17 +162,6 @@ def test_what_a_clone_brought_is_told_to_nobody(ground: Ground, tmp_path: Path) 
     session_id = theirs.sessions["b"]
     shutil.copytree(theirs.base / session_id, ground.base / session_id)
     assert ground.deliver() == Round()
-    ground.add("a")
-    assert ground.deliver() == Round(delivered=1)
-
-
-def test_a_state_that_is_none_is_begun_anew(ground: Ground) -> None:
-    ground.add("a")
-    [state] = (ground.base / FOLDER / "team").glob("cursor-*")
-    state.write_text('{"cursor": 7}')
-    with capture_logs() as logs:
-        assert ground.deliver() == Round()
-    assert [one["event"] for one in logs] == ["webhook.begun_anew"]
     ground.add("a")
     assert ground.deliver() == Round(delivered=1)
 
@@ -427,3 +418,117 @@ def test_logs_name_the_receiver_and_never_its_address(ground: Ground) -> None:
     assert {one["webhook"] for one in logs} == {"team"}
     assert "example.com" not in str(logs)
     assert "example.com" not in repr(ground.webhook)
+
+
+def damaged(ground: Ground, label: str) -> Callable[[], object]:
+    """Damage a session's file; return what mends it."""
+    file = ground.base / ground.sessions[label] / "session.yaml"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:100])
+    return lambda: file.write_bytes(whole)
+
+
+def test_a_session_that_waits_and_can_not_be_read_is_looked_at_again_a_minute_later(
+    ground: Ground,
+) -> None:
+    ground.line.answers = [DOWN, TAKEN]
+    ground.add("a")
+    ground.deliver()
+    mend = damaged(ground, "a")
+    ground.clock.advance(5)
+
+    assert ground.deliver() == Round(next_due=ground.clock().timestamp() + 60)
+    mend()
+    assert ground.deliver() == Round(delivered=1)
+
+
+def test_what_a_killed_process_said_waits_and_was_taken_is_waited_for_no_more(
+    ground: Ground,
+) -> None:
+    ground.add("a")
+    session_id = ground.sessions["a"]
+    receiver = SessionStore(ground.base).receiver("team")
+    with receiver.held():
+        state = ReceiverState.decoded(receiver.read() or b"")
+        state.waiting[session_id] = NOTHING_WAITS.behind(2)
+        receiver.keep(state.encoded())
+    assert ground.deliver() == Round()
+    assert ReceiverState.decoded(receiver.read() or b"").waiting == {}
+
+
+def test_what_was_caught_up_is_not_sent_again_by_a_look_at_one_session(ground: Ground) -> None:
+    ground.line.answers = [WRONG, TAKEN]
+    ground.add("a", "b")
+    ground.deliver()
+    ground.add("a", "b")
+    ground.clock.advance(5)
+    ground.sender().deliver(only={ground.sessions["b"]})
+    ground.deliver()
+    assert sorted(ground.told) == ["a1", "a1", "a2", "b1", "b2"]
+
+
+def test_one_that_is_down_is_not_tried_once_for_each_session_that_waits(ground: Ground) -> None:
+    ground.line.answers = [DOWN]
+    ground.add("a", "b", "c")
+    assert ground.deliver(at_once=True).failed == 3
+    ground.clock.advance(5)
+    found = ground.deliver()
+    assert (found.failed, found.next_due) == (1, ground.clock().timestamp() + 10)
+
+
+def test_what_a_removed_session_left_outlives_a_store_that_can_not_be_read(
+    ground: Ground,
+) -> None:
+    ground.add("a")
+    SessionStore(ground.base).delete(ground.sessions["a"])
+    folder = str(ground.base / ground.sessions["a"])
+    fs = FaultyFileSystem(plan=lambda _, call: errno.EIO if folder in call.path else None)
+    assert ground.sender(fs).deliver() == Round(next_due=ground.clock().timestamp() + 60)
+    assert ground.deliver() == Round(delivered=1)
+    assert ground.told == ["a1"]
+
+
+def test_a_removed_session_that_a_clone_brought_leaves_nothing(ground: Ground) -> None:
+    ground.add("a")
+    (OwnSessions(ground.base).folder / ground.sessions["a"]).unlink()
+    SessionStore(ground.base).delete(ground.sessions["a"])
+    assert ground.waiting == []
+    assert ground.deliver() == Round()
+
+
+def test_a_pruned_session_that_a_clone_brought_leaves_nothing(ground: Ground) -> None:
+    ground.add("a")
+    manager = SessionManager(ground.base, clock=ground.clock)
+    manager.open(ground.sessions["a"])
+    manager.complete()
+    manager.release()
+    (OwnSessions(ground.base).folder / ground.sessions["a"]).unlink()
+    ground.clock.advance(86_400)
+    assert manager.cleanup_old_sessions(0.5) == [ground.sessions["a"]]
+    assert ground.deliver() == Round()
+
+
+def test_a_place_that_leads_elsewhere_is_no_place_for_a_cursor(
+    ground: Ground, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.rmtree(ground.base / FOLDER)
+    (ground.base / FOLDER).symlink_to(elsewhere)
+    with pytest.raises(WriteError):
+        ground.sender().begin()
+    assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("kept", [b"no state\n", b'{"cursor":"x","events":[],"waiting":{}}\n'])
+def test_a_state_that_is_none_begins_anew_and_is_said(ground: Ground, kept: bytes) -> None:
+    ground.add("a")
+    receiver = SessionStore(ground.base).receiver("team")
+    with receiver.held():
+        receiver.keep(kept)
+    assert "begins anew" in (ground.sender().backlog().problem or "")
+    with capture_logs() as logs:
+        assert ground.deliver() == Round()
+    assert "webhook.begun_anew" in [one["event"] for one in logs]
+    ground.add("a")
+    assert ground.deliver() == Round(delivered=1)

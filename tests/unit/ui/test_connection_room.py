@@ -46,7 +46,8 @@ def serving(folder: Path, *words: str) -> Iterator[str]:
         yield str(json.loads(line)["url"])
     finally:
         process.terminate()
-        process.communicate(timeout=PATIENCE_S)
+        _, said = process.communicate(timeout=PATIENCE_S)
+    assert "Traceback" not in said, said  # nobody writes to the terminal of the person
 
 
 def was_closed(one: socket.socket) -> bool:
@@ -73,6 +74,61 @@ def test_300_half_sent_requests_shut_nobody_out(tmp_path: Path) -> None:
             assert was_closed(one)
 
 
+SLOW_BODY = (
+    b"POST /key HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n\r\ncode="
+)
+SLOW_CHUNKS = SLOW_BODY.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked").replace(
+    b"code=", b"5\r\ncode=\r\n"
+)
+ANSWERED = b"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"
+STREAM_WITHOUT_KEY = SLOW_BODY.replace(b"/key", b"/events")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", SLOW_BODY, SLOW_CHUNKS, ANSWERED, STREAM_WITHOUT_KEY],
+    ids=["silent", "slow body", "slow chunks", "idle after an answer", "stream without the key"],
+)
+def test_300_connections_of_any_kind_leave_a_persons_pages_alone(
+    tmp_path: Path, sent: bytes
+) -> None:
+    """Its open stream goes on, it opens another one, and a new address is exchanged."""
+    with serving(tmp_path, *PAGES) as url, ExitStack() as opened:
+        place = urlsplit(url)
+        host = place.netloc.encode()
+
+        def connect(data: bytes) -> socket.socket:
+            one = socket.create_connection((place.hostname, place.port or 0), timeout=PATIENCE_S)
+            one.sendall(data.replace(b"{host}", host))
+            return opened.enter_context(one)
+
+        key = key_of(url).encode()
+        listen = STREAM_WITHOUT_KEY.replace(b"100\r\n\r\ncode=", b"0\r\n") + (
+            b"X-Agentforge-Key: " + key + b"\r\n\r\n"
+        )
+        before = connect(listen)
+        assert before.recv(15) == b"HTTP/1.1 200 OK"
+        for _ in range(300):
+            connect(sent)
+        assert connect(listen).recv(15) == b"HTTP/1.1 200 OK"
+        assert exchange(url)[0] == 403
+        assert not is_over(before)
+
+
+def is_over(one: socket.socket) -> bool:
+    """Return whether the server has closed a connection, whatever it sent before."""
+    one.setblocking(False)
+    try:
+        while one.recv(65_536):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+    return True
+
+
 # ------------------------------------------------------------------------------------- the room
 
 
@@ -93,9 +149,9 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def listening(room: ConnectionRoom) -> AsyncIterator[int]:
+async def listening(room: ConnectionRoom, host: str = "127.0.0.1") -> AsyncIterator[int]:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(room.watched(Echo), "127.0.0.1", 0)
+    server = await loop.create_server(room.watched(Echo), host, 0)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -105,9 +161,9 @@ async def listening(room: ConnectionRoom) -> AsyncIterator[int]:
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def connected(port: int) -> Stream:
+async def connected(port: int, host: str = "127.0.0.1") -> Stream:
     """Open a connection; the server has it when this returns."""
-    stream = await asyncio.open_connection("127.0.0.1", port)
+    stream = await asyncio.open_connection(host, port)
     await answered(stream)
     return stream
 
@@ -130,18 +186,31 @@ async def is_closed(stream: Stream) -> bool:
 
 
 def peer_of(stream: Stream) -> object:
-    return stream[1].get_extra_info("sockname")
+    """Return the client's address as a request's scope has it: its host and its port."""
+    return tuple(stream[1].get_extra_info("sockname")[:2])
+
+
+def has_address(host: str) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, 0), family=family):
+            return True
+    except OSError:
+        return False
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_the_oldest_without_the_key_makes_room_and_who_has_it_stays(
-    anyio_backend: str,
+    anyio_backend: str, host: str
 ) -> None:
+    if not has_address(host):
+        pytest.skip(f"this machine has no {host}")
     room = ConnectionRoom(most=2, head_timeout_s=3600)
-    async with listening(room) as port:
-        keyed, *others = [await connected(port) for _ in range(2)]
+    async with listening(room, host) as port:
+        keyed, *others = [await connected(port, host) for _ in range(2)]
         room.heard(peer_of(keyed), has_key=True)
-        others += [await connected(port) for _ in range(3)]
+        others += [await connected(port, host) for _ in range(3)]
         assert [await is_closed(one) for one in others[:2]] == [True, True]
         for one in (keyed, *others[2:]):
             await answered(one)
@@ -184,3 +253,18 @@ async def test_a_connection_that_ends_gives_its_place_up(anyio_backend: str) -> 
             one = await connected(port)
             one[1].close()
             await one[1].wait_closed()
+
+
+def test_a_connection_that_ended_before_it_was_looked_at_is_taken_like_any_other() -> None:
+    """The system then knows no address of it."""
+    protocol = ConnectionRoom().watched(Echo)()
+    loop = asyncio.new_event_loop()
+
+    async def end() -> None:
+        protocol.connection_made(Wire())
+        protocol.connection_lost(None)
+
+    try:
+        loop.run_until_complete(end())
+    finally:
+        loop.close()

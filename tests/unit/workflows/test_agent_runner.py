@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import define, evolve
 
+from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
@@ -18,7 +19,7 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.harness.domain.history_events import QUESTION_ENDINGS
+from agentforge_sessions.harness.domain.history_events import QUESTION_ENDINGS, AgentPrompted
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
@@ -109,7 +110,7 @@ def test_verdict_evidence_and_duration_are_in_the_history(ground: AgentGround) -
     failed = next(one for one in ground.session.history if one.action == "phase_failed")
     first, *evidence = (failed.details or "").splitlines()
     assert first == (
-        "attempt 1; tests_pass: 1 of 1 tests do not pass; 0.25 s; 150 tokens; created adder.py"
+        "attempt 1; tests_pass: 1 of 1 tests does not pass; 0.25 s; 150 tokens; created adder.py"
     )
     assert "test_ac_01_two_numbers_are_added" in evidence[0]
 
@@ -154,7 +155,7 @@ def test_agent_that_fails_every_time_pauses_with_the_reason(ground: AgentGround)
     outcome = ground.start()
     assert outcome.state is SessionState.PAUSED
     assert outcome.reason == (
-        "phase 'green' failed at attempt 3 of 3: 1 of 1 tests do not pass; "
+        "phase 'green' failed at attempt 3 of 3: 1 of 1 tests does not pass; "
         "only retry begins another attempt"
     )
     assert len(ground.agent.requests) == 4
@@ -484,6 +485,22 @@ def test_from_80_percent_on_the_prompt_says_so(ground: AgentGround) -> None:
     assert "160,000 of 200,000 tokens are spent, 80 % or more" in green.prompt
     assert "NEARLY SPENT" in green.briefing
     assert "80 % or more" not in ground.agent.requests[0].prompt
+
+
+def test_an_agent_is_not_shown_what_is_hidden_from_it_by_the_person(ground: AgentGround) -> None:
+    path = configuration_folder() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ground.worker().begin(tdflow_work())
+    said = AgentPrompted(program="claude-code", agent_session="one", text="secret prompt")
+    ground.manager().record(said)
+    try:
+        path.write_text('[privacy.codex]\nhides = ["claude-code"]\n')
+        assert ground.resume().state is SessionState.COMPLETED
+    finally:
+        path.unlink()
+    for request in ground.agent.requests:
+        assert "secret" not in request.briefing + request.prompt
+        assert "as the person's [privacy] says" in request.prompt
 
 
 def test_usage_that_nobody_told_is_estimated_and_said_to_be(ground: AgentGround) -> None:

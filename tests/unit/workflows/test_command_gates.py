@@ -218,8 +218,8 @@ def test_green_and_verify_are_passed_when_all_are_there_and_pass(kind: str) -> N
 @pytest.mark.parametrize(
     ("code", "cases", "words"),
     [
-        (1, {"old": "passed", "slow": "skipped", "new": "assert 1"}, "1 of 3 tests do not pass"),
-        (1, {"old": "x", "slow": "skipped", "new": "passed"}, "1 of 3 tests do not pass"),
+        (1, {"old": "passed", "slow": "skipped", "new": "assert 1"}, "1 of 3 tests does not pass"),
+        (1, {"old": "x", "slow": "skipped", "new": "passed"}, "1 of 3 tests does not pass"),
         (0, {"old": "passed", "slow": "skipped"}, "1 test was not run"),
         (0, {"old": "passed", "slow": "skipped", "new": "skipped"}, "1 test is skipped"),
         (0, {"old": "skipped", "slow": "skipped", "new": "passed"}, "1 test is skipped"),

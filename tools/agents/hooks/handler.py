@@ -145,7 +145,7 @@ class _Call:
         self._environment = environment
         self._stores = stores
         self._place: Place | None = None
-        self._recorded = self._stopped = False
+        self._opened = self._recorded = self._stopped = False
         self._now = clock()
         self._conversations = conversations_folder(data_folder, environment)
         self._file = BindingFile(self._conversations, event.program, event.agent_session)
@@ -196,11 +196,13 @@ class _Call:
             self._place = place
 
     def tell(self, start: Start | None) -> None:
-        """Have receivers told, where something was recorded that a person may wait for."""
+        """Have receivers told, where a session was opened or a person may wait for what happened.
+
+        A receiver that is new begins when a session is opened, not at the end of its first turn.
+        """
         event, place = self._event, self._place
-        if place is None or not self._recorded:
-            return
-        if event.moment is not Moment.TURN_ENDED and event.question is None and not self._stopped:
+        told = event.moment is Moment.TURN_ENDED or event.question is not None or self._stopped
+        if place is None or not (self._opened or (self._recorded and told)):
             return
         from .telling import start_detached, tell_receivers  # few calls come so far
 
@@ -239,7 +241,9 @@ class _Call:
         self._keep(place)
         if not binding.is_bound_to(place, found.session_id):
             binding.bind(place, found.session_id, known=found.knows(event))
+            self._opened = True
         if event.moment is Moment.STARTED:
+            self._opened = True
             from .settling import settle_conversations
 
             settle_conversations(

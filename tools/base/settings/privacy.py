@@ -3,7 +3,8 @@
     [privacy.codex]
     hides = ["claude-code"]        # or ["*"]: what was said in every other program
 
-A project has no say in it: only `$XDG_CONFIG_HOME/agentforge/config.toml` is read.
+A project has no say in it: only `$XDG_CONFIG_HOME/agentforge/config.toml` is read. A name that is
+none of `READERS` makes the section unusable, since a name with a slip in it would hide nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any, Final
 
 from ..data_folder import configuration_folder
 
+READERS: Final = ("claude-code", "codex", "gemini", "opencode", "openai", "anthropic")
+"""What can be named: the agent programs, and the kinds of endpoints that runs ask."""
+_SHORT: Final = {"claude": "claude-code"}
 _FILE: Final = "config.toml"
 _SECTION: Final = "privacy"
 _MAX_BYTES: Final = 1024 * 1024
@@ -31,21 +35,42 @@ def read_privacy(
     but what was said in the program itself: what a person wanted hidden must not appear.
 
     Args:
-        program: Who is to read it; None where that is not known, from which is hidden what is
-            hidden from any.
+        program: Who is to read it, by its name in the section or as `--agent` names it; None, or
+            any other text, where that is not known: from which is hidden what is hidden from any.
         environment: Says where the person's configuration is.
     """
+    reader = _known(program or "")
     try:
-        hidden = _hidden_from(program, _section(configuration_folder(environment) / _FILE))
+        hidden = _hidden_from(reader, _section(configuration_folder(environment) / _FILE))
     except (OSError, ValueError, RecursionError):
         hidden = frozenset({_ALL})
 
     def may_show(of: str) -> bool:
         if not of:
             return not hidden
-        return of == program or not hidden & {of, _ALL}
+        return of == reader or not hidden & {of, _ALL}
 
     return may_show
+
+
+def privacy_problem(environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return why `[privacy]` can't be used, so that all of other programs is hidden; None if not.
+
+    None also where there is no such section.
+    """
+    path = configuration_folder(environment) / _FILE
+    try:
+        _hidden_from(None, _section(path))
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{path}: {error}"
+    return None
+
+
+def _known(name: str) -> str | None:
+    """Return a reader by its own name or the word before the first colon; None if it is none."""
+    word = name.partition(":")[0]
+    word = _SHORT.get(word, word)
+    return word if word in READERS else None
 
 
 def _section(path: Path) -> Mapping[str, Any]:
@@ -72,16 +97,28 @@ def _section(path: Path) -> Mapping[str, Any]:
     return found
 
 
-def _hidden_from(program: str | None, section: Mapping[str, Any]) -> frozenset[str]:
-    readers = list(section) if program is None else [program]
+def _hidden_from(reader: str | None, section: Mapping[str, Any]) -> frozenset[str]:
+    """Return whose text is hidden from a reader; from None, whose is hidden from any.
+
+    Raises:
+        ValueError: The section, all of it, can't be used.
+    """
     hidden: set[str] = set()
-    for reader in readers:
-        said = section.get(reader, {})
-        hides = said.get("hides") if isinstance(said, dict) and set(said) <= {"hides"} else None
-        if said and not (isinstance(hides, list) and all(isinstance(one, str) for one in hides)):
-            raise ValueError(f"privacy.{reader}: expected hides, a list of agent programs")
-        hidden.update(hides or ())
+    for name, said in section.items():
+        hides = said.get("hides", []) if isinstance(said, dict) and set(said) <= {"hides"} else None
+        if not isinstance(hides, list):
+            raise ValueError(f"privacy.{name}: expected hides, a list of agent programs")  # noqa: TRY004 (a fault of the file)
+        found = {one if one == _ALL else _named(one, name) for one in hides}
+        if reader in {None, _named(name, name)}:
+            hidden |= found
     return frozenset(hidden)
 
 
-__all__ = ["read_privacy"]
+def _named(said: object, where: str) -> str:
+    name = _SHORT.get(said, said) if isinstance(said, str) else None
+    if name not in READERS:
+        raise ValueError(f"privacy.{where}: {said!r} is none of {', '.join(READERS)}")
+    return name
+
+
+__all__ = ["READERS", "privacy_problem", "read_privacy"]

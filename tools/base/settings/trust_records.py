@@ -135,8 +135,17 @@ class TrustRecords:
     def _file_of(self, real: str) -> Path:
         return self.folder / f"{hashlib.sha256(os.fsencode(real)).hexdigest()}.json"
 
+    def _is_the_persons(self) -> bool:
+        """Return whether nobody else can put a record into the folder."""
+        try:
+            found = os.lstat(self.folder)
+        except OSError:
+            return False
+        others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not others
+
     def _read(self, file: Path) -> TrustRecord | None:
-        if _owner_of(os.fspath(self.folder)) != os.geteuid():
+        if not self._is_the_persons():
             return None
         try:
             data = read_regular_file(self._fs, str(file), path=file, max_bytes=_MAX_BYTES)

@@ -17,8 +17,11 @@ from attrs import frozen
 from ..errors import counted, listed
 from .choices import LANGUAGES, PACKAGE_MANAGERS
 
-_MOST: Final = 300
-_PASSWORD: Final = re.compile(r"(://[^/@:\s]{0,100}):[^@\s]{0,500}@")
+_PASSWORD: Final = re.compile(r"(://[^/@:?#\\\s]{0,100}):[^/@?#\\\s]{0,500}@")
+"""The password of an address. None of these characters can stand in it: behind one of them is no
+password, but what could hide the host that is connected to."""
+_ADDRESSES: Final = frozenset({"store.url", "store.direct", "store.objects", "webhooks"})
+_BLANKS: Final = re.compile(r" {9,}")
 
 
 @frozen
@@ -194,12 +197,15 @@ def allowances(
         values: The document.
         otherwise: The person's own document, whose bounds a project may only lower.
 
-    Each line is printable, whatever the file holds; the password of an address is left out.
+    Each line is printable, whatever the file holds, and whole: nothing that is allowed is hidden
+    but the password of an address, and how long a row of blanks is, is said in words.
     """
     lines = []
     for name in sifted(values, otherwise)[1]:
         section, _, key = name.partition(".")
         text = _written(values[section][key] if key else values[section])
+        if name in _ADDRESSES:
+            text = _PASSWORD.sub(r"\1:…@", text)
         standing = TABLE.get(name)
         if isinstance(standing, NeedsTrust):
             lines.append(f"{name}: {standing.allows.replace('{}', text)}")
@@ -235,5 +241,4 @@ def _written(value: object) -> str:
     except ValueError:
         text = "a number too long to be written"
     flat = "".join(one if one.isprintable() else "\ufffd" for one in text)
-    told = _PASSWORD.sub(r"\1:…@", flat)
-    return told if len(told) <= _MOST else f"{told[:_MOST]}… ({len(told):,} characters)"
+    return _BLANKS.sub(lambda found: f"[{len(found[0]):,} blanks]", flat)

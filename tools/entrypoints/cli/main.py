@@ -97,8 +97,8 @@ def _global_options(
         str | None,
         option(
             "--store URL",
-            "Where the sessions are, if not in the base's files: postgresql://user@host/database; "
-            "by default the configuration's.",
+            "Where the sessions are, if not in the base's files: "
+            "postgresql://user@host/database?sslmode=verify-full; by default the configuration's.",
             envvar=STORE_VARIABLE,
         ),
     ] = None,

@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attrs import field, frozen
+
 from ...base.files import OsFileSystem, read_regular_file
 from ...base.settings.configuration_file import (
     DEFAULT_PATH,
@@ -28,30 +30,52 @@ if TYPE_CHECKING:
     from ...workflows.workflow import Workflow
 
 
+@frozen
+class NamedFile:
+    """A file that a configuration names, and that is used without the person naming it.
+
+    Attributes:
+        path: Where it is.
+        content: What of it counts: the workflow with every script in it, or the rules.
+    """
+
+    path: Path
+    content: bytes = field(repr=False)
+
+
+def named_files(values: Mapping[str, Any], root: Path) -> dict[str, NamedFile]:
+    """Read what a configuration names, by key: what a person looks at, and then trusts.
+
+    Raises:
+        ReadError: A file can't be read.
+        InvalidWorkflow: The workflow is none.
+    """
+    found = {}
+    workflow, rules = workflow_path(values, root), rules_path(values, root)
+    if workflow is not None and workflow.exists():
+        found[WORKFLOW_KEY] = NamedFile(workflow, _workflow_in(workflow, values))
+    if rules is not None and rules.exists():
+        data = read_regular_file(OsFileSystem(), str(rules), path=rules, max_bytes=MAX_BYTES)
+        found[RULES_KEY] = NamedFile(rules, data or b"")
+    return found
+
+
 def trust_file(
     path: Path,
     data: bytes,
-    values: Mapping[str, Any],
-    root: Path,
+    named: Mapping[str, NamedFile],
     *,
     now: datetime,
     environment: Mapping[str, str] = os.environ,
 ) -> TrustRecord:
-    """Trust a configuration file with this content, and what it names with what that holds now.
+    """Trust a configuration file with this content, and what it names with the content read of it.
 
     Raises:
-        ReadError: It is reached through a link, or what it names can't be read.
-        InvalidWorkflow: The workflow that it names is none.
+        ReadError: It is reached through a link.
         WriteError: The record can't be kept.
     """
-    named = {}
-    workflow, rules = workflow_path(values, root), rules_path(values, root)
-    if workflow is not None and workflow.exists():
-        named[WORKFLOW_KEY] = _digest_of_workflow(workflow, values)
-    if rules is not None and rules.exists():
-        found = read_regular_file(OsFileSystem(), str(rules), path=rules, max_bytes=MAX_BYTES)
-        named[RULES_KEY] = digest_of(found or b"")
-    return TrustRecords(environment).add(path, data, now=now, named=named)
+    digests = {key: digest_of(one.content) for key, one in named.items()}
+    return TrustRecords(environment).add(path, data, now=now, named=digests)
 
 
 def trust_scaffold(folder: Path, files: Iterable[PlannedFile], *, now: datetime) -> None:
@@ -63,7 +87,8 @@ def trust_scaffold(folder: Path, files: Iterable[PlannedFile], *, now: datetime)
     for one in files:
         if one.is_written and one.path == str(DEFAULT_PATH):
             values, _ = document_of(one.content)
-            trust_file(folder / one.path, one.content, values, folder, now=now)
+            named = named_files(values, folder)
+            trust_file(folder / one.path, one.content, named, now=now)
 
 
 def workflow_path(values: Mapping[str, Any], root: Path) -> Path | None:
@@ -99,11 +124,12 @@ def require_trusted_rules(configuration: Configuration, path: Path, data: bytes)
         raise ChangedSinceTrusted(path, configuration.path or Path())
 
 
-def _digest_of_workflow(path: Path, values: Mapping[str, Any]) -> str:
+def _workflow_in(path: Path, values: Mapping[str, Any]) -> bytes:
     from ...workflows import load_workflow
+    from ...workflows.documents.workflow_snapshot import snapshot_of
 
     isolation = merged(own_document(), values)["run"].get("isolation", "sandbox")
-    return _digest(load_workflow(path, isolation=str(isolation)))
+    return snapshot_of(load_workflow(path, isolation=str(isolation)))
 
 
 def _digest(workflow: Workflow) -> str:

@@ -268,16 +268,25 @@ async def _serve_stdio(services: Services, offer: Offer) -> int | None:
 async def _serve_http(
     services: Services, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
-    from .transports.http import HttpServer, application, listening, session_manager, url_of
+    from .transports.http import (
+        HttpServer,
+        application,
+        listening,
+        room_of,
+        session_manager,
+        url_of,
+    )
 
     under_way = CancelScopes()
     server = server_of(services, offer, under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(server, settings, port=port)
-        listeners = CancelScopes()
-        app = application(manager.handle_request, settings, port=port, listeners=listeners)
-        http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
+        listeners, room = CancelScopes(), room_of(settings)
+        app = application(
+            manager.handle_request, settings, port=port, listeners=listeners, room=room
+        )
+        http = HttpServer(app, room=room, head_timeout_s=settings.head_timeout_s)
 
         def stop() -> None:
             http.should_exit = True

@@ -8,9 +8,11 @@ the key alone keeps foreign pages out; the names and origins are a second wall.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...base.event_log import get_logger
@@ -136,7 +138,8 @@ def guarded(app: ASGIApp, guard: Guard, room: ConnectionRoom) -> ASGIApp:
                 message = {**message, "headers": [*message.get("headers", ()), *_ENCODED]}
             await send(message)
 
-        await app(scope, receive, send_with_headers)
+        with suppress(ClientDisconnect):  # nobody is left to answer
+            await app(scope, receive, send_with_headers)
 
     return guarded_app
 

@@ -89,6 +89,7 @@ async def _serve(
 
     def stop() -> None:
         server.should_exit = True
+        room.close()
         live.close()
 
     loop = asyncio.get_running_loop()

@@ -43,7 +43,7 @@ class InvalidStoreAddress(StoreError):
     def __init__(self, *, store: str, reason: str) -> None:
         super().__init__(
             f"{store} names no store: {reason}. A store is a folder, or "
-            "postgresql://user@host:port/database.",
+            "postgresql://user@host:port/database?sslmode=verify-full.",
             store=store,
         )
 

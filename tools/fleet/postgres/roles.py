@@ -31,9 +31,13 @@ _MAY_GRANT: Final = """
 select pg_has_role(nspowner, 'usage') from pg_namespace where nspname = 'agentforge'
 """
 _MAY_CHANGE: Final = """
-select exists (select 1 from unnest(%(records)s::text[]) record where has_table_privilege(
-    %(role)s, 'agentforge.' || record, 'update, delete, truncate'))
+select exists (
+    select 1 from unnest(%(records)s::text[]) record, pg_roles other
+    where pg_has_role(%(role)s, other.oid, 'member') and (
+        has_table_privilege(other.oid, 'agentforge.' || record, 'delete, truncate, trigger')
+        or has_any_column_privilege(other.oid, 'agentforge.' || record, 'update')))
 """
+"""Asked of each role that it is a member of: rights that it does not inherit it has by SET ROLE."""
 _GRANTED: Final = """
 select distinct rolname
 from pg_namespace, aclexplode(nspacl) granted join pg_roles on pg_roles.oid = granted.grantee

@@ -93,6 +93,9 @@ class ReceiverFiles:
             lock.release()
 
     def _make_directory(self) -> None:
+        for one in (self._directory.parent, self._directory):
+            if one.is_symlink():  # a clone may bring one, and nothing is kept where it leads
+                raise WriteError(path=one, operation="follow the link")
         if self._directory.is_dir():
             return
         make_durable_directory(self._fs, self._directory)
@@ -166,6 +169,16 @@ class ReceiverFiles:
             path = self._directory / name
             raise WriteError(path=path, operation="remove", cause=error) from error
 
+    def forget(self) -> None:
+        """Drop all that is kept for it; see `feed_port.Receiver`."""
+        self._own_inode()
+        try:
+            for name in self._names():
+                self._fs.unlink(name, dir_fd=self._held_fd)
+            self._fs.rmdir(str(self._directory))
+        except OSError as error:
+            raise WriteError(path=self._directory, operation="remove", cause=error) from error
+
     def _own_inode(self) -> int:
         if self._held_fd < 0:
             raise WriteError(path=self._directory, operation="write without holding it")
@@ -210,7 +223,12 @@ def _decoded(data: bytes) -> list[LeftEvent]:
 
 
 def keep_untold(
-    base: Path, fs: FileSystem, session_fd: int, load: Callable[[], SessionContext | None]
+    base: Path,
+    fs: FileSystem,
+    session_fd: int,
+    *,
+    is_own: Callable[[], bool],
+    load: Callable[[], SessionContext | None],
 ) -> None:
     """Keep what receivers have not had of a session that is about to be removed.
 
@@ -220,14 +238,12 @@ def keep_untold(
         base: The sessions' directory.
         fs: The file system.
         session_fd: The session's directory, open and locked.
+        is_own: Whether it is this person's own: of another one nobody is told.
         load: Reads the session; called only where there are receivers.
     """
+    names = receiver_names(base)
     try:
-        names = [name for name in os.listdir(base / FOLDER) if _NAME.fullmatch(name)]
-    except OSError:
-        return
-    try:
-        session = load() if names else None
+        session = load() if names and is_own() else None
     except AgentForgeError as error:
         _log.warning("feed.not_kept", error=str(error))
         return
@@ -245,6 +261,14 @@ def keep_untold(
             _log.warning(
                 "feed.not_kept", receiver=name, session_id=session.session_id, error=str(error)
             )
+
+
+def receiver_names(base: Path) -> list[str]:
+    """Return of which receivers something is kept beside the sessions of a base, sorted."""
+    try:
+        return sorted(name for name in os.listdir(base / FOLDER) if _NAME.fullmatch(name))
+    except OSError:
+        return []
 
 
 def untold_events(data: bytes, session: SessionContext) -> list[LeftEvent]:

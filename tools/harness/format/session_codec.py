@@ -517,17 +517,18 @@ def decode_session(
         UnsupportedSchema: A newer version wrote it.
     """
     text = _decode_bytes(data, path)
+    carries_digest = None
     try:
         session, artifacts, history = decode_ours(data, text)
     except (NotOurs, ValueError):
         # Whatever the quick reader stumbles over, the careful one gives the words for.
         from .session_document import decode_any  # rare, and it takes long to load
 
-        session = decode_any(text, path)
+        session, carries_digest = decode_any(text, path)
     else:
         if encoder is not None:
             encoder.seed(session, artifacts, history)
-    session.unlike_its_digest = differs(data)
+    session.unlike_its_digest = differs(data, carried=carries_digest)
     return session
 
 

@@ -4,9 +4,9 @@
     ...
 
 It is the last line before the end mark: the CRC-32 of all that stands before it, by which any bit
-that flipped is found, and any run of changed bits of up to 32. It proves nothing about who wrote a
-file: whoever edits one by hand need not know about it. So a file that has another digest is read
-all the same, as one that has none, and what reads it says so.
+that flipped is found, and before the line any run of changed bits of up to 32. It proves nothing
+about who wrote a file: whoever edits one by hand need not know about it. So a file that has another
+digest is read all the same, as one that has none, and what reads it says so.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ NOTICE: Final = (
 )
 """What is said of a file that has another digest than its content."""
 
-_END: Final = re.compile(rf"\n({LINE})(?:\.\.\.\n)?\Z".encode())
-_NAME: Final = f"{FIELD}:".encode()
+_END: Final = re.compile(rf"([\n*J])({LINE})(?:\.\.\.\n)?\Z".encode())
+"""The end of a file, behind a line break or what one bit makes of it that may stand in YAML."""
+_NAME: Final = f"\n{FIELD}:".encode()
 _SPAN: Final = 64
 """More bytes than the line and the end mark together have."""
 
@@ -120,10 +121,15 @@ def _product(one: int, other: int) -> int:
     return found
 
 
-def differs(data: bytes) -> bool:
-    """Return whether a file carries a digest, and it is not that of its content."""
-    tail = max(len(data) - _SPAN, 0)
-    end = _END.search(data, tail)
-    if end is None:  # elsewhere, of another form, or behind a line break that flipped
-        return _NAME in data[tail:] or b"\n" + _NAME in data
-    return digest_line(crc32(memoryview(data)[: end.start(1)])) != end[1]
+def differs(data: bytes, *, carried: bool | None = None) -> bool:
+    """Return whether a file carries a digest, and it is not that of its content.
+
+    Args:
+        data: The file.
+        carried: Whether it has the field, as its reader found; if None, that is looked for.
+    """
+    end = _END.search(data, max(len(data) - _SPAN, 0))
+    if end is None:  # elsewhere, or of another form
+        return _NAME in data if carried is None else carried
+    content = memoryview(data)[: end.start(2)]
+    return end[1] != b"\n" or digest_line(crc32(content)) != end[2]

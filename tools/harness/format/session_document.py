@@ -58,8 +58,8 @@ _BOOLEANS: Final[Mapping[str, bool]] = {
 """What YAML 1.1 takes for true and false."""
 
 
-def decode_any(text: str, path: Path) -> SessionContext:
-    """Read a session's file by a YAML parser.
+def decode_any(text: str, path: Path) -> tuple[SessionContext, bool]:
+    """Read a session's file by a YAML parser; return the session, and whether it has a digest.
 
     Raises:
         SessionCorrupted: It is no session; the error names the file and every fault.
@@ -78,7 +78,7 @@ def decode_any(text: str, path: Path) -> SessionContext:
     )
     if session is None or reader.faults:
         raise SessionCorrupted(path=path, faults=reader.faults.sorted())
-    return session
+    return session, reader.carries_digest
 
 
 def session_from_dict(document: object) -> SessionContext:
@@ -217,6 +217,7 @@ class _FileReader(_Reader):
         unknown: The fields that no session of this version has, with their lines: faults, unless
             the version, which may stand behind them, is a newer one.
         minor: The minor version of the form, once it is known.
+        carries_digest: Whether there is a digest, which `session_digest` looks at.
     """
 
     def __init__(self, path: Path) -> None:
@@ -224,6 +225,7 @@ class _FileReader(_Reader):
         self.path = path
         self.unknown: list[tuple[int, str, str]] = []
         self.minor: int | None = None
+        self.carries_digest = False
 
     @property
     def is_newer(self) -> bool:
@@ -244,7 +246,8 @@ class _FileReader(_Reader):
             self.minor = 0
         fields = Fields(root, "", self.faults)
         fields.take("schema_version")
-        fields.take(DIGEST)  # of the file's bytes, which `session_digest` looks at
+        self.carries_digest = fields.holds(DIGEST)
+        fields.take(DIGEST)
         if self.minor is None:
             fields.fault("schema_version", f"expected {SCHEMA_VERSION}")
         minor = (self.minor or 0) if self.is_newer else 0

@@ -7,7 +7,7 @@ stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -94,6 +94,7 @@ def copy_sessions(
     session_ids: Iterable[str] | None = None,
     *,
     dry_run: bool = False,
+    check: Callable[[str], object] = lambda _: None,
 ) -> Iterator[CopiedSession]:
     """Copy sessions, one after the other, each whole or not at all.
 
@@ -106,6 +107,7 @@ def copy_sessions(
         target: Where they are copied to.
         session_ids: Which; all of them if None.
         dry_run: True: copy nothing, only say what would be copied.
+        check: Raises a HarnessError of a session that is to be left.
 
     Yields:
         What became of each, when it is done.
@@ -115,6 +117,7 @@ def copy_sessions(
     """
     for session_id in source.list_sessions() if session_ids is None else session_ids:
         try:
+            check(session_id)
             outcome = _copy(source, target, session_id, dry_run=dry_run)
         except HarnessError as error:
             own = error.session_id is not None and error.kind is not ErrorKind.STORAGE

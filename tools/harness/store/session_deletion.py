@@ -1,6 +1,6 @@
 """Deleting one session: only a session, only while it is not in use, recorded beforehand.
 
-lock      the session's directory and the guards of what works in it, without waiting
+lock      the session's directory and the guards of what works in it; only a removal is waited for
 check     a regular session file in the directory that is open, at the revision that was asked
 announce  a line in the audit log that a prune writes too, synced
 discard   renamed out of sight, looked at again by inode, emptied through descriptors
@@ -29,8 +29,8 @@ from ...base.files.filesystem import close_reader
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...prune import Outside, PruneBusy, PruneError
 from ...prune.records.audit_log import AuditLog
-from ...prune.removal.private_directory import opened_root
-from ...prune.removal.session_lock import hold
+from ...prune.removal.private_directory import PRIVATE, opened_root
+from ...prune.removal.session_lock import MOMENT_S, hold
 from ..errors import SessionInUse
 from ..session_layout import GUARDS, KIND, SESSION_FILE
 
@@ -81,9 +81,8 @@ class SessionDeletion:
         """Hold a session against all other use; None if there is no such session."""
         fs = self.outside.fs
         path = self.base / session_id
-        lock = DirectoryLock(fs, path, timeout_s=0.0)
         try:
-            lock.acquire()
+            lock = self._locked(path)
         except FileNotFoundError:
             yield None
             return
@@ -110,6 +109,22 @@ class SessionDeletion:
             for fd in guards or ():
                 close_reader(fs, fd)
             lock.release()
+
+    def _locked(self, path: Path) -> DirectoryLock:
+        """Lock a session's directory; what another removal holds is looked at again after that.
+
+        Raises:
+            FileNotFoundError: It is not there (any more).
+            LockTimeout: Something else holds it, or the other removal takes too long.
+        """
+        fs = self.outside.fs
+        try:
+            return DirectoryLock(fs, path, timeout_s=0.0).acquire()
+        except LockTimeout:
+            private = DirectoryLock(fs, self.base / PRIVATE, timeout_s=self.lock_timeout_s)
+            with suppress(FileNotFoundError), private:  # deletions and prunes hold it
+                pass
+            return DirectoryLock(fs, path, timeout_s=MOMENT_S).acquire()  # it may begin just now
 
     def _is_session(self, directory_fd: int, path: Path) -> bool:
         """Return whether an open directory holds a regular session file, readable or not."""

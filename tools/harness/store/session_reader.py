@@ -434,6 +434,12 @@ class SessionReader:
 
         return entry_events(self._feed_source(), session_id, after)
 
+    def receivers(self) -> list[str]:
+        """Return for which receivers something is kept; see `SessionFeeds`."""
+        from ..events.receiver_files import receiver_names
+
+        return receiver_names(self.base_path)
+
     def receiver(self, name: str) -> ReceiverFiles:
         """Return what is kept for a receiver of events, beside the sessions; see `SessionFeeds`."""
         from ..events.receiver_files import ReceiverFiles

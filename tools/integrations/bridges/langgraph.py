@@ -18,12 +18,13 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import Any, Final, NamedTuple, Self, cast
 from zlib import crc32
 
 from ...base.clock import Clock, utc_now
 from ...base.files.atomic_file import random_token
 from ...harness import LocalSessions, SessionObserver
+from ...harness.stream_port import StreamEntry
 from .errors import BridgeExtraMissing
 from .foreign_sessions import ForeignSessions, opened_sessions
 from .graph_threads import GraphThread, GraphThreads, Standing
@@ -60,6 +61,9 @@ except ModuleNotFoundError as error:
 
 _Tuples = list[CheckpointTuple]  # in the class, `list` is its method
 _Pending = list[PendingWrite]
+_Part = tuple[str | Key, int]
+"""What belongs to checkpoints: a value by what was put and its number, a write by its checkpoint
+and its number."""
 _KIND: Final = "langgraph"
 _PAGE: Final = 16
 """How many checkpoints a listing reads at a time."""
@@ -199,13 +203,18 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Iterator[Sequence[CheckpointTuple]]:
-        names = [_named(config)[0]] if config else sorted(self._threads.sessions.names())
-        threads = {name: self._threads.get(name) for name in names}
         left = sys.maxsize if limit is None else limit
-        size = _PAGE if wanted else max(min(_PAGE, left), 1)
+        if left <= 0:
+            return
+        size = _PAGE if wanted else min(_PAGE, left)
+        if config:
+            thread = self._threads.get(_named(config)[0])
+            yield from self._pages_of(thread, _Wanted.of(config, before), wanted, left, size)
+            return
+        threads = {name: self._threads.get(name) for name in sorted(self._threads.sessions.names())}
+        keys_wanted = _Wanted.of(None, before)
         found = heapq.merge(
-            *(_places(one, config, before, size) for one in threads.values() if left > 0),
-            reverse=True,
+            *(_places(one, keys_wanted, size) for one in threads.values()), reverse=True
         )
         while left > 0 and (page := list(islice(found, size if wanted else min(size, left)))):
             tuples: list[CheckpointTuple] = []
@@ -215,6 +224,29 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             tuples.sort(key=lambda one: one.checkpoint["id"], reverse=True)
             yield tuples[:left]
             left -= len(tuples)
+
+    def _pages_of(
+        self,
+        thread: GraphThread,
+        keys_wanted: _Wanted,
+        wanted: Mapping[str, Any] | None,
+        left: int,
+        size: int,
+    ) -> Iterator[Sequence[CheckpointTuple]]:
+        """Go through the checkpoints of one thread, each page found and read in one look."""
+
+        def look(thread: GraphThread) -> tuple[Sequence[Key], _Tuples]:
+            keys = keys_wanted.last_of(thread, size)
+            return keys, self._tuples(thread, keys, wanted)
+
+        while left > 0:
+            size = size if wanted else min(size, left)
+            keys, tuples = thread.reading(look)
+            yield tuples[:left]
+            left -= len(tuples)
+            if len(keys) < size:
+                return
+            keys_wanted = keys_wanted.behind(keys[-1])
 
     def _tuples(
         self, thread: GraphThread, keys: Sequence[Key], wanted: Mapping[str, Any] | None = None
@@ -230,15 +262,14 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             metadata = self.serde.loads_typed(body.metadata)
             if all(metadata.get(name) == value for name, value in (wanted or {}).items()):
                 chosen.append((one, body, metadata))
-        entries = [
-            entry
-            for one, body, _ in chosen
-            for entry in (
-                *(index.value(one, place) for place in body.places.values()),
-                *(written.entry for written in index.writes.get(one.key, ())),
-            )
-        ]
-        bodies = iter(thread.bodies(entries))
+        entries: dict[_Part, StreamEntry] = {}  # many checkpoints have one value
+        for one, body, _ in chosen:
+            for place in body.places.values():
+                if (part := place[:2]) not in entries:
+                    entries[part] = index.value(one, place)
+            for number, written in enumerate(index.writes.get(one.key, ())):
+                entries[one.key, number] = written.entry
+        bodies = dict(zip(entries, thread.bodies(list(entries.values())), strict=True))
         return [self._tuple(thread, *one, bodies) for one in chosen]
 
     def _tuple(
@@ -247,11 +278,13 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         found: IndexedCheckpoint,
         body: CheckpointBody,
         metadata: CheckpointMetadata,
-        bodies: Iterator[bytes],
+        bodies: Mapping[_Part, bytes],
     ) -> CheckpointTuple:
-        """Make what LangGraph knows of a checkpoint; its values come next in `bodies`."""
+        """Make what LangGraph knows of a checkpoint, and of what belongs to it."""
         load = self.serde.loads_typed
-        values = {channel: load((at.kind, next(bodies))) for channel, at in body.places.items()}
+        values = {
+            channel: load((place.kind, bodies[place[:2]])) for channel, place in body.places.items()
+        }
         namespace, checkpoint_id = found.key
         return CheckpointTuple(
             _config(thread.name, namespace, checkpoint_id),
@@ -261,11 +294,11 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             self._pending(thread, found.key, bodies),
         )
 
-    def _pending(self, thread: GraphThread, key: Key, bodies: Iterator[bytes]) -> _Pending:
+    def _pending(self, thread: GraphThread, key: Key, bodies: Mapping[_Part, bytes]) -> _Pending:
         """Return what was written behind a checkpoint, as live execution applies it."""
         kept: dict[tuple[str, int], tuple[str, str, Typed]] = {}
-        for written in thread.index.writes.get(key, ()):
-            values = written_values(next(bodies))
+        for at, written in enumerate(thread.index.writes.get(key, ())):
+            values = written_values(bodies[key, at])
             for (number, channel), typed in zip(written.slots, values, strict=True):
                 slot = (written.task_id, number)
                 if number < 0 or slot not in kept:  # a task that runs again wrote the same
@@ -535,51 +568,56 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
     }
 
 
-def _places(
-    thread: GraphThread, config: RunnableConfig | None, before: RunnableConfig | None, size: int
-) -> Iterator[tuple[str, str, str]]:
+class _Wanted(NamedTuple):
+    """Which checkpoints of a thread a listing goes through, their metadata aside.
+
+    Attributes:
+        namespace: The namespace of all of them; None where they may be of any.
+        named: The id of all of them; an empty text where they may be of any.
+        below: The place, an id and a namespace, that they are before; None for the end.
+    """
+
+    namespace: str | None
+    named: str
+    below: tuple[str, str] | None
+
+    @classmethod
+    def of(cls, config: RunnableConfig | None, before: RunnableConfig | None) -> Self:
+        """Return what a listing is asked for."""
+        named = (get_checkpoint_id(config) if config else None) or ""
+        end = get_checkpoint_id(before) if before else None
+        below = (end, "") if end else None
+        if named:
+            below = min(below or (f"{named}\0", ""), (f"{named}\0", ""))  # the next id there may be
+        namespace = config["configurable"].get("checkpoint_ns") if config else None
+        return cls(namespace, named, below)
+
+    def behind(self, key: Key) -> Self:
+        """Return what is left of it behind a checkpoint."""
+        return self._replace(below=(key[1], key[0]))
+
+    def last_of(self, thread: GraphThread, count: int) -> Sequence[Key]:
+        """Return so many of a thread's, the last ones first; within a look."""
+        return thread.last_keys(
+            self._fits, namespace=self.namespace, below=self.below, least=self.named, count=count
+        )
+
+    def _fits(self, key: Key) -> bool:
+        namespace, named, _ = self
+        return (namespace is None or key[0] == namespace) and (not named or key[1] == named)
+
+
+def _places(thread: GraphThread, wanted: _Wanted, count: int) -> Iterator[tuple[str, str, str]]:
     """Go through the checkpoints of a thread that fit, the last ones first, some at a time.
 
     Yields:
         The id, the thread and the namespace of each.
     """
-    named = (get_checkpoint_id(config) if config else None) or ""
-    end = get_checkpoint_id(before) if before else None
-    below = (end, "") if end else None
-    if named:
-        below = min(below or (f"{named}\0", ""), (f"{named}\0", ""))  # the next id there may be
-    namespace = config["configurable"].get("checkpoint_ns") if config else None
-    count = size
     while True:
-        found = thread.reading(
-            partial(
-                GraphThread.last_keys,
-                fits=_fitting(config, before),
-                namespace=namespace,
-                below=below,
-                least=named,
-                count=count,
-            )
-        )
+        found = thread.reading(partial(wanted.last_of, count=count))
         for space, one in found:
             yield one, thread.name, space
         if len(found) < count:
             return
-        below = (found[-1][1], found[-1][0])
+        wanted = wanted.behind(found[-1])
         count = min(4 * count, _MOST_KEYS)
-
-
-def _fitting(config: RunnableConfig | None, before: RunnableConfig | None) -> Callable[[Key], bool]:
-    """Return what says whether a listing goes through a checkpoint, its metadata aside."""
-    wanted = config["configurable"].get("checkpoint_ns") if config else None
-    named = get_checkpoint_id(config) if config else None
-    end = get_checkpoint_id(before) if before else None
-
-    def fits(key: Key) -> bool:
-        return (
-            (wanted is None or key[0] == wanted)
-            and (not named or key[1] == named)
-            and (not end or key[1] < end)
-        )
-
-    return fits

@@ -26,14 +26,11 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
     """
     try:
         text_bytes, count = _LENGTHS.unpack_from(data)
-        sizes = [
-            _LENGTH.unpack_from(data, _LENGTHS.size + place * _LENGTH.size)[0]
-            for place in range(count)
-        ]
+        sizes = struct.unpack_from(f"<{count}I", data, _LENGTHS.size)
     except struct.error as error:
         raise ValueError(f"it is cut off: {error}") from error
     start = _LENGTHS.size + count * _LENGTH.size
-    about = json.loads(data[start : start + text_bytes])
+    about = json.loads(data[start : start + text_bytes].decode())
     parts, start = [], start + text_bytes
     for size in sizes:
         parts.append(data[start : start + size])

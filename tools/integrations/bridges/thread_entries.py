@@ -327,7 +327,7 @@ def checkpoint_body(put_id: str, body: bytes) -> CheckpointBody:
         ValueError: It is none.
     """
     about, (checkpoint, metadata) = unpacked(body)
-    places = {channel: ValuePlace(*place) for channel, place in about["others"].items()}
+    places = {channel: ValuePlace._make(place) for channel, place in about["others"].items()}
     for number, (channel, *rest) in enumerate(about["own"]):
         places[channel] = ValuePlace(put_id, number, *rest)
     return CheckpointBody((about["checkpoint"], checkpoint), (about["metadata"], metadata), places)

@@ -12,7 +12,9 @@ class ObserverError(AgentForgeError):
 
 
 class UnknownWebhook(ObserverError):
-    """The configuration has no receiver of this name; nothing was sent.
+    """The configuration has no receiver of this name, or nothing is kept for one.
+
+    Nothing was sent, and nothing dropped.
 
     Attributes:
         webhook: The name.
@@ -21,13 +23,13 @@ class UnknownWebhook(ObserverError):
 
     kind = ErrorKind.NOT_FOUND
 
-    def __init__(self, webhook: str, known: Iterable[str]) -> None:
+    def __init__(
+        self, webhook: str, known: Iterable[str], *, who: str = "the configuration has no"
+    ) -> None:
         self.webhook = webhook
         self.known = tuple(known)
-        names = f"there are {', '.join(self.known)}" if self.known else "it has none"
-        super().__init__(
-            f"the configuration has no webhook {webhook[:80]!r}; {names}. Nothing was sent."
-        )
+        names = f"there are {', '.join(self.known)}" if self.known else "there is none"
+        super().__init__(f"{who} webhook {webhook[:80]!r}; {names}. Nothing was done.")
 
 
 class WebhookUnreached(ObserverError):

@@ -47,6 +47,21 @@ class Backlog:
     problem: str | None = None
 
 
+@frozen(kw_only=True)
+class Behind:
+    """What a session has to tell behind some entry.
+
+    Attributes:
+        is_readable: Whether it can be read now, if it is there.
+        is_there: Whether it is.
+        events: Its events, in their order.
+    """
+
+    is_readable: bool = True
+    is_there: bool = False
+    events: tuple[EntryEvent, ...] = ()
+
+
 def delivery_of(found: EntryEvent | LeftEvent) -> Delivery:
     """Return what is sent of an event."""
     if isinstance(found, EntryEvent):

@@ -8,6 +8,7 @@ from collections import deque
 from typing import Any, Final
 
 from ...base.clock import Clock, utc_now
+from ...base.errors import AgentForgeError
 from .delivery import Delivery
 from .rounds import Round
 from .webhook_sender import WebhookSender
@@ -18,6 +19,8 @@ BACKLOG_S: Final = 1.0
 """How long the end of a process waits for what others left to deliver, in seconds."""
 _BUSY_PAUSE_S: Final = 0.25
 """How soon to look again where another process delivers, in seconds."""
+AWAY_S: Final = 10.0
+"""How soon to look again where the store is away, in seconds."""
 _LONGEST_WAIT_S: Final = 300.0
 
 
@@ -31,12 +34,21 @@ class SenderThread:
         sender: The sender.
         log: A structlog logger.
         clock: The time.
+        away_s: How soon to look again where the store is away, in seconds.
     """
 
-    def __init__(self, sender: WebhookSender, *, log: Any, clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        sender: WebhookSender,
+        *,
+        log: Any,
+        clock: Clock = utc_now,
+        away_s: float = AWAY_S,
+    ) -> None:
         self._sender = sender
         self._log = log
         self._clock = clock
+        self._away_s = away_s
         self._changed = threading.Condition()
         self._sessions: set[str] = set()
         self._looks_at_all = False
@@ -126,7 +138,9 @@ class SenderThread:
             self._log.error(
                 "webhook.sender_failed", webhook=self._sender.webhook.name, error=str(error)
             )
-            return Round(next_due=self._clock().timestamp() + _LONGEST_WAIT_S)
+            is_away = isinstance(error, AgentForgeError) and error.retryable
+            wait_s = self._away_s if is_away else _LONGEST_WAIT_S
+            return Round(next_due=self._clock().timestamp() + wait_s)
 
     def _deliver_told(self) -> None:
         while self._told and not self._is_over():

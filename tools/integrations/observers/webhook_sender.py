@@ -16,14 +16,17 @@ from ...base.settings.webhooks import Webhook
 from ...harness.feed_port import Feed, LeftEvent, Receiver, SessionFeeds
 from ...harness.views.entry_events import EntryEvent
 from ...harness.views.receiver_state import NOTHING_WAITS, ReceiverState, Waiting, is_chosen
+from ...harness.views.session_page import InvalidCursor
 from .delivery import Answer, Delivery, pause_s
 from .http_post import Post, post
-from .rounds import Backlog, Round, delivery_of
+from .rounds import Backlog, Behind, Round, delivery_of
 
 BEGIN_S: Final = 10.0
 """How long to wait for another process that begins to tell the same receiver, in seconds."""
 LAGS_S: Final = 0.25
 """How soon to look again for what was saved and can't be read yet, in seconds."""
+UNREADABLE_S: Final = 60.0
+"""How soon to look again at a session that can't be read, in seconds."""
 
 
 class WebhookSender:
@@ -89,8 +92,8 @@ class WebhookSender:
         kept = self._receiver.read()
         if kept is not None:
             try:
-                state = ReceiverState.decoded(kept)
-            except ValueError as error:
+                state, _ = self._opened(kept)
+            except (ValueError, InvalidCursor) as error:
                 self.log.warning("webhook.begun_anew", webhook=self.webhook.name, error=str(error))
             else:
                 if state.events == self.webhook.events:
@@ -101,6 +104,16 @@ class WebhookSender:
         state = ReceiverState(cursor=self.sessions.end_of_feed(), events=self.webhook.events)
         self._receiver.keep(state.encoded())
         return state
+
+    def _opened(self, kept: bytes) -> tuple[ReceiverState, Feed]:
+        """Read what was kept, and open the feed behind it.
+
+        Raises:
+            ValueError: It is no state of a receiver.
+            InvalidCursor: Its cursor is none of these sessions.
+        """
+        state = ReceiverState.decoded(kept)
+        return state, self.sessions.open_feed(state.cursor)
 
     def deliver(
         self,
@@ -131,11 +144,13 @@ class WebhookSender:
         kept = self._receiver.read()
         if kept is None:
             return Backlog()
-        state = ReceiverState.decoded(kept)
+        try:
+            state, feed = self._opened(kept)
+        except (ValueError, InvalidCursor) as error:
+            return Backlog(problem=f"its cursor can't be used ({error}); it begins anew")
         found: list[EntryEvent | LeftEvent] = list(self._left_of(state))
         for session_id, waiting in state.waiting.items():
-            found += self.behind(session_id, waiting.after) or []
-        feed = self.sessions.open_feed(state.cursor)
+            found += self.behind(session_id, waiting.after).events
         found += [one for one in feed.look() if one.event.session_id not in state.waiting]
         last = max(state.waiting.values(), key=lambda one: one.not_before, default=None)
         return Backlog(
@@ -149,16 +164,14 @@ class WebhookSender:
             waiting = state.waiting.get(session_id)
             yield from (one for one in events if waiting is None or one[0] > waiting.after)
 
-    def behind(self, session_id: str, after: int) -> list[EntryEvent] | None:
-        """Return what a session has to tell behind so many entries; None if it is not there.
-
-        What can't be read now is nothing for now.
-        """
+    def behind(self, session_id: str, after: int) -> Behind:
+        """Return what a session has to tell behind so many entries."""
         try:
-            return self.sessions.entry_events(session_id, after)
+            found = self.sessions.entry_events(session_id, after)
         except AgentForgeError as error:
             self.log.debug("webhook.session_unreadable", session_id=session_id, error=str(error))
-            return []
+            return Behind(is_readable=False)
+        return Behind(is_there=found is not None, events=tuple(found or ()))
 
     def send_once(self, delivery: Delivery) -> Answer:
         """Send a delivery, once, and return what the receiver said."""
@@ -197,7 +210,12 @@ class _Delivering:
     _left: dict[str, list[LeftEvent]] = field(init=False)
     _found: Round = field(factory=Round)
     _caught_up: dict[str, int] = field(factory=dict)
+    """How far sessions that waited were told by this round, which the feed has not passed yet."""
+    _done: set[str] = field(factory=set)
+    """Those of them of which nothing waits any more."""
+    _unreadable: set[str] = field(factory=set)
     _is_down: bool = False
+    _down_until: float = 0.0
     _unkept: bool = False
 
     def round(self, only: Collection[str] | None) -> Round:
@@ -209,16 +227,27 @@ class _Delivering:
         for session_id in list(self._state.waiting):
             if not self._over and self._is_due(session_id):
                 self._catch_up(session_id)
-        for one in self._feed.look(only):
+        for one in self._feed.look(None if only is None else {*only, *self._caught_up}):
             if self._over:
                 break
             self._deliver_new(one)
+        else:
+            if not self._feed.lags:  # it has passed all that they were told
+                self._forget(self._done)
         if self._unkept:
             self._keep()
-        due = [one.not_before for one in self._state.waiting.values()]
+        return evolve(self._found, next_due=self._next_due(), lags=self._feed.lags)
+
+    def _next_due(self) -> float | None:
+        now, due = self._sender.now(), []
+        for session_id, waiting in self._state.waiting.items():
+            if session_id not in self._unreadable | self._done:
+                due.append(max(waiting.not_before, self._down_until))
+        if self._unreadable:
+            due.append(now + UNREADABLE_S)
         if self._feed.lags:
-            due.append(self._sender.now() + LAGS_S)
-        return evolve(self._found, next_due=min(due, default=None), lags=self._feed.lags)
+            due.append(now + LAGS_S)
+        return min(due, default=None)
 
     @property
     def _over(self) -> bool:
@@ -233,8 +262,11 @@ class _Delivering:
         waiting = self._state.waiting.get(session_id)
         if not self._is_due(session_id):
             return
-        is_there = self._sender.behind(session_id, 0) is not None  # it was not removed after all
-        for one in () if is_there else events:
+        found = self._sender.behind(session_id, 0)
+        if not found.is_readable:  # nothing says that it was removed
+            self._unreadable.add(session_id)
+            return
+        for one in () if found.is_there else events:
             if waiting is not None and one[0] <= waiting.after:
                 continue
             if self._over or not self._is_over_with(delivery_of(one), session_id, one[0] - 1):
@@ -243,28 +275,39 @@ class _Delivering:
             self._keep()
         self._receiver.forget_left(session_id)
         del self._left[session_id]
-        if not is_there and self._state.waiting.pop(session_id, None) is not None:
+        if not found.is_there and self._state.waiting.pop(session_id, None) is not None:
             self._keep()
 
     def _catch_up(self, session_id: str) -> None:
         """Deliver what waits of a session, which is all that is behind what it was told."""
         after = self._state.waiting[session_id].after
         found = self._sender.behind(session_id, after)
-        for one in found or ():
+        if not found.is_readable:
+            self._unreadable.add(session_id)
+            return
+        self._caught_up[session_id] = after
+        for one in found.events:
             if self._over or not self._tell(one, session_id):
                 return
-            self._caught_up[session_id] = one.number
             if one.is_last:
+                self._caught_up[session_id] = one.number
                 self._state.waiting[session_id] = NOTHING_WAITS.behind(one.number)
                 self._unkept = True
                 self._keep_told(one)
-        if found != [] and session_id not in self._left:
-            del self._state.waiting[session_id]
-        self._keep()
+        if session_id not in self._left:
+            self._done.add(session_id)
+
+    def _forget(self, session_ids: Collection[str]) -> None:
+        """Have sessions wait no more of which all was told."""
+        for session_id in session_ids:
+            self._unkept |= self._state.waiting.pop(session_id, None) is not None
+        self._done = self._done - set(session_ids)
 
     def _deliver_new(self, one: EntryEvent) -> None:
         session_id = one.event.session_id or ""
         is_told = one.number <= self._caught_up.get(session_id, 0)
+        if not is_told and session_id in self._done:
+            self._forget({session_id})
         if not is_told and session_id not in self._state.waiting:
             self._tell(one, session_id)
         self._feed.passed(one)
@@ -307,7 +350,8 @@ class _Delivering:
             problem=answer.in_words,
         )
         self._found = evolve(found, failed=found.failed + 1, problem=answer.in_words)
-        self._is_down = answer.is_down and not self._at_once
+        if answer.is_down and not self._at_once:
+            self._is_down, self._down_until = True, self._state.waiting[session_id].not_before
         sender.say("info", "webhook.failed", delivery, tries=tries + 1, error=answer.in_words)
         self._keep()
         return False

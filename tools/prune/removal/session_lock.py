@@ -16,7 +16,7 @@ from typing import Final
 from ...base.files import FileSystem, Patience, try_lock
 from ...base.files.filesystem import READ_FLAGS, close_reader
 
-_MOMENT_S: Final = 0.05
+MOMENT_S: Final = 0.05
 """How long another look may hold a lock, in seconds."""
 _NO_GUARD: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is missing, or a link by now, is no guard that a worker of ours would hold."""
@@ -46,7 +46,7 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
 
 def _lock(fs: FileSystem, fd: int) -> bool:
     """Take a lock alone; return False if another holds it for longer than a look takes."""
-    patience = Patience(_MOMENT_S)
+    patience = Patience(MOMENT_S)
     while not try_lock(fs, fd):
         if not patience.pause():
             return False

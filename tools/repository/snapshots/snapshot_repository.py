@@ -29,7 +29,7 @@ from ...base.files import DirectoryLock, FileSystem, OsFileSystem, WriteError, s
 from ...base.files.atomic_file import random_token
 from ...base.files.directory_store import NewDirectory
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ...base.files.regular_file import create_file
+from ...base.files.regular_file import create_file, read_regular_file
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...base.files.tree_walk import walk_tree
 from ..errors import RepositoryError
@@ -55,6 +55,9 @@ _CONFIGURATION: Final = {
     "core.sparseCheckout": "false",
     "index.threads": "1",
 }
+_CONFIG: Final = "config"
+_COMMON: Final = "commondir"
+_MOST_BYTES: Final = 64 * 1024
 _BLOCK: Final = 512
 _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 _FORMATS: Final = {
@@ -62,6 +65,25 @@ _FORMATS: Final = {
     "sha256": b"[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
     b"[extensions]\n\tobjectformat = sha256\n",
 }
+
+
+class SnapshotsChanged(RepositoryError):
+    """Somebody changed what makes a repository of snapshots: git could run what it names now.
+
+    No git was run, and nothing was changed.
+
+    Attributes:
+        path: What was changed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} is not as a repository of snapshots is made, so another program or person "
+            "changed it, and git could run what it names. No git was run, and nothing was changed. "
+            "Take that change back, or remove the session: its file and its workspace can be read "
+            "without its snapshots."
+        )
+        self.path = path
 
 
 class NoSnapshots(RepositoryError):
@@ -153,7 +175,7 @@ class SnapshotRepository:
     def _fill(self, fd: int, configuration: bytes, alternates: bytes) -> None:
         fs = self.fs
         create_file(fs, fd, "HEAD", [b"ref: refs/heads/none\n"])
-        create_file(fs, fd, "config", [configuration])
+        create_file(fs, fd, _CONFIG, [configuration])
         self._folder(fd, "info", {"attributes": _ATTRIBUTES})
         self._folder(fd, "refs", {}, ("snapshots",))
         more = {"alternates": alternates} if alternates else {}
@@ -187,6 +209,7 @@ class SnapshotRepository:
 
         Raises:
             NoSnapshots: There is none.
+            SnapshotsChanged: It names more than it was made with, as a stranger's can.
             LockTimeout: Another process works in it.
         """
         lock = DirectoryLock(self.fs, self.directory, timeout_s=self.lock_timeout_s)
@@ -195,10 +218,22 @@ class SnapshotRepository:
         except FileNotFoundError as error:
             raise NoSnapshots(self.directory) from error
         try:
+            self._require_as_made(lock.fd)
             self._remove_stale_locks(lock.fd)
             yield LockedRepository(self, lock.fd, self.objects())
         finally:
             lock.release()
+
+    def _require_as_made(self, fd: int) -> None:
+        """Refuse a configuration that is not ours: its filters and drivers are programs."""
+        path = self.directory / _CONFIG
+        found = read_regular_file(
+            self.fs, _CONFIG, path=path, max_bytes=_MOST_BYTES, directory_fd=fd
+        )
+        if found not in _FORMATS.values():
+            raise SnapshotsChanged(path)
+        if _COMMON in self.fs.listdir(fd):  # the configuration is read from where it leads to
+            raise SnapshotsChanged(self.directory / _COMMON)
 
     def _remove_stale_locks(self, fd: int) -> None:
         """Remove git's lock files: under our lock nobody else can hold one."""
@@ -232,7 +267,7 @@ class SnapshotRepository:
         """Return the objects that are files of their own."""
         algorithm = "sha1"
         with suppress(OSError):  # git says what is wrong with it
-            if (self.directory / "config").read_bytes() == _FORMATS["sha256"]:
+            if (self.directory / _CONFIG).read_bytes() == _FORMATS["sha256"]:
                 algorithm = "sha256"
         return ObjectFiles(self.directory / "objects", self.fs, algorithm, self.token)
 

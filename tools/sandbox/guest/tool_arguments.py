@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 
-from .tool_frames import quoted
+from .tool_frames import quoted, stepping
 
 _MAX_STEPS: Final = 100_000
 _MAX_WRAPPERS: Final = 64
@@ -62,10 +62,17 @@ class ArgumentSchema:
         self.schema: Final = schema
         self._allowed: dict[int, frozenset[object]] = {}
 
-    def fault_in(self, arguments: Mapping[str, Any]) -> str | None:
-        """Why arguments are not what it says, in words for the guest; None if they are."""
+    def fault_in(
+        self, arguments: Mapping[str, Any], look: Callable[[], object] = lambda: None
+    ) -> str | None:
+        """Why arguments are not what it says, in words for the guest; None if they are.
+
+        Args:
+            arguments: The arguments.
+            look: Called again and again; what it raises ends that.
+        """
         try:
-            _Check(self).value(self.schema, arguments, "")
+            _Check(self, look).value(self.schema, arguments, "")
         except _Mismatch as error:
             return str(error)
         except (_TooMuch, RecursionError):
@@ -106,11 +113,13 @@ def bound_names(function: object) -> frozenset[str]:
 class _Check:
     """One check of one request."""
 
-    def __init__(self, whole: ArgumentSchema) -> None:
+    def __init__(self, whole: ArgumentSchema, look: Callable[[], object]) -> None:
         self._whole = whole
+        self._look = stepping(look)
         self._steps = 0
 
     def _step(self) -> None:
+        self._look()
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise _TooMuch

@@ -8,6 +8,7 @@ bounded, and what is quoted from it is short.
 from __future__ import annotations
 
 import binascii
+import itertools
 import json
 import math
 import re
@@ -22,6 +23,9 @@ MAX_ANSWER_BYTES: Final = 16 << 20
 _MAX_DEPTH: Final = 64
 _ENVELOPE_DEPTH: Final = 2
 _MAX_DIGITS: Final = 64
+_LOOKED_AFTER: Final = 512
+_MAX_ARRAYS: Final = 100_000
+_TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _MAX_MESSAGE: Final = 4096
 _MAX_ID: Final = 1 << 53
 _QUOTED: Final = 64
@@ -56,25 +60,40 @@ def decoded_request(frame: bytes, look: Callable[[], object]) -> dict[str, Any]:
 
     Args:
         frame: Its bytes.
-        look: Called when it was parsed, before it is looked through; may raise.
+        look: Called again and again; what it raises ends that.
 
     Raises:
         BadRequest: It is none.
     """
+    _refuse_many_arrays(frame)
+    step = stepping(look)
+
+    def finite(text: str) -> float:
+        step()
+        return _finite(text)
+
+    def short_integer(text: str) -> int:
+        step()
+        return _short_integer(text)
+
+    def without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        step()
+        return _without_repetition(pairs)
+
     try:
         value = json.loads(
             frame.decode("utf-8"),
             parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_short_integer,
-            object_pairs_hook=_without_repetition,
+            parse_float=finite,
+            parse_int=short_integer,
+            object_pairs_hook=without_repetition,
         )
     except UnicodeDecodeError:
         raise BadRequest("the frame is not UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the frame is not JSON ({str(error)[:200]})") from None
     look()
-    value = _decoded(value, 1)
+    value = _decoded(value, 1, step)
     if not isinstance(value, dict):
         raise BadRequest("the frame is not a JSON object")
     return value
@@ -84,6 +103,12 @@ def request_id(request: dict[str, Any]) -> int | None:
     """The number that its answer repeats, or None if it has none."""
     number = request.get("id")
     return number if type(number) is int and 0 <= number < _MAX_ID else None
+
+
+def _refuse_many_arrays(frame: bytes) -> None:
+    """Refuse more arrays than arguments are checked for: while they are parsed, nothing looks."""
+    if frame.count(b"[") > _MAX_ARRAYS and _TEXT.sub(b"", frame).count(b"[") > _MAX_ARRAYS:
+        raise BadRequest(f"the frame holds more than {_MAX_ARRAYS} arrays")
 
 
 def _no_constant(name: str) -> float:
@@ -112,8 +137,20 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _decoded(value: Any, depth: int) -> Any:
-    """A value with its texts checked and its bytes made bytes."""
+def stepping(look: Callable[[], object]) -> Callable[[], None]:
+    """What is called for each value; every `_LOOKED_AFTER`th call looks."""
+    steps = itertools.count(1)
+
+    def step() -> None:
+        if not next(steps) % _LOOKED_AFTER:
+            look()
+
+    return step
+
+
+def _decoded(value: Any, depth: int, step: Callable[[], None]) -> Any:
+    """A value with its texts checked and its bytes made bytes, in place, not copied."""
+    step()
     if isinstance(value, str):
         return _checked_text(value)
     if not isinstance(value, (list, dict)):
@@ -121,10 +158,14 @@ def _decoded(value: Any, depth: int) -> Any:
     if depth > _MAX_DEPTH:
         raise BadRequest(f"the frame nests deeper than {_MAX_DEPTH} levels")
     if isinstance(value, list):
-        return [_decoded(each, depth + 1) for each in value]
+        for i, each in enumerate(value):
+            value[i] = _decoded(each, depth + 1, step)
+        return value
     if _BYTES in value:
         return _decoded_bytes(value)
-    return {_checked_text(name): _decoded(each, depth + 1) for name, each in value.items()}
+    for name, each in value.items():
+        value[_checked_text(name)] = _decoded(each, depth + 1, step)
+    return value
 
 
 def _checked_text(text: str) -> str:

@@ -177,7 +177,7 @@ class ToolDoor:
             )
         arguments = said.get("args", {})
         self._look()
-        fault = _fault_in(offer, arguments)
+        fault = _fault_in(offer, arguments, self._look)
         if fault is not None:
             return _failed(number, "invalid_arguments", f"{name}: {fault}")
         call = _Call(self._offered, self._loop, offer, arguments, self._requests, size)
@@ -333,14 +333,14 @@ def _check_version(said: Mapping[str, Any]) -> None:
         raise BadRequest(f"this host speaks version {PROTOCOL}, not {quoted(said.get('v'))}")
 
 
-def _fault_in(offer: _Offer, arguments: object) -> str | None:
+def _fault_in(offer: _Offer, arguments: object, look: Callable[[], object]) -> str | None:
     if not isinstance(arguments, dict):
         return "the arguments must be an object"
     # A schema that is open would let these through.
     bound = next((each for each in arguments if each in offer.bound), None)
     if bound is not None:
         return f"unknown argument {quoted(bound)}"
-    return offer.arguments.fault_in(arguments)
+    return offer.arguments.fault_in(arguments, look)
 
 
 def _failed(number: int | None, kind: str, message: str) -> tuple[str, bytes]:

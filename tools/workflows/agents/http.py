@@ -205,7 +205,7 @@ class HttpAgent:
             if wait is None:
                 wait = min(2.0**attempt * (0.5 + self._chance()), _LONGEST_PAUSE_S)
             if attempt == RETRIES or self._monotonic() + wait >= deadline:
-                asks = "" if pause is None else f"; it asks to wait {pause:g} seconds"
+                asks = "" if pause is None else f"; it asks to wait {pause:g} s"
                 raise AgentUnavailable(
                     agent=self.description,
                     problem=f"{problem} (at try {attempt + 1} of {RETRIES + 1}{asks})",

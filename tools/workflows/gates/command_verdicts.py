@@ -17,7 +17,7 @@ from ..gate_port import CommandExecution
 from ..workflow import Gate
 from .suite_outcomes import Case, Outcome, Outcomes, gathered
 from .test_reports import covering, first_line, named
-from .verdict import MAX_PIECE_CHARS, GateInput, Verdict, failed, output_of
+from .verdict import MAX_PIECE_CHARS, GateInput, Verdict, do_not, failed, output_of
 
 WEAK: Final = "the exit code alone was judged, which is weak evidence: no test was seen by name"
 _SYNTAX: Final = re.compile(
@@ -76,7 +76,7 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
     if not new:
         parts.append("there is no new test")
     if wrong:
-        parts.append(f"{wrong} of {len(new)} new tests do not fail for the right reason")
+        parts.append(f"{wrong} of {len(new)} new tests {do_not(wrong)} fail for the right reason")
     parts += _regressions_in_short(lost, broken)
     if doubled:
         parts.append(f"{len(doubled)} new tests have no name of their own")
@@ -136,7 +136,7 @@ def judge_green(
         return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
     parts = []
     if bad:
-        parts.append(f"{len(bad)} of {len(now.cases)} tests do not pass")
+        parts.append(f"{len(bad)} of {len(now.cases)} tests {do_not(len(bad))} pass")
     if idle:
         parts.append(counted(len(idle), "test is skipped", "tests are skipped"))
     if lost:

@@ -28,7 +28,7 @@ from .test_reports import (
     unimported,
     wrong_reason,
 )
-from .verdict import GateInput, Verdict, failed, output_of
+from .verdict import GateInput, Verdict, do_not, failed, output_of
 
 _TEST_CODES: Final = frozenset({0, 1, 2, 5})
 """pytest's exit codes for tests that passed, failed, could not all be collected, or are none."""
@@ -159,7 +159,7 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     if not tests:
         parts.append("no test ran")
     if wrong:
-        parts.append(f"{wrong} of {count} tests do not fail for the right reason")
+        parts.append(f"{wrong} of {count} tests {do_not(wrong)} fail for the right reason")
     if halted:
         parts.append("not every test came to its turn")
     if estranged:
@@ -210,7 +210,7 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     if report["errors"]:
         parts.append(f"{counted(len(report['errors']), 'test file')} can't be imported")
     if bad or not tests:
-        parts.append(f"{len(bad)} of {len(tests)} tests do not pass")
+        parts.append(f"{len(bad)} of {len(tests)} tests {do_not(len(bad))} pass")
     if missing:
         parts.append(counted(len(missing), "test was not run", "tests were not run"))
     if halted:

@@ -124,6 +124,11 @@ def failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any)
     return Verdict(gate=gate.kind, passed=False, summary=summary, evidence=evidence, facts=facts)
 
 
+def do_not(number: int) -> str:
+    """Return what so many do not: "1 of 3 tests does not pass", "2 of 3 tests do not pass"."""
+    return "does not" if number == 1 else "do not"
+
+
 def output_of(result: PhaseResult) -> list[str]:
     """Return the ends of what was printed, for the evidence."""
     pieces = []

@@ -54,7 +54,11 @@ MAX_CALLS: Final = 8
 
 @frozen(kw_only=True, eq=False)
 class AgentConversation:
-    """Asks one session's agent; what was stored is not asked for again."""
+    """Asks one session's agent; what was stored is not asked for again.
+
+    `may_show` returns what of the conversations of agent programs this agent may be shown, as of
+    `harness.views.briefing.brief`.
+    """
 
     manager: SessionManager
     observer: RunObserver
@@ -65,6 +69,7 @@ class AgentConversation:
     steps: StepJournal
     questions: AgentQuestions
     files: WorkspaceFiles
+    may_show: Callable[[str], bool]
 
     def converse(  # noqa: PLR0911 (an end each)
         self, phase: Phase, progress: Progress
@@ -168,7 +173,7 @@ class AgentConversation:
             attempt=progress.key.attempt,
             turn=progress.turn,
             call=call,
-            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            briefing=self._briefing(),
             prompt=prompt,
             files=files,
             tokens_left=self.session.token_budget.tokens_remaining,
@@ -245,6 +250,9 @@ class AgentConversation:
         self.manager.record(spelled(event), tokens=usage.total)
         self.observer.budget(self.session.token_budget)
 
+    def _briefing(self) -> str:
+        return self.manager.briefing(BRIEFING_TOKENS, may_show=self.may_show)
+
     def _prompt(self, phase: Phase, progress: Progress, files: Mapping[str, str]) -> str:
         budget = self.session.token_budget
         return job_prompt(
@@ -252,7 +260,7 @@ class AgentConversation:
             phase,
             attempt=progress.key.attempt,
             round_number=progress.round_number,
-            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            briefing=self._briefing(),
             files=files,
             evidence=self._evidence(progress),
             said_on_base=base_in_words(kept_base(self.steps), phase.gate),

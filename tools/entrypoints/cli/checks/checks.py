@@ -65,6 +65,7 @@ def examine(
         ("libyaml", check_libyaml),
         ("plugins", check_plugins),
         ("configuration", check_configuration),
+        ("privacy", check_privacy),
         ("store", lambda: check_store(store, database)),
         ("base", lambda: check_base(base)),
         ("durability", lambda: check_durability(base)),
@@ -198,6 +199,20 @@ def check_configuration() -> Finding:
 
         return warn(name, told, ignored(found.left_out, found.path))
     return ok(name, told)
+
+
+def check_privacy() -> Finding | None:
+    """Check that `[privacy]` of the person's own configuration can be used; None where it can."""
+    from ....base.settings.privacy import privacy_problem
+
+    problem = privacy_problem()
+    if problem is None:
+        return None
+    return fail(
+        "privacy",
+        f"{problem}. Until then no agent program is shown what was said in another.",
+        "Correct [privacy] in your own configuration.",
+    )
 
 
 def check_store(store: SessionRepository, database: str | None) -> Finding:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..output.text import some_of
+from ..output.text import counted_of, some_of
 from .findings import Finding, fail, ok, warn
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def check_digests(store: SessionRepository) -> Finding:
     if changed:
         return warn(
             "digests",
-            f"{len(changed)} of {len(names)} files have another digest than their content: "
+            f"the digest of {len(changed)} of {counted_of(len(names), 'file')} is not that of its "
+            "content: "
             f"{some_of(changed)}",
             "They were edited by hand, or damaged on the disk. See that each says what it should, "
             "or restore a copy; the next save writes a new digest.",

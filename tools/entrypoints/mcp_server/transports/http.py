@@ -14,6 +14,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ....base.event_log import get_logger
+from ...connection_room import ConnectionRoom
 from ..calls import CancelScopes
 from ..errors import AddressUnavailable
 from ..server import mark_exchange
@@ -50,10 +51,16 @@ async def _listen(
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def guarded(app: ASGIApp, guard: Guard, listeners: CancelScopes | None = None) -> ASGIApp:
+def guarded(
+    app: ASGIApp,
+    guard: Guard,
+    listeners: CancelScopes | None = None,
+    room: ConnectionRoom | None = None,
+) -> ASGIApp:
     """Put a guard before an application, and mark each exchange that it lets through.
 
-    `listeners` has the streams on which clients listen, to be closed when the server stops.
+    `listeners` has the streams on which clients listen, to be closed when the server stops; `room`
+    the connections on which no request was let through yet.
     """
     open_streams = listeners if listeners is not None else CancelScopes()
 
@@ -65,6 +72,8 @@ def guarded(app: ASGIApp, guard: Guard, listeners: CancelScopes | None = None) -
         refusal = guard.refusal(scope["headers"])
         if refusal is None and scope["path"].rstrip("/") != PATH:
             refusal = Refusal(404, f"there is nothing here; the server is at {PATH}", scope["path"])
+        if room is not None:
+            room.heard(scope.get("client"), has_key=refusal is None)
         if refusal is not None:
             _log.warning(
                 "mcp.request_refused", status=refusal.status, given=refusal.given[:_SHOWN_CHARS]
@@ -177,25 +186,43 @@ def session_manager(
 
 
 def application(
-    app: ASGIApp, settings: HttpSettings, *, port: int, listeners: CancelScopes | None = None
+    app: ASGIApp,
+    settings: HttpSettings,
+    *,
+    port: int,
+    listeners: CancelScopes | None = None,
+    room: ConnectionRoom | None = None,
 ) -> ASGIApp:
     """Put the guard, the time limits and the limit on sessions before the SDK's application.
 
-    `listeners` is as in `guarded`.
+    `listeners` and `room` are as in `guarded`.
     """
     guard = Guard(settings=settings, port=port)
-    return guarded(HttpSessions(app, settings.max_sessions), guard, listeners)
+    return guarded(HttpSessions(app, settings.max_sessions), guard, listeners, room)
+
+
+def room_of(settings: HttpSettings) -> ConnectionRoom:
+    """Return the room of a server for connections on which no request was let through yet.
+
+    The protocol's own limit on heads comes before that of the room, and answers with words.
+    """
+    return ConnectionRoom(head_timeout_s=2 * settings.head_timeout_s)
 
 
 class HttpServer(uvicorn.Server):
     """A uvicorn server that leaves signals to its caller."""
 
-    def __init__(self, app: ASGIApp, *, head_timeout_s: float = HEAD_TIMEOUT_S) -> None:
-        """Create a server of `app`; the head of a request may take `head_timeout_s` seconds."""
+    def __init__(
+        self, app: ASGIApp, *, room: ConnectionRoom, head_timeout_s: float = HEAD_TIMEOUT_S
+    ) -> None:
+        """Create a server of `app`; the head of a request may take `head_timeout_s` seconds.
+
+        `room` is that of the application: what is left half-sent takes no other place.
+        """
         super().__init__(
             uvicorn.Config(
                 app,
-                http=protocol_with(head_timeout_s),
+                http=room.watched(protocol_with(head_timeout_s)),  # type: ignore[arg-type]  # called, as a class is
                 lifespan="off",
                 ws="none",
                 log_config=None,

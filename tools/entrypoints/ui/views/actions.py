@@ -14,6 +14,7 @@ from attrs import frozen
 from ....harness.errors import SessionNotFound
 from ....harness.services.session_recording import despite_conflicts
 from ....harness.session_manager import SessionManager
+from ....harness.session_ports import require_own
 from ....questions import Question, QuestionSession, UserAnswer
 from ....questions.rules import submission_faults
 from ...terminal.drafts.draft import Ask, Draft, Reply, answers_of
@@ -61,6 +62,8 @@ def act_on_session(services: Services, session_id: str, name: str, form: Form) -
     manager = services.acting_manager()
     if manager.load(session_id) is None:
         raise SessionNotFound(session_id, path=services.store.where)
+    if name in _OF_OWN:
+        require_own(services.store, session_id)
 
     def read_anew() -> bool:
         manager.reload()
@@ -121,6 +124,8 @@ ACTS: dict[str, Act] = {
     "fork": _fork,
 }
 """What can be done with a session, by its name in the address."""
+_OF_OWN: Final = frozenset({"rewind", "fork"})
+"""What takes up what a session carries, and so is done with an own one only."""
 
 
 # ---------------------------------------------------------------------------------- questions

@@ -194,7 +194,11 @@ def _summary(kind: PruneKind, rules: Rules, found: PruneResult, count: int) -> s
 
 
 def _age(hours: float) -> str:
-    return f"{hours / _HOURS_A_DAY:g} days" if hours > _HOURS_A_DAY else f"{hours:g} hours"
+    return (
+        f"{hours / _HOURS_A_DAY:g} days"
+        if hours > _HOURS_A_DAY
+        else f"{hours:g} hour{'' if hours == 1 else 's'}"
+    )
 
 
 def _decisions(name: str, removals: list[Decision]) -> Child:

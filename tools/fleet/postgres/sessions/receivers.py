@@ -135,6 +135,17 @@ class PostgresReceiver:
                 (self._name, session_id),
             )
 
+    def forget(self) -> None:
+        """Drop all that is kept for it, in one transaction; see `Receiver`."""
+        with self._keeping() as connection:
+            connection.execute("delete from agentforge.receivers where name = %s", (self._name,))
+
+
+def receiver_names(connection: Connection) -> list[str]:
+    """Return for which receivers something is kept, sorted."""
+    rows = connection.execute("select name from agentforge.receivers order by name").fetchall()
+    return [name for (name,) in rows]
+
 
 def keep_untold(connection: Connection, session: SessionContext) -> None:
     """Keep, in the transaction that removes a session, what receivers have not had of it."""

@@ -2,23 +2,29 @@
 
 A place in it is the last entry that was passed, and as short for a million sessions as for one.
 What a transaction saves that still runs may come before what is committed already, so a feed goes
-no further than the oldest that runs: who looks again soon misses nothing.
+no further than the oldest that runs: who looks again soon misses nothing. A session that can't be
+read holds nobody up: a place names those that were left out, and from which entry on.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from ....base.errors import AgentForgeError
 from ....base.event_log import get_logger
+from ....harness.errors import SessionCorrupted
 from ....harness.session_domain import SessionContext
 from ....harness.views.entry_events import EntryEvent, events_after
 from ....harness.views.session_page import InvalidCursor
 from ..database import Connection, Database
 
-_FORM: Final = re.compile(r"p1\.([0-9]{1,20})\.(|session_[0-9]{8}_[0-9a-f_]{1,16})\.([0-9]{1,10})")
+_ID: Final = r"session_[0-9]{8}_[0-9a-f_]{1,16}"
+_LEFT_OUT: Final = re.compile(rf"\+({_ID})\.([0-9]{{1,10}})")
+_FORM: Final = re.compile(
+    rf"p1\.([0-9]{{1,20}})\.(|{_ID})\.([0-9]{{1,10}})((?:{_LEFT_OUT.pattern})*)"
+)
 _MOST: Final = 1_000
 _BEHIND: Final = b"""
 select saved_by::text, session_id, number from agentforge.session_history
@@ -31,6 +37,13 @@ select 1 from agentforge.session_history
 where saved_by >= pg_snapshot_xmin(pg_current_snapshot())
     and saved_by < pg_snapshot_xmax(pg_current_snapshot()) limit 1
 """
+_LATE: Final = b"""
+select number from agentforge.session_history
+where session_id = %(left_out)s and number >= %(first)s and saved_by is not null
+    and (saved_by, session_id, number) <= (%(save)s::xid8, %(session_id)s, %(number)s)
+order by number
+"""
+_IS_OWN: Final = "select %s::xid8 <= pg_snapshot_xmax(pg_current_snapshot())"
 _UNTOLD: Final = b"""
 select number from agentforge.session_history
 where session_id = %(removed)s and saved_by is not null
@@ -59,12 +72,30 @@ class SavedEntry(NamedTuple):
         return {"save": str(self.save), "session_id": self.session_id, "number": self.number}
 
 
-def encode_place(place: SavedEntry) -> str:
+class FeedPlace(NamedTuple):
+    """A place in the feed.
+
+    Attributes:
+        last: The last entry that was passed, in the order of the feed.
+        left_out: The sessions that could not be read, with the first entry of each that was not
+            given.
+    """
+
+    last: SavedEntry
+    left_out: Mapping[str, int]
+
+
+BEGINNING: Final = FeedPlace(SavedEntry(0, "", 0), {})
+
+
+def encode_place(place: FeedPlace) -> str:
     """Return a place in the feed as a text."""
-    return f"p1.{place.save}.{place.session_id}.{place.number}"
+    last = place.last
+    left_out = "".join(f"+{name}.{number}" for name, number in place.left_out.items())
+    return f"p1.{last.save}.{last.session_id}.{last.number}{left_out}"
 
 
-def decode_place(cursor: str) -> SavedEntry:
+def decode_place(cursor: str) -> FeedPlace:
     """Read a place in the feed.
 
     Raises:
@@ -73,30 +104,41 @@ def decode_place(cursor: str) -> SavedEntry:
     found = _FORM.fullmatch(cursor)
     if found is None or int(found[1]) >= 2**64 or int(found[3]) >= 2**31:
         raise ValueError("it is no place in this feed")
-    return SavedEntry(int(found[1]), found[2], int(found[3]))
+    left_out = {name: int(number) for name, number in _LEFT_OUT.findall(found[4])}
+    if any(number >= 2**31 for number in left_out.values()):
+        raise ValueError("it is no place in this feed")
+    return FeedPlace(SavedEntry(int(found[1]), found[2], int(found[3])), left_out)
 
 
-def place_after(cursor: str | None, where: str) -> SavedEntry:
+def place_after(database: Database, cursor: str | None) -> FeedPlace:
     """Return the place that a caller goes on from; the beginning for None.
 
     Raises:
-        InvalidCursor: It is none.
+        InvalidCursor: It is none, or one of another cluster, which counts transactions anew.
     """
+    if cursor is None:
+        return BEGINNING
     try:
-        return SavedEntry(0, "", 0) if cursor is None else decode_place(cursor)
+        place = decode_place(cursor)
     except ValueError as error:
-        raise InvalidCursor(cursor or "", f"is no cursor of {where}") from error
+        raise InvalidCursor(cursor, f"is no cursor of {database.name}") from error
+    is_own = database.one(_IS_OWN, (str(place.last.save),))
+    if is_own is None or not is_own[0]:
+        raise InvalidCursor(cursor, f"is of before {database.name} was restored elsewhere")
+    return place
 
 
 def end_of_feed(connection: Connection) -> str:
     """Return the place behind everything that is stored now."""
     row = connection.execute("select pg_snapshot_xmin(pg_current_snapshot())::text").fetchone()
-    return encode_place(SavedEntry(0 if row is None else int(row[0]), "", 0))
+    return encode_place(FeedPlace(SavedEntry(0 if row is None else int(row[0]), "", 0), {}))
 
 
-def first_untold(connection: Connection, session_id: str, place: SavedEntry) -> int | None:
+def first_untold(connection: Connection, session_id: str, place: FeedPlace) -> int | None:
     """Return the number of a session's first entry behind a place; None if there is none."""
-    row = connection.execute(_UNTOLD, {**place.values(), "removed": session_id}).fetchone()
+    if session_id in place.left_out:
+        return place.left_out[session_id]
+    row = connection.execute(_UNTOLD, {**place.last.values(), "removed": session_id}).fetchone()
     return None if row is None else int(row[0])
 
 
@@ -113,24 +155,29 @@ class PostgresFeed:
         self,
         database: Database,
         load: Callable[[str], SessionContext | None],
-        place: SavedEntry,
+        place: FeedPlace,
     ) -> None:
         self._database = database
         self._load = load
-        self._place = place
+        self._place = place.last
+        self._left_out = dict(place.left_out)
         self._saves: dict[tuple[str, int], int] = {}
+        self._late: dict[tuple[str, int], int | None] = {}
+        """The entries of sessions that were left out, and which of the same ones is the next."""
         self.lags = False
 
     @property
     def cursor(self) -> str:
         """The place, as a text that another process can go on from."""
-        return encode_place(self._place)
+        return encode_place(FeedPlace(self._place, self._left_out))
 
     def look(
         self,
         only: Collection[str] | None = None,  # noqa: ARG002 (all of them cost one index scan)
     ) -> Iterator[EntryEvent]:
         """Go through what stands behind the place; see `Feed`."""
+        caught_up: set[str] = set()
+        yield from self._left_out_before(caught_up)
         place, found = self._place, _MOST
         while found == _MOST:
             with self._database.connection() as connection:
@@ -145,34 +192,71 @@ class PostgresFeed:
             if rows:
                 place = rows[-1]
                 self._saves = {(one.session_id, one.number): one.save for one in rows}
-                yield from self._events(rows)
+                yield from self._events(rows, caught_up)
 
-    def _events(self, rows: list[SavedEntry]) -> Iterator[EntryEvent]:
+    def _events(self, rows: list[SavedEntry], caught_up: set[str]) -> Iterator[EntryEvent]:
         by_session: dict[str, dict[int, list[EntryEvent]]] = {}
         for row in rows:
-            if row.session_id not in by_session:
-                by_session[row.session_id] = self._read(row)
-            yield from by_session[row.session_id].get(row.number, ())
+            session_id = row.session_id
+            if session_id in self._left_out and session_id not in caught_up:
+                continue
+            if session_id not in by_session:
+                read = self._read(session_id, row.number)
+                if read is None:
+                    self._left_out.setdefault(session_id, row.number)
+                    caught_up.discard(session_id)
+                    continue
+                by_session[session_id] = read
+            yield from by_session[session_id].get(row.number, ())
 
-    def _read(self, first: SavedEntry) -> dict[int, list[EntryEvent]]:
-        """Read the events of a session from an entry on, by the numbers of their entries."""
+    def _left_out_before(self, caught_up: set[str]) -> Iterator[EntryEvent]:
+        """Go through what was left out before the place, of sessions that can be read now."""
+        for session_id, first in tuple(self._left_out.items()):
+            values = {**self._place.values(), "left_out": session_id, "first": first}
+            with self._database.connection() as connection:
+                numbers = [int(row[0]) for row in connection.execute(_LATE, values)]
+            if not numbers:  # it was removed, or the place does not stand behind it yet
+                del self._left_out[session_id]
+                continue
+            read = self._read(session_id, first)
+            if read is None:
+                continue
+            caught_up.add(session_id)
+            for number, following in zip_longest(numbers, numbers[1:]):
+                self._late[session_id, number] = following
+                yield from read.get(number, ())
+
+    def _read(self, session_id: str, first: int) -> dict[int, list[EntryEvent]] | None:
+        """Read the events of a session from an entry on, by the numbers of their entries.
+
+        None if what is stored of it can't be read.
+        """
         try:
-            session = self._load(first.session_id)
-        except AgentForgeError as error:
-            _log.warning("feed.session_unreadable", session_id=first.session_id, error=str(error))
-            return {}
+            session = self._load(session_id)
+        except SessionCorrupted as error:
+            _log.debug("feed.session_unreadable", session_id=session_id, error=str(error))
+            return None
         found: dict[int, list[EntryEvent]] = {}
         if session is not None:
-            after = min(first.number - 1, len(session.history))
-            for one in events_after(first.session_id, session.history, after):
+            after = min(first - 1, len(session.history))
+            for one in events_after(session_id, session.history, after):
                 found.setdefault(one.number, []).append(one)
         return found
 
     def passed(self, found: EntryEvent) -> None:
         """Move the place behind an event that was found; see `Feed`."""
         session_id = found.event.session_id or ""
+        if not found.is_last:
+            return
+        if (session_id, found.number) in self._late:
+            following = self._late.pop((session_id, found.number))
+            if following is None:
+                self._left_out.pop(session_id, None)
+            else:
+                self._left_out[session_id] = following
+            return
         save = self._saves.get((session_id, found.number))
-        if save is not None and found.is_last:
+        if save is not None:
             self._place = SavedEntry(save, session_id, found.number)
 
 

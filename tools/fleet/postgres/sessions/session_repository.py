@@ -50,7 +50,7 @@ from ....harness.views.session_page import SessionCursor, SessionOrder, SessionP
 from ....prune.records.audit_log import actor
 from ..database import Connection, Database
 from . import session_streams
-from .receivers import PostgresReceiver, keep_untold
+from .receivers import PostgresReceiver, keep_untold, receiver_names
 from .session_candidates import read_candidates
 from .session_feed import PostgresFeed, SessionSource, end_of_feed, place_after
 from .session_lock import is_run
@@ -469,8 +469,7 @@ class PostgresSessions:
     def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> Feed:
         """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
         if session_id is None:
-            place = place_after(after, self.where)
-            return PostgresFeed(self._database, self._read, place)
+            return PostgresFeed(self._database, self._read, place_after(self._database, after))
         source = SessionSource(self.where, self._read, self.change_mark)
         return open_feed(source, after, session_id)
 
@@ -485,6 +484,11 @@ class PostgresSessions:
         if session is None:
             return None
         return list(events_after(session_id, session.history, min(after, len(session.history))))
+
+    def receivers(self) -> list[str]:
+        """Return for which receivers something is kept; see `SessionFeeds`."""
+        with self._database.connection() as connection:
+            return receiver_names(connection)
 
     def receiver(self, name: str) -> PostgresReceiver:
         """Return what is kept for a receiver of events; see `SessionFeeds`."""

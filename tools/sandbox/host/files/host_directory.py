@@ -253,9 +253,13 @@ class HostDirectory(WithoutContent):
             if replaced is not None:
                 tree.unnamed(replaced, new.path)
             tree.moved(place.path, new.path)
-            if not complete:
-                tree.changes.complete = False
-            self._note_moved(place, moving, new, replaced, files)
+            noted = False
+            try:
+                self._note_moved(place, moving, new, replaced, files)
+                noted = complete
+            finally:
+                if not noted:
+                    tree.changes.complete = False
 
     def entries(self) -> Iterator[Entry]:
         """Its entries that the guest can see, looked for as they are taken."""
@@ -365,7 +369,7 @@ class HostDirectory(WithoutContent):
         replaced: os.stat_result | None,
         files: list[str],
     ) -> None:
-        changes = self.tree.changes
+        changes, work = self.tree.changes, self.tree.upkeep.work
         source, target = told(place.path), told(new.path)
         if stat.S_ISREG(moving.st_mode):
             changes.removed(source)
@@ -375,6 +379,7 @@ class HostDirectory(WithoutContent):
         elif existed:
             changes.removed(target)
         for below in files:
+            work()
             changes.removed(f"{source}/{below}")
             changes.wrote(f"{target}/{below}", existed=False)
 

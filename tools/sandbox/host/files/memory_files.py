@@ -7,6 +7,7 @@ long because the operations on names stand on the same few parts.
 from __future__ import annotations
 
 import errno
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -30,6 +31,10 @@ from .upkeep import Upkeep
 __all__ = ["MemoryDirectory", "MemoryFile", "MemoryLink", "MemoryTree", "ReadOnlyFile"]
 
 _MAX_LINKS: Final = 40
+
+_OF_A_TABLE: Final = 256
+_OF_A_PLACE: Final = 200
+"""How large a table of names may be, and for each name in it: a new one is at most half of it."""
 
 
 class MemoryTree(MemoryTreeState):
@@ -229,7 +234,7 @@ class MemoryDirectory(MemoryNode):
             moving.account.path = new
         if replaced is not None:
             parent.remove(new_name)
-        del source.names[name]
+        source.take(name)
         parent.names[new_name] = moving
         if isinstance(moving, MemoryDirectory):
             moving.above, moving.name = parent, new_name
@@ -265,11 +270,18 @@ class MemoryDirectory(MemoryNode):
                 node.clear()
             self.remove(name)
 
+    def take(self, name: bytes) -> MemoryNode:
+        """Take a name out of the table of names, which never grows smaller of itself."""
+        node = self.names.pop(name)
+        if sys.getsizeof(self.names) > _OF_A_TABLE + _OF_A_PLACE * len(self.names):
+            self.names = dict(self.names)
+        return node
+
     def remove(self, name: bytes) -> None:
         """Take a name away; a file without a name keeps its room until it is closed."""
         meter = self.tree.meter
         path = self.path(name)
-        node = self.names.pop(name)
+        node = self.take(name)
         node.links -= 1
         self.touch()
         meter.losses.forget(path)

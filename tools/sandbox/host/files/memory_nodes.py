@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from .files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
@@ -19,7 +19,8 @@ OF_A_NAME: Final = 512
 """What another name of a file counts for."""
 
 _DEVICE: Final = 1
-_ZEROS: Final = bytes(1 << 20)
+_PIECE: Final = 1 << 18
+"""The content of a file lies in pieces of so many bytes, so that what is cut off is given back."""
 
 
 class MemoryTreeState:
@@ -145,34 +146,43 @@ class MemoryFile(MemoryNode):
     def __init__(self, tree: MemoryTreeState, path: bytes) -> None:
         super().__init__(tree)
         self.account: Final = Account(0, 1, path)
-        self._data = bytearray()
+        self._pieces: list[bytearray] = []
+        self._size = 0
 
     @property
     def length(self) -> int:
         """Its size."""
-        return len(self._data)
+        return self._size
 
     def read(self, buffers: Buffers, at: int) -> int:
         """Read from a position."""
-        start = at
-        for buffer in buffers:
-            with memoryview(self._data)[at : at + len(buffer)] as piece:
-                buffer[: len(piece)] = piece
-                at += len(piece)
-        return at - start
+        count = 0
+        for piece, buffer in self._pairs(buffers, at):
+            buffer[:] = piece
+            count += len(piece)
+        return count
 
     def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
         """Write at a position, or at the end."""
-        start = len(self._data) if at is None else at
-        end = start + sum(map(len, buffers))
-        if end == start:
+        start = self._size if at is None else at
+        count = sum(map(len, buffers))
+        if count == 0:
             return 0, start
-        self._resize(max(end, len(self._data)), hole_to=start)
-        with memoryview(self._data) as whole:  # a bytearray would copy what is assigned once more
-            for buffer in buffers:
-                whole[start : start + len(buffer)] = buffer
-                start += len(buffer)
-        return sum(map(len, buffers)), end
+        self._resize(max(start + count, self._size), hole_to=start)
+        for piece, buffer in self._pairs(buffers, start):
+            piece[:] = buffer
+        return count, start + count
+
+    def _pairs(self, buffers: Buffers, at: int) -> Iterator[tuple[memoryview, memoryview]]:
+        """What lies from a position on, and the buffers for it, in parts that are equally long."""
+        for buffer in buffers:
+            done = 0
+            while done < len(buffer) and at < self._size:
+                index, offset = divmod(at, _PIECE)
+                part = memoryview(self._pieces[index])[offset : offset + len(buffer) - done]
+                yield part, buffer[done : done + len(part)]
+                done += len(part)
+                at += len(part)
 
     def truncate(self, size: int) -> None:
         """Give it another size; what is added holds zeros."""
@@ -181,26 +191,41 @@ class MemoryFile(MemoryNode):
     def _resize(self, size: int, *, hole_to: int) -> None:
         meter = self.tree.meter
         meter.allow(self.account, size)
-        self.tree.upkeep.work(max(0, hole_to - len(self._data)) // BYTES_OF_A_STEP)
-        if size < len(self._data):
-            del self._data[size:]
+        self.tree.upkeep.work(max(0, hole_to - self._size) // BYTES_OF_A_STEP)
+        if size < self._size:
+            self._cut(size)
         else:
             self._grow(size)
         meter.resized(self.account, size)
         self.touch()
 
+    def _cut(self, size: int) -> None:
+        """Give back what lies behind; a `bytearray` that is made shorter would keep it."""
+        whole, left = divmod(size, _PIECE)
+        if left:
+            self._pieces[whole] = self._pieces[whole][:left]
+            whole += 1
+        del self._pieces[whole:]
+        self._size = size
+
     def _grow(self, size: int) -> None:
         """Add zeros; nothing where the host has no memory for them (ENOMEM), or the turn ends."""
-        before = len(self._data)
+        before = self._size
         try:
-            while len(self._data) < size:
-                self._data += _ZEROS[: size - len(self._data)]
+            while self._size < size:
+                filled = self._size % _PIECE
+                more = min(size - self._size, _PIECE - filled)
+                if filled:
+                    self._pieces[-1] += bytes(more)
+                else:
+                    self._pieces.append(bytearray(more))
+                self._size += more
                 self.tree.upkeep.look()
         except MemoryError:
-            del self._data[before:]
+            self._cut(before)
             raise refusal(errno.ENOMEM) from None
         except BaseException:
-            del self._data[before:]
+            self._cut(before)
             raise
 
     def close(self) -> None:
@@ -210,7 +235,7 @@ class MemoryFile(MemoryNode):
             self.tree.unnamed.discard(self)
             self.tree.meter.released(self.account)
             self.release()
-            self._data = bytearray()
+            self._cut(0)
 
 
 class ReadOnlyFile(MemoryNode):

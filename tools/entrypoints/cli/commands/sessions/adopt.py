@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .....harness import SessionContext
 
 _SHOWN_CHARS: Final = 4_000
-"""How much of a file that a run goes by is shown."""
+"""How much of a goal is shown."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -87,6 +87,7 @@ def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
         "title": session.title,
         "goal": session.goal,
         "runs": sorted(_runs(cli, session.session_id)),
+        "asks": _asks(cli, session.session_id),
     }
 
 
@@ -104,15 +105,38 @@ def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
         field("budget", budget_bar(session.token_budget)),
         field("files", words(f"{directory}, of {_owner(directory)}")),
     ]
+    asks = _asks(cli, session.session_id)
+    if asks is not None:
+        lines.append(field("asks", words(asks)))
     runs = _runs(cli, session.session_id)
     if not runs:
         lines.append(field("runs", words("nothing: it keeps no workflow")))
     for name, text in sorted(runs.items()):
         lines.append(field("runs", words(f"what {name} says:")))
-        lines += [words(f"  {line}") for line in text[:_SHOWN_CHARS].splitlines()]
-        if len(text) > _SHOWN_CHARS:
-            lines.append(words(f"  … and {len(text) - _SHOWN_CHARS:,} more characters"))
+        lines += [words(f"  {line}") for line in text.splitlines()]
     return lines
+
+
+def _asks(cli: Cli, session_id: str) -> str | None:
+    """Return which agent a run of a session asks, and what that is given; None where it has none.
+
+    Of a command, that is what it runs.
+    """
+    from .....workflows import InvalidWorkflow, NotAWorkflowSession
+    from .....workflows.job import AgentWork
+
+    try:
+        agent = AgentWork.of_session(cli.store(), session_id).agent
+    except NotAWorkflowSession:
+        return None
+    except InvalidWorkflow as error:
+        return f"what can't be read, so nothing of it will run: {error}"
+    if agent is None:
+        return "the agent that `resume` is given"
+    given = ["the network"] if agent.network else []
+    given += [f"the variable {name}" for name in agent.environment]
+    what = f"{agent.kind} {agent.value}"
+    return f"{what}; it is given {', '.join(given)}" if given else what
 
 
 def _runs(cli: Cli, session_id: str) -> dict[str, str]:

@@ -205,15 +205,20 @@ def copy(
         option("--session ID", "Only this one, by its id or a part of it; may be repeated."),
     ] = None,
     dry_run: Annotated[bool, option("--dry-run", "Only show what would be copied.")] = False,
+    adopt: Annotated[
+        bool, option("--adopt", "Also sessions that are not yours; their copies are.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Copy sessions between stores, exactly: ids, revisions, times, history, attachments, steps.
 
     What is there already, the same in everything, is left alone, so that an interrupted copy is
-    finished by repeating it. A session that differs from what is there, that a run is at, or that
-    can't be read is left, named, and the others are copied; the exit code is then 1.
+    finished by repeating it. A session that differs from what is there, that a run is at, that
+    can't be read or that is not yours is left, named, and the others are copied; the exit code is
+    then 1.
     """
     from .....fleet.stores import is_elsewhere
+    from .....harness.session_ports import require_own
     from .....harness.store.session_copy import copy_sessions
 
     cli = cli_of(context, json=as_json)
@@ -222,7 +227,12 @@ def copy(
         if not is_elsewhere(source) and not here.base_path.is_dir():
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(here.base_path))
         ids = None if session is None else [here.resolve(one) for one in session]
-        steps = copy_sessions(here, there, ids, dry_run=dry_run)
+
+        def check(session_id: str) -> None:  # a copy is own, since it is made here
+            if not adopt:
+                require_own(here, session_id)
+
+        steps = copy_sessions(here, there, ids, dry_run=dry_run, check=check)
         done = _shown(cli, steps, dry_run=dry_run)
         _report(cli, here, there, done, dry_run=dry_run)
     if any(one.error is not None for one in done):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +15,7 @@ from ...options import AsJson, argument, option
 if TYPE_CHECKING:
     from .....base.reading.faults import Faults
     from .....base.settings.trust_records import TrustRecord
+    from ...trusting import NamedFile
 
 
 def add_to(app: typer.Typer) -> None:
@@ -69,7 +72,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
     from .....base.settings.trust_records import TrustRecords, real_place
     from .....base.settings.trust_table import allowances
     from ...output.errors import NothingToTrust
-    from ...trusting import trust_file
+    from ...trusting import named_files, trust_file
 
     data = read_regular_file(OsFileSystem(), str(path), path=path, max_bytes=MAX_BYTES)
     if data is None:
@@ -77,17 +80,21 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
     values, faults = document_of(data)
     _require_no_faults(path, values, faults)
     lines = allowances(values, own_document())
+    named = named_files(values, path.parent.parent)  # what is shown of it is what is trusted
     trusted = TrustRecords().find(path, data) is not None
     if not cli.output.json:
-        _show(cli, real_place(path) or str(path), lines, trusted=trusted)
+        _show(cli, real_place(path) or str(path), lines, named, trusted=trusted)
     if not only_show and not trusted and lines:
         cli.output.ask(f"Allow this to {path}?", operation="trust", yes=yes)
-        trust_file(path, data, values, path.parent.parent, now=cli.outside.clock())
+        trust_file(path, data, named, now=cli.outside.clock())
         trusted = True
         if not cli.output.json:
             cli.output.line(f"{path} is trusted as it is now; a change of it asks anew.")
     if cli.output.json:
-        cli.output.document({"path": str(path), "trusted": trusted, "allows": lines})
+        shown = {key: one.content.decode("utf-8", "replace") for key, one in named.items()}
+        cli.output.document(
+            {"path": str(path), "trusted": trusted, "allows": lines, "names": shown}
+        )
 
 
 def _require_no_faults(path: Path, values: dict[str, Any], faults: Faults) -> None:
@@ -103,13 +110,18 @@ def _require_no_faults(path: Path, values: dict[str, Any], faults: Faults) -> No
     checked_configuration(file)
 
 
-def _show(cli: Cli, path: str, lines: list[str], *, trusted: bool) -> None:
+def _show(
+    cli: Cli, path: str, lines: list[str], named: Mapping[str, NamedFile], *, trusted: bool
+) -> None:
     if not lines:
         cli.output.line(f"{path} asks for nothing that needs trust.")
         return
     cli.output.line(f"{path} {'allows' if trusted else 'would allow'}:")
     for line in lines:
         cli.output.line(f"  {line}")
+    for key, one in named.items():
+        cli.output.line(f"{key} says, in {one.path}:")
+        cli.output.lines(indent(one.content.decode("utf-8", "replace").rstrip(), "  "))
     if trusted:
         cli.output.line("It is trusted as it is; --revoke ends that.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,12 +13,16 @@ from ...output.exit_codes import ExitCode
 from ...output.text import age_text, counted_of
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from .....integrations.observers.webhook_sender import WebhookSender
 
 _Named = Annotated[
     str | None,
     argument("NAME", "The webhook's name in the configuration; all of them if left out."),
 ]
+_BUSY: Final = "another process delivers to it now."
+_FORGOTTEN: Final = "what was kept for it is dropped."
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,6 +39,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("list", short_help="List the webhooks, and what waits for each.")(list_all)
     group.command("test", short_help="Send a test event, once.")(try_receivers)
     group.command("deliver", short_help="Send what waits, due or not.")(deliver)
+    group.command("forget", short_help="Drop what is kept for a webhook that is no more.")(forget)
     app.add_typer(group)
 
 
@@ -71,12 +76,23 @@ def list_all(context: typer.Context, as_json: AsJson = False) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
     cli = cli_of(context, json=as_json)
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
+    named = {row["name"] for row in rows}
+    others = [name for name in cli.store().receivers() if name not in named]
     if cli.output.json:
-        cli.output.document({"webhooks": rows})
+        cli.output.document({"webhooks": rows, "kept_for": others})
         return
-    if not rows:
+    if rows:
+        cli.output.show(_table(rows))
+    else:
         cli.output.line("The configuration has no [[webhooks]]; nobody is told of events.")
-        return
+    if others:
+        cli.output.line(
+            f"Kept for webhooks that it does not name: {', '.join(others)}. Where no other "
+            "configuration names them, drop it: agentforge webhooks forget NAME"
+        )
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
     from ...output import render
 
     made = render.table("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM", right=("WAITING",))
@@ -91,7 +107,7 @@ def list_all(context: typer.Context, as_json: AsJson = False) -> None:
             render.words(waiting),
             render.words(row["problem"] or ""),
         )
-    cli.output.show(made)
+    return made
 
 
 def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
@@ -208,12 +224,44 @@ def deliver(
         )
 
 
+# ----------------------------------------------------------------------------------------- forget
+
+
+def forget(
+    context: typer.Context,
+    name: Annotated[str, argument("NAME", "The webhook's name.")],
+    as_json: AsJson = False,
+) -> None:
+    """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
+
+    One that a configuration names begins anew, with what happens from then on.
+    """
+    from .....integrations.observers.errors import UnknownWebhook
+    from .....integrations.observers.webhook_sender import BEGIN_S
+
+    cli = cli_of(context, json=as_json)
+    sessions = cli.store()
+    known = sessions.receivers()
+    if name not in known:
+        raise UnknownWebhook(name, known, who="nothing is kept for")
+    receiver = sessions.receiver(name)
+    with receiver.held(timeout_s=BEGIN_S) as free:
+        if free:
+            receiver.forget()
+    if cli.output.json:
+        cli.output.document({"name": name, "forgotten": free})
+    else:
+        cli.output.line(f"{name}: {_FORGOTTEN if free else _BUSY}")
+    if not free:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     if not rows:
         yield "The configuration has no [[webhooks]]; nothing waits."
     for row in rows:
         if row["busy"]:
-            yield f"{row['name']}: another process delivers to it now."
+            yield f"{row['name']}: {_BUSY}"
             continue
         given_up = f", {row['given_up']} given up" if row["given_up"] else ""
         yield f"{row['name']}: {row['delivered']} delivered{given_up}, {row['waiting']} waiting."

@@ -121,8 +121,8 @@ def store_of(cli: Cli) -> str:
     if cli.store_url is None or not is_database(cli.store_url):
         raise typer.BadParameter(
             "is missing; a fleet shares a PostgreSQL store: name it "
-            "(postgresql://user@host/database), or have AGENTFORGE_STORE or the configuration do "
-            "it (url in [store])",
+            "(postgresql://user@host/database?sslmode=verify-full), or have AGENTFORGE_STORE or "
+            "the configuration do it (url in [store])",
             param_hint="--store",
         )
     return cli.store_url
