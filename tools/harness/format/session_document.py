@@ -123,7 +123,7 @@ class _Reader:
             Kind.NAME: _text,
             Kind.TEXT: _text,
             Kind.PATH: _text,
-            Kind.TAGS: lambda fields, one: fields.distinct(one.name),
+            Kind.TAGS: lambda fields, one: self.tags(fields, one.name),
             Kind.COUNT: _count,
             Kind.TIME: lambda fields, one: fields.read(one.name, "a time in ISO 8601", as_time),
             Kind.CHANGE: _choice,
@@ -142,6 +142,10 @@ class _Reader:
         """Return, as YAML, what a newer version wrote beside the fields."""
         del fields
         return ""
+
+    def tags(self, fields: Fields, name: str) -> tuple[str, ...] | None:
+        """Take tags; null is none in JSON."""
+        return fields.distinct(name) if fields.has(name) else None
 
     def items(
         self, fields: Fields, name: str, make: Callable[[int, Node], object]
@@ -260,6 +264,10 @@ class _FileReader(_Reader):
     def must_have(self, field: Field) -> bool:
         """Return whether a document without a field is none; a minimal one has few."""
         return field.required
+
+    def tags(self, fields: Fields, name: str) -> tuple[str, ...] | None:
+        """Take tags; a key that a person left without a value has none."""
+        return fields.distinct(name)
 
     def items(
         self, fields: Fields, name: str, make: Callable[[int, Node], object]
