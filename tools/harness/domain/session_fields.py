@@ -8,8 +8,10 @@ database follow from it; pure.
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
+from ...base.identifiers import is_session_id
 from .entry_data import ENTRY_BOUNDS, NO_DATA, DataBounds, thawed
 from .session_checks import (
     MAX_GOAL_CHARS,
@@ -138,7 +140,7 @@ CHOICES: Final[Mapping[Kind, tuple[str, ...]]] = {
 
 
 def _id_fault(field: Field, value: object) -> list[str]:
-    if value is None and field.nullable:
+    if is_session_id(value):
         return []
     return [fault.replace("session_id:", f"{field.name}:", 1) for fault in id_fault(value)]
 
@@ -175,12 +177,17 @@ _CHECKS: Final[Mapping[Kind, Callable[[Field, Any], list[str]]]] = {
     Kind.ARTIFACTS: lambda one, value: list_fault(one.name, value),
     Kind.HISTORY: lambda one, value: list_fault(one.name, value),
 }
-_JUDGED: Final = tuple((one, _CHECKS[one.kind]) for one in SESSION)
+_JUDGED: Final = tuple((one, one.nullable, _CHECKS[one.kind]) for one in SESSION)
+_VALUES: Final = attrgetter(*[one.name for one in SESSION])
 
 
 def field_faults(session: object) -> list[str]:
     """Return what is wrong with the fields of a session, each by itself."""
-    return [fault for one, judge in _JUDGED for fault in judge(one, getattr(session, one.name))]
+    faults: list[str] = []
+    for (one, nullable, judge), value in zip(_JUDGED, _VALUES(session), strict=True):
+        if value is not None or not nullable:
+            faults += judge(one, value)
+    return faults
 
 
 def as_json(field: Field, value: Any) -> Any:
