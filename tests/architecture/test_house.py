@@ -20,7 +20,7 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 3_360,
     "base": 6_120,
-    "entrypoints": 21_800,
+    "entrypoints": 20_600,
     "fleet": 5_330,
     "harness": 9_275,
     "integrations": 2_380,

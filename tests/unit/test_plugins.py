@@ -90,7 +90,7 @@ def test_a_group_without_a_name_reads_no_metadata(packages: Path) -> None:
     assert Register("", {}).find("x") is None
 
 
-@pytest.mark.parametrize("register", [STORES, EXECUTORS, AGENTS, OBSERVERS, _app.info.cls.register])
+@pytest.mark.parametrize("register", [STORES, EXECUTORS, AGENTS, OBSERVERS, _app.info.cls().commands.register])
 def test_each_of_our_own_plugins_is_loaded_as_another_packages_would_be(
     register: Register,
 ) -> None:
