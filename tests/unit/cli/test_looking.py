@@ -274,7 +274,7 @@ def test_a_part_of_an_id_that_several_sessions_have_is_refused(agentforge: Comma
     assert ended.out == ""
     assert ended.err.startswith(f"error: session_ fits 2 sessions: {ids[0]}, {ids[1]}. Give more")
     error = agentforge("show", "session_", "--json").document["error"]
-    assert (error["type"], error["candidates"]) == ("AmbiguousSessionId", ids)
+    assert (error["type"], error["candidates"]) == ("AmbiguousId", ids)
 
 
 @pytest.mark.parametrize(

@@ -265,7 +265,7 @@ class Cli:
 
         Raises:
             SessionNotFound: There is none.
-            AmbiguousSessionId: There are several.
+            AmbiguousId: There are several.
             SessionCorrupted: Its file is no session.
         """
         from ...harness import SessionNotFound
@@ -282,7 +282,7 @@ class Cli:
 
         Raises:
             SessionNotFound: There is none.
-            AmbiguousSessionId: There are several.
+            AmbiguousId: There are several.
             SessionNotAdopted: It is not this person's.
         """
         from ...harness.session_ports import require_own

@@ -15,7 +15,7 @@ from typer import main as making
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
-from ...base.plugins import Plugin, PluginUnusable, Register
+from ...base.plugins import Plugin, Register
 from .conversions import SparingCommand, spare_conversions
 from .signatures import OwnCommand, expanded
 
@@ -194,7 +194,7 @@ def _part_of(plugin: Plugin) -> typer.Typer:
     try:
         _find(part, plugin.name)
     except LookupError as error:
-        raise PluginUnusable(plugin, str(error)) from error
+        raise plugin.unusable(str(error)) from error
     return part
 
 

@@ -9,7 +9,7 @@ from functools import partial
 
 from attrs import frozen
 
-from ..errors import reason_of
+from ...base.errors import reason_of
 from .hidden_names import going_path, hidden_name, inode_of, session_of, still_going
 from .leftovers import Leftovers, is_stray, locked_root
 from .private_directory import COMING, GOING, TRASH, PrivateDirectory

@@ -21,10 +21,11 @@ from typing import Final
 
 from attrs import define, field
 
+from ...base.errors import reason_of
 from ...base.files import FileSystem
 from ...base.files.tree_removal import put_back
 from ..domain import Decision, Reason
-from ..errors import PruneError, reason_of
+from ..errors import PruneError
 from ..ports import Leaving
 from ..records.audit_reserve import FULL
 from .hidden_names import hidden_name, still_going, token_of

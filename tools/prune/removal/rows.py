@@ -10,9 +10,9 @@ prunes of one store share the work.
 
 from __future__ import annotations
 
-from ...base.errors import AgentForgeError
+from ...base.errors import AgentForgeError, reason_of
 from ..domain import Plan, Reason
-from ..errors import InvalidPolicy, reason_of
+from ..errors import InvalidPolicy
 from ..policy import RetentionPolicy
 from ..ports import Disposal, StoredSessions
 from .run_record import Run

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from attrs import field, frozen
 
-from ..errors import reason_of
+from ...base.errors import reason_of
 from ..ports import PruneTarget
 from ..records.audit_log import AuditLog
 from .deletion import Deletion, DeletionPool

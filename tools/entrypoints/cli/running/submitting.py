@@ -34,7 +34,7 @@ def submit_work(
     from ....workflows.workflow import Workflow
 
     if isinstance(work, Workflow) and work.isolation not in ISOLATIONS:
-        raise ExecutorNotAllowed(work.isolation)
+        raise ExecutorNotAllowed(executor=work.isolation)
     runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
     session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
     _say(cli, session_id)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
 from ..... import harness, prune
+from .....base.errors import AmbiguousId
 from ...context import Cli
 from ...options import argument
-from ...output.errors import AmbiguousTrash, NoSessionToPin
+from ...output.errors import NoSessionToPin
 from ...signatures import CommandModule
 from .options import KindOptions, outside_of, require_text
 
@@ -92,5 +93,5 @@ def _place(
     if not exact:
         raise NoSessionToPin(wanted, [one.target.root for one in kinds.values()])
     if len({name for _, name in exact}) > 1:
-        raise AmbiguousTrash(wanted, sorted({name for _, name in exact}))
+        raise AmbiguousId(wanted, sorted({name for _, name in exact}))
     return exact[0]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..... import prune
+from .....base.errors import AmbiguousId
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, argument
 from ...output.documents import selected
-from ...output.errors import AmbiguousTrash
 from ...output.text import age_text
 from ...signatures import CommandModule
 from .options import ROOT_OPTION, KindOptions, directories_of, outside_of, require_text
@@ -89,7 +89,7 @@ def restore(
         exact = [pair for pair in found if pair[1].session_id == session] or found
         ids = sorted({record.session_id for _, record in exact})
         if len(ids) > 1:
-            raise AmbiguousTrash(session, ids)
+            raise AmbiguousId(session, ids, "sessions in the trash")
         if ids:
             back = prune.restore_from_trash(exact[0][0], ids[0], outside=outside_of(cli))
         else:

@@ -13,12 +13,12 @@ from typing import Annotated, Any, Final
 from attrs import frozen
 
 from ..... import sandbox
+from .....base.errors import AmbiguousId
 from .....base.identifiers import completions
 from ...context import Cli
 from ...given_files import read_given
 from ...options import argument, flag, option
 from ...output.errors import (
-    AmbiguousSandboxSession,
     SandboxSessionNotFound,
     WorkspaceFileMissing,
     WorkspaceFileRefused,
@@ -126,7 +126,7 @@ def _resolve(shortened: str, root: Path) -> str:
     if not fitting:
         raise SandboxSessionNotFound(shortened, path=root)
     if len(fitting) > 1:
-        raise AmbiguousSandboxSession(shortened, fitting)
+        raise AmbiguousId(shortened, fitting, "sandbox sessions")
     return fitting[0]
 
 
