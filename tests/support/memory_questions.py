@@ -25,7 +25,7 @@ from agentforge_sessions.questions import (
     ValidationReport,
 )
 from agentforge_sessions.questions.domain import SessionRequest, check_session_id
-from agentforge_sessions.questions.files.documents import Documents, LockedDocuments
+from agentforge_sessions.questions.files.documents import REQUEST_FILE, KeptDocuments, new_documents
 from agentforge_sessions.questions.files.validation import find_issues, missing_session
 from agentforge_sessions.questions.repository import OnChange, Room
 from agentforge_sessions.questions.waiting.session_following import SessionFollower
@@ -37,14 +37,14 @@ WHERE: Final = "memory://questions"
 class QuestionShelf:
     """What several stores share, as several processes share a server."""
 
-    documents: dict[str, Documents] = field(factory=dict)
+    documents: dict[str, KeptDocuments] = field(factory=dict)
     changes: dict[str, int] = field(factory=dict)
     count: int = 0
     lock: threading.Lock = field(factory=threading.Lock)
     locks: dict[str, threading.Lock] = field(factory=dict)
     listeners: list[Callable[[str | None], None]] = field(factory=list)
 
-    def keep(self, documents: Documents) -> None:
+    def keep(self, documents: KeptDocuments) -> None:
         with self.lock:
             self.count += 1
             self.documents[documents.session_id] = documents
@@ -82,15 +82,17 @@ class MemoryQuestions:
             waiting = 0
             for one in self.shelf.documents.values():
                 with suppress(QuestionError):
-                    waiting += room.counts(one.read_record())
+                    waiting += room.counts(one.current_record())
             if waiting >= room.max_sessions:
                 raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
             self.shelf.count += 1
-            self.shelf.documents[session_id] = Documents.of_new(request, record)
+            self.shelf.documents[session_id] = KeptDocuments(
+                session_id, new_documents(request, record)
+            )
             self.shelf.changes[session_id] = self.shelf.count
         self.shelf.report(session_id)
 
-    def _documents(self, session_id: str) -> Documents:
+    def _documents(self, session_id: str) -> KeptDocuments:
         found = self.shelf.documents.get(check_session_id(session_id))
         if found is None:
             raise SessionNotFound(session_id)
@@ -100,7 +102,7 @@ class MemoryQuestions:
         return self._documents(session_id).read()
 
     def read_record(self, session_id: str) -> StatusRecord:
-        return self._documents(session_id).read_record()
+        return self._documents(session_id).current_record()
 
     def signature(self, session_id: str) -> Hashable | None:
         return self.shelf.changes.get(session_id)
@@ -117,33 +119,30 @@ class MemoryQuestions:
         return True
 
     @contextmanager
-    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedDocuments]:
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[KeptDocuments]:
         self._documents(session_id)
         with self.shelf.lock:
             lock = self.shelf.locks.setdefault(session_id, threading.Lock())
         if not lock.acquire(timeout=self._lock_timeout_s):
             raise SessionBusy(session_id, holder=None, timeout_s=self._lock_timeout_s)
         try:
-            before = self._documents(session_id)
-            locked = LockedDocuments(before)
+            locked = evolve(self._documents(session_id), changed=False)
             try:
                 yield locked
             except QuestionError:
-                self._keep(before, locked)
+                self._keep(locked)
                 raise
-            self._keep(before, locked)
+            self._keep(locked)
         finally:
             lock.release()
 
-    def _keep(self, before: Documents, locked: LockedDocuments) -> None:
-        if locked.documents != before:
-            self.shelf.keep(locked.documents)
+    def _keep(self, locked: KeptDocuments) -> None:
+        if locked.changed:
+            self.shelf.keep(locked)
 
     def find_issues(self, session_id: str) -> ValidationReport:
         found = self.shelf.documents.get(session_id)
-        return (
-            missing_session(session_id) if found is None else find_issues(session_id, found.named)
-        )
+        return missing_session(session_id) if found is None else find_issues(session_id, found.load)
 
     def names(self) -> list[str]:
         return sorted(self.shelf.documents)
@@ -177,7 +176,7 @@ class MemoryQuestions:
         deleted = []
         for session_id, documents in list(self.shelf.documents.items()):
             with suppress(QuestionError):
-                record = documents.read_record()
+                record = documents.current_record()
                 if max(record.created_at, record.last_modified) < last:
                     deleted.append((record.last_modified, session_id))
                     self.shelf.drop(session_id)
@@ -206,4 +205,5 @@ class MemoryQuestions:
 
     def spoil(self, session_id: str) -> None:
         """Make what is stored of a session unreadable."""
-        self.shelf.keep(evolve(self.shelf.documents[session_id], request=b"{"))
+        content = {**self.shelf.documents[session_id].content, REQUEST_FILE: b"{"}
+        self.shelf.keep(KeptDocuments(session_id, content))

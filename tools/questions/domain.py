@@ -42,9 +42,8 @@ def next_status(session_id: str, status: SessionStatus, operation: str) -> Sessi
     return TRANSITIONS[operation]
 
 
-def is_session_id(text: object) -> bool:
-    """Return whether a text is a question session's id: a version 4 UUID, in either case."""
-    return is_uuid4(text)
+is_session_id: Final = is_uuid4
+"""Returns whether a text is a question session's id: a version 4 UUID, in either case."""
 
 
 def check_session_id(text: object) -> str:

@@ -6,7 +6,7 @@ half done is finished first: answers on disk complete a session, whatever its st
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -21,10 +21,13 @@ from .domain import QuestionSession, SessionAnswers, StatusRecord, UserAnswer, n
 from .errors import CallIdMismatch, InvalidAnswers, NoAnswers
 from .files.json_form import to_millis
 from .repository import LockedSession, QuestionRepository
-from .rules import QuestionsConfig, submission_faults
+from .rules import QuestionsConfig, answers_of, submission_faults
 from .session_status import SessionStatus
 
 MAX_REASON_CHARS: Final = 20_000
+
+MakeAnswers = Callable[[QuestionSession], Iterable[UserAnswer]]
+"""Returns the answers to a session that waits for them, or raises `InvalidAnswers`."""
 
 _log = get_logger("agentforge.questions")
 
@@ -44,13 +47,13 @@ class SessionEndings:
         return limit > 0 and self._clock() - record.created_at >= timedelta(seconds=limit)
 
     def answer(
-        self, session_id: str, answers: SessionAnswers | Iterable[UserAnswer]
+        self, session_id: str, answers: SessionAnswers | Iterable[UserAnswer] | MakeAnswers
     ) -> SessionAnswers:
         """See `QuestionSessions.save_session_answers`."""
-        given = answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
         with self._store.locked(session_id, answering=True) as locked:
             session = self._settled(locked, "answer")
             _check_call(answers, session)
+            given = answers_of(answers(session) if callable(answers) else answers)
             faults = submission_faults(given, session.questions, self._config)
             if faults:
                 raise InvalidAnswers(faults, session_id=session_id)

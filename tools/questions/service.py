@@ -38,7 +38,7 @@ from .domain import (
     check_session_id,
     is_session_id,
 )
-from .endings import SessionEndings
+from .endings import MakeAnswers, SessionEndings
 from .errors import (
     InvalidSessionId,
     QuestionStoreError,
@@ -262,13 +262,14 @@ class QuestionSessions:
     # ------------------------------------------------------------------------------ answering
 
     def save_session_answers(
-        self, session_id: str, answers: SessionAnswers | Iterable[UserAnswer]
+        self, session_id: str, answers: SessionAnswers | Iterable[UserAnswer] | MakeAnswers
     ) -> SessionAnswers:
         """Answer a session; it is completed by that.
 
         Args:
             session_id: The session.
-            answers: The answers; those without a time get the time of this call.
+            answers: The answers, or what makes them of the session as it is under its lock; those
+                without a time get the time of this call.
 
         Returns:
             What is on disk now.

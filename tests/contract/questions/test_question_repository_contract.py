@@ -87,7 +87,7 @@ def memory(base: Path) -> Kept:
     return Kept(
         lambda: MemoryQuestions(first.shelf),
         first.spoil,
-        lambda session_id, name: first.shelf.documents[session_id].named(name),
+        lambda session_id, name: first.shelf.documents[session_id].load(name),
     )
 
 

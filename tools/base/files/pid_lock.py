@@ -151,11 +151,7 @@ class PidLock:
             fs, path, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
         )
         self._mine: dict[str, bytes] = {}
-
-    @property
-    def fd(self) -> int:
-        """The directory, open; -1 while the lock is not held."""
-        return self._directory.fd
+        self.fd = -1  # the directory, open, while the lock is held
 
     def acquire(self) -> Self:
         """Take the lock.
@@ -171,6 +167,7 @@ class PidLock:
             self._directory.acquire()
         except LockTimeout as error:
             raise self._busy(self._look_at_path()) from error
+        self.fd = self._directory.fd
         _held.add(self.fd)
         try:
             self._sweep()
@@ -204,6 +201,7 @@ class PidLock:
         finally:
             _held.discard(self.fd)
             unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of the descriptor
+            self.fd = -1
             self._directory.release()
 
     def _sweep(self) -> None:

@@ -7,7 +7,7 @@ the reading of it to the writing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
@@ -37,7 +37,13 @@ from ...questions.errors import (
     SessionNotFound,
     TooManySessions,
 )
-from ...questions.files.documents import Documents, LockedDocuments
+from ...questions.files.documents import (
+    ANSWERS_FILE,
+    REQUEST_FILE,
+    STATUS_FILE,
+    KeptDocuments,
+    new_documents,
+)
 from ...questions.files.validation import find_issues, missing_session
 from ...questions.repository import OnChange, Room
 from ...questions.rules import QuestionsConfig
@@ -144,7 +150,7 @@ class PostgresQuestions:
         """Make a session appear, whole; see `QuestionRepository`."""
         session_id = check_session_id(request.session_id)
         values = {
-            **_values(Documents.of_new(request, record), record),
+            **_values(session_id, new_documents(request, record), record),
             "agent_session": _agent_session(request),
             "max_sessions": room.max_sessions,
             "asked_after": room.asked_after,
@@ -165,9 +171,9 @@ class PostgresQuestions:
 
     def read_record(self, session_id: str) -> StatusRecord:
         """Read the status of a session; see `QuestionRepository`."""
-        return self._documents(session_id).read_record()
+        return self._documents(session_id).current_record()
 
-    def _documents(self, session_id: str) -> Documents:
+    def _documents(self, session_id: str) -> KeptDocuments:
         check_session_id(session_id)
         with self._connection(session_id) as connection:
             found = _row(connection, session_id)
@@ -204,7 +210,7 @@ class PostgresQuestions:
         return True
 
     @contextmanager
-    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedDocuments]:  # noqa: ARG002
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[KeptDocuments]:  # noqa: ARG002
         """Hold the right to change a session; see `QuestionRepository`.
 
         All that is written in the block is one transaction.
@@ -212,19 +218,18 @@ class PostgresQuestions:
         check_session_id(session_id)
         refused: QuestionError | None = None
         with self._transaction(session_id) as connection:
-            locked = LockedDocuments(self._lock(connection, session_id))
-            before = locked.documents
+            locked = self._lock(connection, session_id)
             try:
                 yield locked
             except QuestionError as error:
                 refused = error  # what was found out before stays
-            if locked.documents != before:
-                record = locked.documents.read_record()
-                connection.execute(_KEEP, _values(locked.documents, record))
+            if locked.changed:
+                record = locked.current_record()
+                connection.execute(_KEEP, _values(session_id, locked.content, record))
         if refused is not None:
             raise refused
 
-    def _lock(self, connection: Connection, session_id: str) -> Documents:
+    def _lock(self, connection: Connection, session_id: str) -> KeptDocuments:
         limit = f"{int(self._lock_timeout_s * 1000)}ms"
         connection.execute("select set_config('lock_timeout', %s, true)", (limit,))
         try:
@@ -241,7 +246,7 @@ class PostgresQuestions:
             found = self._documents(session_id)
         except SessionNotFound:
             return missing_session(session_id)
-        return find_issues(session_id, found.named)
+        return find_issues(session_id, found.load)
 
     # ------------------------------------------------------------------------------- all sessions
 
@@ -361,29 +366,30 @@ def _agent_session(request: SessionRequest) -> str | None:
     return reference if reference is not None and is_session_id(reference) else None
 
 
-def _values(documents: Documents, record: StatusRecord) -> dict[str, Any]:
+def _values(session_id: str, content: Mapping[str, bytes], record: StatusRecord) -> dict[str, Any]:
     return {
-        "id": documents.session_id,
+        "id": session_id,
         "status": record.status.value,
         "created_at": record.created_at,
         "changed_at": max(record.created_at, record.last_modified),
-        "request": documents.request.decode(),
-        "status_document": documents.status.decode(),
-        "answers": None if documents.answers is None else documents.answers.decode(),
+        "request": content[REQUEST_FILE].decode(),
+        "status_document": content[STATUS_FILE].decode(),
+        "answers": content[ANSWERS_FILE].decode() if ANSWERS_FILE in content else None,
     }
 
 
-def _row(connection: Connection, session_id: str, *, for_update: bool = False) -> Documents | None:
+def _row(
+    connection: Connection, session_id: str, *, for_update: bool = False
+) -> KeptDocuments | None:
     statement = _DOCUMENTS + b"where id = %s" + (b" for update" if for_update else b"")
     found = connection.execute(statement, (session_id,)).fetchone()
     return None if found is None else _documents(found)
 
 
-def _documents(row: Any) -> Documents:
-    session_id, request, status, answers = row
-    return Documents(
-        session_id=session_id,
-        request=request.encode(),
-        status=status.encode(),
-        answers=None if answers is None else answers.encode(),
-    )
+def _documents(row: Any) -> KeptDocuments:
+    session_id, *documents = row
+    names = (REQUEST_FILE, STATUS_FILE, ANSWERS_FILE)
+    found = {
+        name: one.encode() for name, one in zip(names, documents, strict=True) if one is not None
+    }
+    return KeptDocuments(session_id, found)

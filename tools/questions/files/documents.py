@@ -1,17 +1,20 @@
-"""The documents of one session as bytes: what they say together, and how they are changed.
+"""The documents of one session: what they say together, and how they are changed.
 
-A store that keeps them whole (a row, a value in memory) needs no more than this; files are read
-one by one (`session_files`) and say the same.
+A store says how one of them is read and written: `KeptDocuments` has them whole (a row, a value in
+memory), `session_files.FileDocuments` has them as files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Self
+from functools import lru_cache
+from typing import Any, Final, TypeVar
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field
 
+from ...base.files import ReadError
 from ..disk_errors import SessionCorrupted
 from ..domain import QuestionSession, SessionAnswers, SessionRequest, StatusRecord
 from ..rules import answer_faults
@@ -28,6 +31,11 @@ READERS: Final[Mapping[str, Any]] = {
     ANSWERS_FILE: wire.read_answers,
 }
 
+_KNOWN_BYTES: Final = 16 << 10
+"""The largest document that is not read again when the same bytes come again."""
+
+_Value = TypeVar("_Value")
+
 
 class Unsettled(Exception):
     """What was read is not whole, as while another program is writing it.
@@ -43,26 +51,14 @@ class Unsettled(Exception):
         self.faults = faults
 
 
-def read_document(name: str, data: bytes | None, session_id: str) -> Any:
-    """Read one document of a session.
-
-    Raises:
-        Unsettled: It is missing, not what it should be, or another session's.
-    """
-    if data is None:
-        raise Unsettled(name, [f"{name}: it is missing"])
-    try:
-        found = READERS[name](data)
-    except WireError as error:
-        raise Unsettled(name, list(error.faults)) from error
-    if found.session_id != session_id:
-        raise Unsettled(name, [f"{name}.sessionId: it is {found.session_id!r}"])
-    return found
+@lru_cache(maxsize=64)
+def _known(name: str, data: bytes) -> Any:
+    return READERS[name](data)
 
 
-def may_have_answers(record: StatusRecord) -> bool:
-    """Return whether answers beside a status count."""
-    return record.status in {SessionStatus.PENDING, SessionStatus.COMPLETED}
+def _said(name: str, data: bytes) -> Any:
+    """Return what a document says; the same bytes say the same, and are read once."""
+    return _known(name, data) if len(data) <= _KNOWN_BYTES else READERS[name](data)
 
 
 def session_of(
@@ -90,127 +86,148 @@ def _is_of_another_call(
     return answers is not None and None not in {asked, answers.call_id} and answers.call_id != asked
 
 
-def rewritten(
-    kept: bytes | None, document: Mapping[str, Any], name: str, *, only: str | None = None
-) -> bytes:
-    """Return a document that replaces another one; what that holds besides stays, in its order.
-
-    Args:
-        kept: The one that is replaced; None or what can't be read for none.
-        document: What is new.
-        name: The document's name.
-        only: The one key that changes, where there is something to change.
-    """
-    found: dict[str, Any] = {}
-    with suppress(WireError):
-        found = {} if kept is None else decode(kept, name)
-    changed = {only: document[only]} if only is not None and found else document
-    return encode({**found, **changed})
-
-
-@frozen(kw_only=True)
-class Documents:
-    """The documents of one session.
+class SessionDocuments(ABC):
+    """The documents of one session, read; under its lock, also changed. A `LockedSession`.
 
     Attributes:
         session_id: The session.
-        request: request.json.
-        status: status.json.
-        answers: answers.json, or None.
     """
 
     session_id: str
-    request: bytes
-    status: bytes
-    answers: bytes | None = None
 
-    @classmethod
-    def of_new(cls, request: SessionRequest, record: StatusRecord) -> Self:
-        """Return the documents of what was just asked."""
-        return cls(
-            session_id=request.session_id,
-            request=encode(wire.request_document(request)),
-            status=encode(wire.status_document(record)),
-        )
+    @abstractmethod
+    def load(self, name: str) -> bytes | None:
+        """Return a document; None if there is none."""
 
-    def named(self, name: str) -> bytes | None:
-        """Return a document by its name."""
-        return {
-            REQUEST_FILE: self.request,
-            STATUS_FILE: self.status,
-            ANSWERS_FILE: self.answers,
-        }[name]
-
-    def read(self) -> QuestionSession:
-        """Return the session that they make.
+    @abstractmethod
+    def keep(self, name: str, data: bytes) -> None:
+        """Replace a document.
 
         Raises:
-            SessionCorrupted: They make none.
+            QuestionStoreError: It is as it was.
+        """
+
+    def settled(self, look: Callable[[], _Value]) -> _Value:
+        """Return what a look finds.
+
+        Raises:
+            SessionCorrupted: The documents are not what they should be.
         """
         try:
-            record = read_document(STATUS_FILE, self.status, self.session_id)
-            request = read_document(REQUEST_FILE, self.request, self.session_id)
-            answers = None
-            if self.answers is not None and may_have_answers(record):
-                answers = read_document(ANSWERS_FILE, self.answers, self.session_id)
-            return session_of(request, record, answers)
+            return look()
         except Unsettled as error:
             raise SessionCorrupted(self.session_id, faults=error.faults) from error
 
+    def read(self) -> QuestionSession:
+        """Read it whole; raises as `settled` does."""
+        return self.settled(self._session)
+
     def read_record(self) -> StatusRecord:
-        """Return the status; answers count. Raises as `read` does."""
-        record: StatusRecord = self.part(STATUS_FILE)
-        if record.status is SessionStatus.PENDING and self.answers is not None:
+        """Read its status alone, as it was written; raises as `settled` does."""
+        found: StatusRecord = self.settled(lambda: self._part(STATUS_FILE))
+        return found
+
+    def read_request(self) -> SessionRequest:
+        """Read its request alone; raises as `settled` does."""
+        found: SessionRequest = self.settled(lambda: self._part(REQUEST_FILE))
+        return found
+
+    def current_record(self) -> StatusRecord:
+        """Read its status; answers count. Raises as `settled` does."""
+        record = self.read_record()
+        if record.status is SessionStatus.PENDING and self.is_answered():
             return evolve(record, status=SessionStatus.COMPLETED)
         return record
 
-    def part(self, name: str) -> Any:
-        """Return what one document says. Raises as `read` does."""
+    @abstractmethod
+    def is_answered(self) -> bool:
+        """Return whether there are answers."""
+
+    def _session(self) -> QuestionSession:
+        """Read the documents once: the status first, since answers are written before it is."""
+        record: StatusRecord = self._part(STATUS_FILE)
+        request: SessionRequest = self._part(REQUEST_FILE)
+        answers = None
+        if record.status in {SessionStatus.PENDING, SessionStatus.COMPLETED}:  # else none count
+            data = self.load(ANSWERS_FILE)
+            answers = None if data is None else self._checked(ANSWERS_FILE, data)
+        return session_of(request, record, answers)
+
+    def _part(self, name: str) -> Any:
+        data = self.load(name)
+        if data is None:
+            raise Unsettled(name, [f"{name}: it is missing"])
+        return self._checked(name, data)
+
+    def _checked(self, name: str, data: bytes) -> Any:
+        """Return what a document says; raise `Unsettled` if it is none, or another session's."""
         try:
-            return read_document(name, self.named(name), self.session_id)
-        except Unsettled as error:
-            raise SessionCorrupted(self.session_id, faults=error.faults) from error
-
-
-class LockedDocuments:
-    """The documents of a session whose lock is held. A `repository.LockedSession`.
-
-    What is written stands in `documents`, for the store to keep when the lock is let go of.
-    """
-
-    def __init__(self, documents: Documents) -> None:
-        self.documents = documents
-
-    @property
-    def session_id(self) -> str:
-        """The session."""
-        return self.documents.session_id
-
-    def read(self) -> QuestionSession:
-        """Read it whole; see `LockedSession`."""
-        return self.documents.read()
-
-    def read_record(self) -> StatusRecord:
-        """Read its status alone, as it was written; see `LockedSession`."""
-        record: StatusRecord = self.documents.part(STATUS_FILE)
-        return record
-
-    def read_request(self) -> SessionRequest:
-        """Read its request alone; see `LockedSession`."""
-        request: SessionRequest = self.documents.part(REQUEST_FILE)
-        return request
+            found = _said(name, data)
+        except WireError as error:
+            raise Unsettled(name, list(error.faults)) from error
+        if found.session_id != self.session_id:
+            raise Unsettled(name, [f"{name}.sessionId: it is {found.session_id!r}"])
+        return found
 
     def write_answers(self, answers: SessionAnswers) -> None:
-        """Write the answers; see `LockedSession`."""
-        self.documents = evolve(self.documents, answers=encode(wire.answers_document(answers)))
+        """Write the answers; the session is completed from then on. Raises as `keep` does."""
+        self.keep(ANSWERS_FILE, encode(wire.answers_document(answers)))
 
     def write_read_at(self, answers: SessionAnswers) -> None:
-        """Note when the answers were fetched; see `LockedSession`."""
-        new = wire.answers_document(answers)
-        data = rewritten(self.documents.answers, new, ANSWERS_FILE, only="lastReadAt")
-        self.documents = evolve(self.documents, answers=data)
+        """Note when the answers were fetched; all else in them stays. Raises as `keep` does."""
+        self._rewrite(ANSWERS_FILE, wire.answers_document(answers), only="lastReadAt")
 
     def write_record(self, record: StatusRecord) -> None:
-        """Replace the status; see `LockedSession`."""
-        data = rewritten(self.documents.status, wire.status_document(record), STATUS_FILE)
-        self.documents = evolve(self.documents, status=data)
+        """Replace the status; what other programs keep in it stays. Raises as `keep` does."""
+        self._rewrite(STATUS_FILE, wire.status_document(record))
+
+    def _rewrite(self, name: str, document: Mapping[str, Any], *, only: str | None = None) -> None:
+        """Replace a document; what it holds besides stays, in its order.
+
+        Args:
+            name: The document's name.
+            document: What is new.
+            only: The one key that changes, where there is something to change.
+        """
+        found: dict[str, Any] = {}
+        with suppress(WireError, ReadError):
+            data = self.load(name)
+            found = {} if data is None else decode(data, name)
+        changed = {only: document[only]} if only is not None and found else document
+        self.keep(name, encode({**found, **changed}))
+
+
+def new_documents(request: SessionRequest, record: StatusRecord) -> dict[str, bytes]:
+    """Return the documents of what was just asked, by their names."""
+    return {
+        REQUEST_FILE: encode(wire.request_document(request)),
+        STATUS_FILE: encode(wire.status_document(record)),
+    }
+
+
+@define
+class KeptDocuments(SessionDocuments):
+    """The documents of one session as a store keeps them: whole.
+
+    Attributes:
+        session_id: The session.
+        content: The documents by their names.
+        changed: Whether one was replaced.
+    """
+
+    session_id: str
+    content: dict[str, bytes]
+    changed: bool = field(default=False, eq=False)
+
+    def load(self, name: str) -> bytes | None:
+        """Return a document; None if there is none."""
+        return self.content.get(name)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Replace a document, for the store to keep when the lock is released."""
+        self.content = {**self.content, name: data}
+        self.changed = True
+
+    def is_answered(self) -> bool:
+        """Return whether there are answers."""
+        return ANSWERS_FILE in self.content

@@ -28,7 +28,13 @@ from ..domain import CleanupResult, is_session_id
 from ..session_status import SessionStatus
 from .documents import ANSWERS_FILE, STATUS_FILE
 from .json_form import WireError
-from .session_files import DEFAULT_BASE_DIR, MAX_FILE_BYTES, STAGING_GRACE_S, STAGING_PREFIX
+from .session_files import (
+    DEFAULT_BASE_DIR,
+    MAX_FILE_BYTES,
+    STAGING_GRACE_S,
+    STAGING_PREFIX,
+    is_there,
+)
 from .wire import read_status
 
 if TYPE_CHECKING:
@@ -85,7 +91,7 @@ class QuestionTarget:
             detail = f"its status is that of session {record.session_id!r}"
             return Undatable(SkipReason.CORRUPTED_METADATA, detail)
         status = record.status
-        if status is SessionStatus.PENDING and _is_there(fs, session_fd, ANSWERS_FILE):
+        if status is SessionStatus.PENDING and is_there(fs, session_fd, ANSWERS_FILE):
             status = SessionStatus.COMPLETED
         return Dated(
             at=max(record.created_at, record.last_modified),
@@ -103,14 +109,6 @@ class QuestionTarget:
         except OSError as error:
             return Undatable(SkipReason.UNREADABLE, error.strerror or str(error))
         return Dated(at=datetime.fromtimestamp(changed, UTC), version=changed)
-
-
-def _is_there(fs: FileSystem, session_fd: int, name: str) -> bool:
-    try:
-        fs.stat(name, dir_fd=session_fd)
-    except OSError:
-        return False
-    return True
 
 
 class _CleanUpEvents(PruneObserver):

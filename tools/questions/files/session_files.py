@@ -1,4 +1,4 @@
-"""Reading the files of one session: whole, or with everything that is wrong.
+"""The files of one session: read whole, or with everything that is wrong, and replaced.
 
 A file that is missing or torn is read again after a pause, since another program may be writing it
 in place. No symbolic link is followed.
@@ -7,24 +7,16 @@ in place. No symbolic link is followed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from ...base.files import FileSystem, ReadError, read_regular_file
+from ...base.files import FileSystem, ReadError, WriteError, read_regular_file, replace_file
 from ...base.files.file_lock import has_name
 from ...base.question import QuestionError
 from ..disk_errors import QUESTION_ERRORS, SessionCorrupted
-from ..domain import QuestionSession, SessionRequest, StatusRecord
 from ..errors import SessionNotFound
-from .documents import (
-    ANSWERS_FILE,
-    REQUEST_FILE,
-    STATUS_FILE,
-    Unsettled,
-    may_have_answers,
-    read_document,
-    session_of,
-)
+from .documents import ANSWERS_FILE, SessionDocuments, Unsettled
 
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
 STAGING_PREFIX: Final = ".new-"
@@ -39,97 +31,97 @@ so long may another program take that writes a file in place, bit by bit."""
 _Value = TypeVar("_Value")
 
 
-class SessionFiles:
-    """Reads the files of sessions under one base, each in a directory that is open."""
+class FileDocuments(SessionDocuments):
+    """The files of a session whose directory is open; whoever writes holds its lock."""
 
-    def __init__(self, fs: FileSystem, base_dir: Path, *, sleep: Callable[[float], None]) -> None:
-        """Name the base; `sleep` pauses before a file is read again."""
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: Path,
+        fd: int,
+        *,
+        sleep: Callable[[float], None],
+        pauses: Sequence[float] = READ_PAUSES_S,
+    ) -> None:
+        """Take a session's directory.
+
+        Args:
+            fs: The file system.
+            directory: The directory, for messages, named as the session.
+            fd: The same, open.
+            sleep: How to pause.
+            pauses: How long to wait before each further try to read what is torn, in seconds.
+        """
+        self.session_id = directory.name
         self._fs = fs
-        self._base_dir = base_dir
+        self._directory = directory
+        self._fd = fd
         self._sleep = sleep
+        self._pauses = pauses
 
-    def session(
-        self, fd: int, session_id: str, *, pauses: Sequence[float] = READ_PAUSES_S
-    ) -> QuestionSession:
-        """Read the session whose directory is open.
+    def load(self, name: str) -> bytes | None:
+        """Read a file; None if there is none.
+
+        Raises:
+            agentforge_sessions.base.files.ReadError: It can't be read.
+        """
+        path = self._directory / name
+        return read_regular_file(
+            self._fs, name, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=self._fd
+        )
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Replace a file: verified, atomically, durably.
+
+        Raises:
+            AtomicWriteError: It is as it was.
+        """
+        path = self._directory / name
+        try:
+            replace_file(self._fs, self._fd, name, [data], path=path, verify=True)
+        except WriteError as error:
+            raise QUESTION_ERRORS.of(error, self.session_id) from error
+
+    def is_answered(self) -> bool:
+        """Return whether there are answers."""
+        return is_there(self._fs, self._fd, ANSWERS_FILE)
+
+    def settled(self, look: Callable[[], _Value]) -> _Value:
+        """Return what a look finds, if need be after some pauses.
 
         Raises:
             SessionNotFound: There is none (any more).
             SessionCorrupted: Its files are not what they should be.
             AtomicReadError: The system would not read them.
         """
-        return self._retrying(fd, session_id, lambda: self._read_once(fd, session_id), pauses)
-
-    def record(self, fd: int, session_id: str) -> StatusRecord:
-        """Read status.json of the session whose directory is open; see `session`."""
-        found: StatusRecord = self._retrying(
-            fd, session_id, lambda: self._part(fd, STATUS_FILE, session_id)
-        )
-        return found
-
-    def request(self, fd: int, session_id: str) -> SessionRequest:
-        """Read request.json of the session whose directory is open; see `session`."""
-        found: SessionRequest = self._retrying(
-            fd, session_id, lambda: self._part(fd, REQUEST_FILE, session_id)
-        )
-        return found
-
-    def _retrying(
-        self,
-        fd: int,
-        session_id: str,
-        read: Callable[[], _Value],
-        pauses: Sequence[float] = READ_PAUSES_S,
-    ) -> _Value:
-        for pause in (*pauses, None):
+        for pause in (*self._pauses, None):
             try:
-                return read()
+                return look()
             except Unsettled as error:
                 if pause is None:
-                    raise self._unusable(fd, session_id, error) from error
+                    raise self._unusable(error) from error
             except ReadError as error:
                 if error.cause is None:  # a link, a FIFO, too large: not read for what it is
                     raise SessionCorrupted(
-                        session_id, path=error.path, faults=[str(error)]
+                        self.session_id, path=error.path, faults=[str(error)]
                     ) from error
                 if pause is None or isinstance(error.cause, PermissionError):
-                    raise QUESTION_ERRORS.of(error, session_id) from error
+                    raise QUESTION_ERRORS.of(error, self.session_id) from error
             self._sleep(pause)
         raise AssertionError("unreachable")  # pragma: no cover
 
-    def _unusable(self, fd: int, session_id: str, error: Unsettled) -> QuestionError:
-        directory = self._base_dir / session_id
-        if not self._is_there(fd, directory):
-            return SessionNotFound(session_id, path=self._base_dir)
-        return SessionCorrupted(session_id, path=directory / error.name, faults=error.faults)
+    def _unusable(self, error: Unsettled) -> QuestionError:
+        with suppress(OSError):
+            if has_name(self._fs, self._fd, str(self._directory)):
+                path = self._directory / error.name
+                return SessionCorrupted(self.session_id, path=path, faults=error.faults)
+        return SessionNotFound(self.session_id, path=self._directory.parent)
 
-    def _is_there(self, fd: int, path: Path) -> bool:
-        try:
-            return has_name(self._fs, fd, str(path))
-        except OSError:
-            return False
 
-    def _read_once(self, fd: int, session_id: str) -> QuestionSession:
-        """Read the files once: the status first, since answers are written before it says so."""
-        record: StatusRecord = self._part(fd, STATUS_FILE, session_id)
-        request: SessionRequest = self._part(fd, REQUEST_FILE, session_id)
-        answers = None
-        if may_have_answers(record):
-            data = self.read(fd, self._base_dir / session_id / ANSWERS_FILE)
-            if data is not None:
-                answers = read_document(ANSWERS_FILE, data, session_id)
-        return session_of(request, record, answers)
-
-    def _part(self, fd: int, name: str, session_id: str) -> Any:
-        data = self.read(fd, self._base_dir / session_id / name)
-        return read_document(name, data, session_id)
-
-    def read(self, fd: int, path: Path) -> bytes | None:
-        """Read a file of a session whose directory is open; None if there is none.
-
-        Raises:
-            agentforge_sessions.base.files.ReadError: It can't be read.
-        """
-        return read_regular_file(
-            self._fs, path.name, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=fd
-        )
+def is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
+    """Return whether a directory that is open has an entry of a name."""
+    try:
+        fs.stat(name, dir_fd=directory_fd)
+    except OSError:
+        return False
+    return True

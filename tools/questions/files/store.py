@@ -25,8 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from attrs import evolve
-
 from ...base.event_log import get_logger
 from ...base.files import (
     DirectoryLock,
@@ -67,10 +65,10 @@ from ..session_status import SessionStatus
 from ..waiting.directory_feed import DirectoryFollower, Signature
 from ..waiting.directory_watcher import Watcher, process_watcher
 from ..waiting.waiting import POLL_S
-from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, Documents
+from .documents import STATUS_FILE, new_documents
 from .prune_target import cleanup
-from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, SessionFiles
-from .session_lock import ANSWERING, LOCK_FILE, LockedFiles, lock_session
+from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, FileDocuments
+from .session_lock import ANSWERING, LOCK_FILE, lock_session
 from .validation import find_issues, missing_session
 
 _BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
@@ -121,7 +119,6 @@ class QuestionStore:
         self.fs: FileSystem = fs if fs is not None else OsFileSystem()
         self.token = token if token is not None else lambda: secrets.token_hex(8)
         self._lock_timeout_s = lock_timeout_s
-        self.files = SessionFiles(self.fs, self.base_dir, sleep=sleep)
         self._lock = partial(
             PidLock,
             timeout_s=lock_timeout_s,
@@ -241,26 +238,18 @@ class QuestionStore:
             SessionCorrupted: Its files are not what they should be.
             AtomicReadError: The system would not read them.
         """
-        with self._opened(session_id) as fd:
-            return self.files.session(fd, session_id, pauses=pauses)
+        with self._opened(session_id, pauses) as files:
+            return files.read()
 
     def read_record(self, session_id: str) -> StatusRecord:
         """Read the status of a session; answers on disk count. Raises as `read()` does."""
-        with self._opened(session_id) as fd:
-            record = self.files.record(fd, session_id)
-            if record.status is SessionStatus.PENDING and self._has_answers(fd):
-                return evolve(record, status=SessionStatus.COMPLETED)
-            return record
-
-    def _has_answers(self, fd: int) -> bool:
-        try:
-            self.fs.stat(ANSWERS_FILE, dir_fd=fd)
-        except OSError:
-            return False
-        return True
+        with self._opened(session_id) as files:
+            return files.current_record()
 
     @contextmanager
-    def _opened(self, session_id: str) -> Iterator[int]:
+    def _opened(
+        self, session_id: str, pauses: Sequence[float] = READ_PAUSES_S
+    ) -> Iterator[FileDocuments]:
         path = self.path(session_id)
         try:
             fd = self.fs.open(str(path), DIRECTORY_FLAGS)
@@ -271,9 +260,12 @@ class QuestionStore:
         except OSError as error:
             raise AtomicReadError(path=path, cause=error, session_id=session_id) from error
         try:
-            yield fd
+            yield self._files(path, fd, pauses)
         finally:
             close_reader(self.fs, fd)
+
+    def _files(self, path: Path, fd: int, pauses: Sequence[float] = READ_PAUSES_S) -> FileDocuments:
+        return FileDocuments(self.fs, path, fd, sleep=self._sleep, pauses=pauses)
 
     def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions once, without a pause; see `QuestionRepository`."""
@@ -298,12 +290,12 @@ class QuestionStore:
             issue = f"Session directory can't be opened: {error.strerror}"
             return ValidationReport(session_id=session_id, issues=[issue])
         try:
-            return find_issues(session_id, lambda name: self.files.read(fd, path / name))
+            return find_issues(session_id, self._files(path, fd).load)
         finally:
             close_reader(self.fs, fd)
 
     @contextmanager
-    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[LockedFiles]:
+    def locked(self, session_id: str, *, answering: bool = False) -> Iterator[FileDocuments]:
         """Hold the right to change a session; what is written is on disk at once.
 
         Args:
@@ -317,8 +309,9 @@ class QuestionStore:
             AtomicWriteError: It can't be locked.
         """
         names = ANSWERING if answering else (LOCK_FILE,)
-        with lock_session(self._lock, self.fs, self.files, self.path(session_id), names) as locked:
-            yield locked
+        path = self.path(session_id)
+        with lock_session(self._lock, self.fs, path, names) as fd:
+            yield self._files(path, fd)
 
     @contextmanager
     def base_locked(self) -> Iterator[int]:
@@ -375,11 +368,7 @@ class QuestionStore:
                 opened.callback(close_reader, self.fs, base_fd)
                 new = NewDirectory(self.fs, base_fd, staging)
                 opened.enter_context(new).lock()
-                documents = Documents.of_new(request, record)
-                for name, content in (
-                    (REQUEST_FILE, documents.request),
-                    (STATUS_FILE, documents.status),
-                ):
+                for name, content in new_documents(request, record).items():
                     new.step = f"write of {name}"
                     path = self.base_dir / staging / name
                     replace_file(self.fs, new.fd, name, [content], path=path, verify=True)

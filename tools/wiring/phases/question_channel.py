@@ -33,6 +33,7 @@ from ...questions import (
     InvalidAnswers,
     Notify,
     QuestionRepository,
+    QuestionSession,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,
@@ -196,18 +197,16 @@ class QuestionSessionChannel:
             InvalidAnswers: With everything that is wrong with them; the questions still wait.
             QuestionError: There are no such questions, or the answers can't be kept.
         """
-        questions = self.sessions.get(question_id).questions
-        faults = _faults(answers, len(questions))
-        if faults:
-            raise InvalidAnswers(faults, session_id=question_id)
+
+        def made(session: QuestionSession) -> list[UserAnswer]:
+            faults = _faults(answers, len(session.questions))
+            if faults:
+                raise InvalidAnswers(faults, session_id=question_id)
+            pairs = zip(session.questions, answers, strict=True)
+            return [_as_answer(index, *pair) for index, pair in enumerate(pairs)]
+
         try:
-            self.sessions.save_session_answers(
-                question_id,
-                [
-                    _as_answer(index, question, answer)
-                    for index, (question, answer) in enumerate(zip(questions, answers, strict=True))
-                ],
-            )
+            self.sessions.save_session_answers(question_id, made)
         except SessionEnded:
             return False
         return True
