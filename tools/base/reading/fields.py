@@ -116,7 +116,7 @@ class Fields:
         """Take a field as it is; None, and if it is required a fault, where it is not there."""
         self._asked.append(name)
         node = self._given.get(name)
-        if not is_null(node):
+        if node is not None and not (type(node) is Scalar and node.is_null):  # `is_null`, inlined
             return node
         if required and self.usable:
             self.fault(name, "is empty" if name in self._given else "is missing", node)

@@ -1,9 +1,9 @@
 """Reports from the file system that a directory changed.
 
 One thread of the process watches all directories that are waited for, so that a thousand waits
-cost one inotify instance. On Linux it sleeps in the kernel until something happens; elsewhere
-`watchfiles` looks a few times a second. Where the file system reports nothing (a network file
-system, no inotify instances left), each wait looks for itself at its own interval.
+cost one inotify instance. It sleeps in the kernel until something happens. Where nothing is
+reported (a network file system, no inotify instances left), each wait looks for itself at its own
+interval.
 """
 
 from __future__ import annotations
@@ -17,14 +17,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ...base.event_log import get_logger
-from .inotify import Change, Inotify, is_available
-
-STEP_MS: Final = 25
-"""How often `watchfiles` asks for changes, in ms, where there is no inotify."""
-_TIMEOUT_MS: Final = 200
-_FIRST_REST_S: Final = 0.05
-_LONGEST_REST_S: Final = 1.0
-"""How long the thread rests after the file system refused to be watched, in seconds."""
+from .inotify import Change, Inotify
 
 THREAD_NAME: Final = "agentforge-questions-watcher"
 
@@ -217,118 +210,7 @@ class InotifyWatcher:
             self._thread = None
 
 
-class FileWatcher:
-    """Watches directories with `watchfiles`, all from one thread; where there is no inotify.
-
-    The thread lives while something is watched. May be used from any thread; after a fork the
-    child starts with nothing watched.
-    """
-
-    def __init__(self, *, step_ms: int = STEP_MS, start: Start = threading.Thread.start) -> None:
-        """Make a watcher; nothing is watched yet.
-
-        Args:
-            step_ms: How often to ask for changes, in milliseconds.
-            start: Starts the thread.
-        """
-        self._step_ms = step_ms
-        self._start = start
-        self._complained = False
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin anew, with nothing watched: what a forked child does, which has no such thread."""
-        self._lock = threading.Lock()
-        self._callbacks: dict[str, list[OnChange]] = {}
-        self._changed = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    @contextmanager
-    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
-        """See `Watcher`."""
-        name = os.path.realpath(path)
-        try:
-            with self._lock:
-                self._callbacks.setdefault(name, []).append(on_change)
-                self._changed.set()
-                self._start_thread()
-            yield
-        finally:
-            with self._lock:
-                listeners = self._callbacks.get(name, [])
-                if on_change in listeners:
-                    listeners.remove(on_change)
-                if not listeners:
-                    self._callbacks.pop(name, None)
-                self._changed.set()
-
-    def _start_thread(self) -> None:
-        if self._thread is not None and self._thread.is_alive():
-            return
-        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
-        try:
-            self._start(self._thread)
-        except RuntimeError as error:  # it was refused: the wait looks for itself
-            self._thread = None
-            self._complain(error)
-
-    def _complain(self, error: Exception) -> None:
-        if not self._complained:
-            self._complained = True
-            _log.warning("questions.not_watched", error=str(error))
-
-    def _run(self) -> None:
-        rest = _FIRST_REST_S
-        while True:
-            with self._lock:
-                if not self._callbacks:
-                    self._thread = None
-                    return
-                self._changed.clear()
-                names = [name for name in self._callbacks if os.path.isdir(name)]
-            if not names:  # they were deleted; each wait finds that out by itself
-                self._changed.wait(_LONGEST_REST_S)
-                continue
-            try:
-                self._watch(names)
-                rest = _FIRST_REST_S
-            except Exception as error:  # noqa: BLE001 (whatever the library raises, waits go on)
-                self._complain(error)
-                self._changed.wait(rest)
-                rest = min(rest * 2, _LONGEST_REST_S)
-
-    def _watch(self, names: list[str]) -> None:
-        """Report changes in these directories until the set of directories changes."""
-        from watchfiles import watch
-
-        unseen = True  # what happened before they were watched was not reported
-        for changes in watch(
-            *names,
-            watch_filter=None,
-            debounce=self._step_ms,
-            step=self._step_ms,
-            rust_timeout=_TIMEOUT_MS,
-            yield_on_timeout=True,
-            stop_event=self._changed,
-            recursive=False,
-            raise_interrupt=False,
-        ):
-            if unseen:
-                unseen = False
-                self._notify(names)
-                continue
-            touched = {os.path.dirname(path) for _, path in changes}
-            touched.update(path for _, path in changes)  # the directory itself went away
-            self._notify(touched.intersection(names))
-
-    def _notify(self, names: Iterable[str]) -> None:
-        with self._lock:
-            listeners = [one for name in names for one in self._callbacks.get(name, ())]
-        for on_change in listeners:
-            on_change()
-
-
-_watcher: InotifyWatcher | FileWatcher = InotifyWatcher() if is_available() else FileWatcher()
+_watcher = InotifyWatcher()
 os.register_at_fork(after_in_child=_watcher.forget)
 
 

@@ -22,7 +22,6 @@ _DELETE: Final = 0x0000_0200
 _DELETE_SELF: Final = 0x0000_0400
 _MOVE_SELF: Final = 0x0000_0800
 _OVERFLOW: Final = 0x0000_4000
-_IGNORED: Final = 0x0000_8000
 _ONLYDIR: Final = 0x0100_0000
 _WATCHED: Final = (
     _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
@@ -39,17 +38,10 @@ class Change:
     Attributes:
         watch: The number of the directory it is about; -1 if events were lost.
         name: The entry of the directory that changed; empty if it is the directory itself.
-        ended: Whether the directory is watched no more.
     """
 
     watch: int
     name: str
-    ended: bool = False
-
-    @property
-    def lost(self) -> bool:
-        """Whether the kernel dropped events, so that anything may have changed anywhere."""
-        return self.watch < 0
 
 
 @cache
@@ -120,7 +112,7 @@ def _changes(data: bytes) -> Iterator[Change]:
         at += _HEADER.size
         name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
         at += length
-        yield Change(-1 if mask & _OVERFLOW else watch, name, ended=bool(mask & _IGNORED))
+        yield Change(-1 if mask & _OVERFLOW else watch, name)
 
 
 def _checked(result: int) -> int:
