@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     )
     from .records.audit_log import AUDIT_NAME, read_audit
     from .removal.environment import Outside
-    from .removal.leftovers import left_half_done
     from .removal.pins import pin, pinned, unpin
     from .removal.private_directory import PRIVATE, prepare_root
+    from .removal.recovery import left_half_done
     from .removal.trash import TrashRecord, list_trash, list_unrecorded, restore_from_trash
 else:
     __getattr__ = on_first_use(
@@ -65,7 +65,7 @@ else:
             "engine": "prune",
             "errors": "InvalidArchive InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
-            "removal.leftovers": "left_half_done",
+            "removal.recovery": "left_half_done",
             "removal.environment": "Outside",
             "removal.pins": "pin pinned unpin",
             "policy": "RetentionPolicy decide",

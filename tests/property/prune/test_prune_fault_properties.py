@@ -29,7 +29,7 @@ from agentforge_sessions.prune import (
     list_trash,
     prune,
 )
-from agentforge_sessions.prune.removal.hidden_names import session_of
+from agentforge_sessions.prune.removal.private_directory import session_of
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import FaultyFileSystem, Plan, calls, every_call_from, nth_call
 from tests.support.prune_sites import Site, Tree, below, outside_of, tree_of, uuid_of

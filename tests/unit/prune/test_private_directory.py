@@ -28,9 +28,15 @@ from agentforge_sessions.prune import (
     restore_from_trash,
     unpin,
 )
-from agentforge_sessions.prune.removal.hidden_names import hidden_name, session_of
 from agentforge_sessions.prune.removal.pins import PINS
-from agentforge_sessions.prune.removal.private_directory import COMING, GOING, PRIVATE, TRASH
+from agentforge_sessions.prune.removal.private_directory import (
+    COMING,
+    GOING,
+    PRIVATE,
+    TRASH,
+    hidden_name,
+    session_of,
+)
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call
 from tests.support.prune_sites import Site, locked, outside_of, tree_of

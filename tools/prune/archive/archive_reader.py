@@ -91,17 +91,17 @@ def restore_archive(
     """
     outside = outside or Outside()
     zstd = zstd_module()
-    with opened_root(target.root, outside, lock_timeout_s) as opened:
+    with opened_root(target.root, outside, lock_timeout_s) as private:
         fd = _open_archive(archive)
         try:
             _require_checksum(archive, fd)
             session_id = _read_about(zstd, archive, fd, target)
-            opened.require_free(outside.fs, session_id)
-            coming_fd = opened.private.directory(COMING)
+            private.require_free(session_id)
+            coming_fd = private.directory(COMING)
             with NewDirectory(outside.fs, coming_fd, outside.token()) as new:
                 with zstd.ZstdFile(Reader(OsFileSystem(), fd), "r") as plain:
                     _unpack(archive, plain, outside.fs, new.fd, session_id)
-                new.appear(session_id, parent_fd=opened.root_fd)
+                new.appear(session_id, parent_fd=private.root_fd)
         except (
             tarfile.TarError,
             zstd.ZstdError,

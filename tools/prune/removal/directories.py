@@ -32,14 +32,12 @@ from ..records.audit_reserve import FULL
 from .deletion import DeletionPool
 from .environment import owners_of
 from .inspection import InspectionCache, Inspector
-from .leftovers import list_leftovers, list_strays, see_leftovers
 from .pins import read_pins
 from .private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, root_opened
-from .recovery import Recovery
+from .recovery import Recovery, list_leftovers, list_strays, see_leftovers
 from .removal import Remover
-from .run_record import Run
+from .run import Run, Work
 from .session_lock import batch_size
-from .work import Work
 
 _ARCHIVED_AT_ONCE: Final = 16
 

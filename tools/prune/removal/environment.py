@@ -33,12 +33,9 @@ def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozen
     except (OSError, IndexError):
         return frozenset()
     base = os.fsencode(os.path.realpath(root)).rstrip(b"/") + b"/"
-    names = set()
-    for point in points:
-        plain = _unescaped(point)
-        if plain.startswith(base):
-            names.add(os.fsdecode(plain[len(base) :].split(b"/", 1)[0]))
-    return frozenset(names)
+    plain = (_unescaped(point) if b"\\" in point else point for point in points)
+    below = (point[len(base) :] for point in plain if point.startswith(base))
+    return frozenset(os.fsdecode(point.split(b"/", 1)[0]) for point in below)
 
 
 def mount_id(fd: int) -> str | None:
@@ -56,8 +53,6 @@ def mount_id(fd: int) -> str | None:
 
 
 def _unescaped(field_: bytes) -> bytes:
-    if b"\\" not in field_:
-        return field_
     for code, plain in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
         field_ = field_.replace(code, plain)
     return field_

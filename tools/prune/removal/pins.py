@@ -62,8 +62,8 @@ def pin(
     """
     outside = outside or Outside()
     _require_own(target, session_id)
-    with opened_root(target.root, outside, lock_timeout_s) as opened:
-        pins_fd = opened.private.directory(PINS)
+    with opened_root(target.root, outside, lock_timeout_s) as private:
+        pins_fd = private.directory(PINS)
         if session_id in outside.fs.listdir(pins_fd):
             return False
         create_file(outside.fs, pins_fd, session_id, [])
@@ -87,8 +87,8 @@ def unpin(
     """
     outside = outside or Outside()
     _require_own(target, session_id)
-    with opened_root(target.root, outside, lock_timeout_s) as opened:
-        pins_fd = opened.private.existing(PINS)
+    with opened_root(target.root, outside, lock_timeout_s) as private:
+        pins_fd = private.existing(PINS)
         if pins_fd is None:
             return False
         try:

@@ -17,11 +17,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
-
-from attrs import frozen
 
 from ...base.errors import reason_of
 from ...base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
@@ -41,6 +39,8 @@ PRIVATE: Final = ".prune"
 GOING: Final = "going"
 TRASH: Final = "trash"
 COMING: Final = "coming"
+_SEPARATOR: Final = "~"
+_INODE_END: Final = "-"
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
@@ -81,7 +81,13 @@ def root_opened(fs: FileSystem, root: Path) -> Iterator[int]:
 
 
 class PrivateDirectory:
-    """A root's private directory, made if missing and locked for the time it is open."""
+    """A root's private directory, made if missing and locked for the time it is open.
+
+    Attributes:
+        root: The root.
+        root_fd: The root, open.
+        fd: The directory, open.
+    """
 
     def __init__(self, outside: Outside, root: Path, root_fd: int, *, timeout_s: float) -> None:
         """Open it.
@@ -91,7 +97,8 @@ class PrivateDirectory:
             PruneRootUnusable: It can't be made or opened, or something else has its name.
         """
         self._fs = fs = outside.fs
-        self._root = root
+        self.root = root
+        self.root_fd = root_fd
         self._owners = owners_of(fs, root_fd)
         self._mount_of = outside.mount_of
         self._open: dict[str, int] = {}
@@ -123,11 +130,11 @@ class PrivateDirectory:
 
     def _require_own(self, fd: int, path: Path) -> None:
         if self._fs.fstat(fd).st_uid not in self._owners:
-            raise PruneRootUnusable(self._root, f"{path} belongs to another user")
+            raise PruneRootUnusable(self.root, f"{path} belongs to another user")
 
     def _require_same_mount(self, fd: int, parent_fd: int, path: Path) -> None:
         if self._mount_of(fd) != self._mount_of(parent_fd):
-            raise PruneRootUnusable(self._root, _mounted(path))
+            raise PruneRootUnusable(self.root, _mounted(path))
 
     def directory(self, name: str) -> int:
         """Open one of the directories in it, made if missing; it is closed with this one.
@@ -137,7 +144,7 @@ class PrivateDirectory:
         """
         fd = self._open.get(name)
         if fd is None:
-            path = self._root / PRIVATE / name
+            path = self.root / PRIVATE / name
             try:
                 _make(self._fs, self.fd, name)
                 fd = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
@@ -147,7 +154,7 @@ class PrivateDirectory:
             except PruneError:
                 raise
             except OSError as error:
-                raise PruneRootUnusable(self._root, refused(path, error), cause=error) from error
+                raise PruneRootUnusable(self.root, refused(path, error), cause=error) from error
         return fd
 
     def existing(self, name: str) -> int | None:
@@ -162,9 +169,17 @@ class PrivateDirectory:
             except FileNotFoundError:
                 return None
             except OSError as error:
-                path = self._root / PRIVATE / name
-                raise PruneRootUnusable(self._root, refused(path, error)) from error
+                path = self.root / PRIVATE / name
+                raise PruneRootUnusable(self.root, refused(path, error)) from error
         return self.directory(name)
+
+    def require_free(self, session_id: str) -> None:
+        """Raise `SessionInTheWay` if something in the root has a session's name."""
+        try:
+            self._fs.stat(session_id, dir_fd=self.root_fd)
+        except FileNotFoundError:
+            return
+        raise SessionInTheWay(session_id, self.root / session_id)
 
     def close(self) -> None:
         """Close it and let others prune."""
@@ -280,35 +295,51 @@ def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iter
         yield fd if fd >= 0 else None
 
 
-@frozen
-class OpenedRoot:
-    """A root and its private directory, open and locked.
-
-    Attributes:
-        path: The root.
-        root_fd: The root, open.
-        private: Its private directory.
-    """
-
-    path: Path
-    root_fd: int
-    private: PrivateDirectory
-
-    def require_free(self, fs: FileSystem, session_id: str) -> None:
-        """Raise `SessionInTheWay` if something has a session's name."""
-        try:
-            fs.stat(session_id, dir_fd=self.root_fd)
-        except FileNotFoundError:
-            return
-        raise SessionInTheWay(session_id, self.path / session_id)
-
-
 @contextmanager
-def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[OpenedRoot]:
+def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[PrivateDirectory]:
     """Open a root and its private directory, alone; what the system refuses is a typed error."""
     with root_opened(outside.fs, root) as root_fd:
         private = PrivateDirectory(outside, root, root_fd, timeout_s=timeout_s)
-        try:
-            yield OpenedRoot(root, root_fd, private)
-        finally:
-            private.close()
+        with closing(private):
+            yield private
+
+
+# --------------------------------------------------------------------------- names out of sight
+
+
+def hidden_name(session_id: str, token: str) -> str:
+    """Name a session out of sight; its id can be read from the name."""
+    return f"{session_id}{_SEPARATOR}{token}"
+
+
+def session_of(hidden: str) -> str:
+    """Read the id of a session from its name out of sight; bytes that are no text are escaped."""
+    return _shown(hidden.rsplit(_SEPARATOR, 1)[0])
+
+
+def _shown(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def going_path(hidden: str) -> str:
+    """Return where in its root something that is being removed is, for messages."""
+    return f"{PRIVATE}/{GOING}/{_shown(hidden)}"
+
+
+def still_going(hidden: str) -> str:
+    """Return where what is not all removed is, and what becomes of it."""
+    return f"it is out of sight in {going_path(hidden)}, the next prune tries again"
+
+
+def token_of(inode: int, token: str) -> str:
+    """Put the inode of what is to be removed into a token, so that nothing else is taken for it."""
+    return f"{inode:x}{_INODE_END}{token}"
+
+
+def inode_of(hidden: str) -> int | None:
+    """Read the inode from a name out of sight; None if it has none."""
+    number, found, _ = hidden.rsplit(_SEPARATOR, 1)[-1].partition(_INODE_END)
+    try:
+        return int(number, 16) if found else None
+    except ValueError:
+        return None

@@ -28,11 +28,10 @@ from ..domain import Decision, Reason
 from ..errors import PruneError
 from ..ports import Leaving
 from ..records.audit_reserve import FULL
-from .hidden_names import hidden_name, still_going, token_of
-from .locked_session import LockedSession, SessionLocker, refusal
-from .run_record import RunRecord
+from .private_directory import hidden_name, still_going, token_of
+from .run import RunRecord, Work
+from .session_lock import LockedSession, SessionLocker, refusal
 from .trash import TrashRecord, dated_name, forget_record, write_record
-from .work import Work
 
 _FULL: Final = os.strerror(errno.ENOSPC)
 
@@ -65,7 +64,7 @@ class Remover:
     def __attrs_post_init__(self) -> None:
         work, run = self.work, self.work.run
         self._fs, self._record, self._grace = run.outside.fs, run.record, run.disposal.grace
-        self._locker = SessionLocker(self._fs, work.target, work.root_fd, work.cache)
+        self._locker = SessionLocker(self._fs, work.target, work.root_fd, work.cache.records)
         self._token = run.outside.token()
 
     def remove(self, decisions: Sequence[Decision]) -> None:

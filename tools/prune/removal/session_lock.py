@@ -1,5 +1,7 @@
 """The locks of a session: a process that works in it holds its directory, or a guard in it.
 
+A session that is locked to be removed is as it was when that was decided, and still the same later.
+
 A look asks for the same locks that a removal takes, so that both find the same in use. Looks of
 several processes may meet at one lock, for a moment: what is held for longer is in use.
 """
@@ -10,11 +12,18 @@ import errno
 import os
 import resource
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from attrs import define, field, frozen
+
+from ...base.errors import reason_of
 from ...base.files import FileSystem, Patience, try_lock
-from ...base.files.filesystem import READ_FLAGS, close_reader
+from ...base.files.file_lock import has_name
+from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..domain import Candidate, Decision, Reason
+from ..ports import Dated, PruneTarget, Record, settled
+from .deletion import NO_DIRECTORY
 
 MOMENT_S: Final = 0.05
 """How long another look may hold a lock, in seconds."""
@@ -46,6 +55,8 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
 
 def _lock(fs: FileSystem, fd: int) -> bool:
     """Take a lock alone; return False if another holds it for longer than a look takes."""
+    if try_lock(fs, fd):  # nearly always
+        return True
     patience = Patience(MOMENT_S)
     while not try_lock(fs, fd):
         if not patience.pause():
@@ -120,3 +131,116 @@ def batch_size(guards: int = 0, *, at_once: int = 1, largest: int = 1024) -> int
     except OSError:
         taken = soft // 2
     return max(1, min(largest, (soft - taken) // (2 * at_once * (1 + guards))))
+
+
+@define
+class LockedSession:
+    """A session that is locked and about to go.
+
+    Attributes:
+        decision: Why it goes.
+        fd: Its directory, locked.
+        identity: The device and the inode of that directory.
+        descriptors: That one and those of its guards, until it is unlocked.
+        record: What it was dated by, where a later change of that shows in its times.
+        hidden: Its name out of sight.
+        deleting: Whether its deletion has begun, which unlocks it as well.
+    """
+
+    decision: Decision
+    fd: int
+    identity: tuple[int, int]
+    descriptors: list[int]
+    record: Record | None
+    hidden: str = ""
+    deleting: bool = False
+    candidate: Candidate = field(init=False)
+    session_id: str = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.candidate = self.decision.candidate
+        self.session_id = self.candidate.session_id
+
+    def unlock(self, fs: FileSystem) -> None:
+        """Unlock it; does nothing the second time."""
+        descriptors, self.descriptors = self.descriptors, []
+        for fd in descriptors:
+            close_reader(fs, fd)
+
+
+def refusal(error: OSError) -> Reason | str:
+    """Return why a session can't be opened or renamed: it was removed or replaced, or else."""
+    if error.errno == errno.ENOENT:
+        return Reason.GONE
+    return Reason.CHANGED if error.errno in NO_DIRECTORY else reason_of(error)
+
+
+@frozen
+class SessionLocker:
+    """Locks sessions of one root that are to go.
+
+    Attributes:
+        fs: The file system.
+        target: The kind of sessions.
+        root_fd: The root, open.
+        records: What they were dated by when it was decided.
+    """
+
+    fs: FileSystem
+    target: PruneTarget
+    root_fd: int
+    records: Mapping[str, Record]
+
+    def lock(self, decision: Decision, now_ns: int) -> LockedSession | Reason | str:
+        """Lock a session if no process works in it and it is as it was when it was decided.
+
+        Args:
+            decision: What was decided.
+            now_ns: The time by the clock that file systems stamp changes with.
+
+        Returns:
+            The session, or why it stays.
+        """
+        fs, candidate = self.fs, decision.candidate
+        opened: list[int] = []
+        try:
+            fd = fs.open(candidate.session_id, DIRECTORY_FLAGS, dir_fd=self.root_fd)
+            opened.append(fd)
+            guards = hold(fs, fd, self.target.guards)
+            if guards is None:  # by its removal, perhaps
+                still = has_name(fs, fd, candidate.session_id, dir_fd=self.root_fd)
+                return Reason.IN_USE if still else Reason.CHANGED
+            opened += guards
+            record = self.records.get(candidate.session_id)
+            if record is None or not record.is_as_it_was(fs, fd):
+                dated = self._dated_alike(fd, candidate)
+                if dated is None:
+                    return Reason.CHANGED
+                record = settled(dated, now_ns)
+            status = fs.fstat(fd)
+            identity = (status.st_dev, status.st_ino)
+            locked = LockedSession(decision, fd, identity, opened, record)
+            opened = []
+        except OSError as error:
+            return refusal(error)
+        else:
+            return locked
+        finally:
+            for left in opened:
+                close_reader(fs, left)
+
+    def was_used(self, one: LockedSession) -> bool:
+        """Return whether a session is not as it was when it was locked."""
+        if one.record is not None and one.record.is_as_it_was(self.fs, one.fd):
+            return False
+        return self._dated_alike(one.fd, one.candidate) is None
+
+    def _dated_alike(self, fd: int, candidate: Candidate) -> Dated | None:
+        """Date a session; return None unless it is dated as it was when it was decided."""
+        dated = self.target.date(self.fs, fd, candidate.session_id)
+        alike = isinstance(dated, Dated) and (dated.at, dated.version, dated.state) == (
+            candidate.dated_at,
+            candidate.version,
+            candidate.state,
+        )
+        return dated if isinstance(dated, Dated) and alike else None

@@ -20,8 +20,7 @@ from ..errors import NotInTrash
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
 from ..records.audit_log import AuditLog
 from .environment import Outside
-from .hidden_names import session_of
-from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened
+from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened, session_of
 
 _SUFFIX: Final = ".json"
 _DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")
@@ -231,20 +230,20 @@ def restore_from_trash(
     root = target.root
     if not target.owns(session_id):
         raise NotInTrash(session_id, root)
-    with opened_root(root, outside, lock_timeout_s) as opened:
-        trash_fd = opened.private.existing(TRASH)
+    with opened_root(root, outside, lock_timeout_s) as private:
+        trash_fd = private.existing(TRASH)
         hidden = None if trash_fd is None else _last_of(fs, trash_fd, session_id)
         if trash_fd is None or hidden is None:
             raise NotInTrash(session_id, root)
-        opened.require_free(fs, session_id)
-        audit = AuditLog(fs, opened.private.fd, run=outside.token(), by=outside.actor())
+        private.require_free(session_id)
+        audit = AuditLog(fs, private.fd, run=outside.token(), by=outside.actor())
         try:
             audit.add("restored", at=outside.clock(), kind=target.kind, session_id=session_id)
             audit.write()
         finally:
             audit.close()
-        fs.rename(hidden, session_id, src_dir_fd=trash_fd, dst_dir_fd=opened.root_fd)
-        fs.fsync(opened.root_fd)
+        fs.rename(hidden, session_id, src_dir_fd=trash_fd, dst_dir_fd=private.root_fd)
+        fs.fsync(private.root_fd)
         forget_record(fs, trash_fd, hidden)
         fs.fsync(trash_fd)
     return root / session_id

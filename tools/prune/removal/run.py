@@ -1,13 +1,14 @@
-"""What a prune was asked for and what became of each session: result, observer and audit log."""
+"""One prune: what it was asked for, what it works with, and what became of each session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, TypeVar
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
+from ...base.errors import reason_of
 from ..domain import (
     LEFT_ALONE,
     Candidate,
@@ -21,9 +22,12 @@ from ..domain import (
     left_alone,
 )
 from ..policy import RetentionPolicy, decide, only_as_shown
-from ..ports import Disposal, PruneObserver
+from ..ports import Disposal, PruneObserver, PruneTarget
+from ..records.audit_log import AuditLog
+from .deletion import Deletion, DeletionPool
 from .environment import Outside
-from .hidden_names import session_of
+from .inspection import InspectionCache
+from .private_directory import session_of
 
 
 class ObserverFailed(Exception):
@@ -39,6 +43,7 @@ class ObserverFailed(Exception):
 
 
 _P = ParamSpec("_P")
+_Item = TypeVar("_Item")
 
 
 def _guarded(notify: Callable[_P, None]) -> Callable[_P, None]:
@@ -208,3 +213,66 @@ class Run:
         self.record.look(found, plan)
         for one in plan.removals:
             self.record.observer.candidate(one, age_hours=one.candidate.age_hours(self.now))
+
+
+@frozen(kw_only=True)
+class Work:
+    """What removes the sessions of one root.
+
+    Attributes:
+        run: What was asked for.
+        target: The kind of sessions.
+        root_fd: The root, open.
+        cache: What was found in the sessions when it was decided.
+        audit: The audit log.
+        pool: Deletes several at the same time.
+        deletion: How what is out of sight is deleted.
+    """
+
+    run: Run
+    target: PruneTarget
+    root_fd: int
+    cache: InspectionCache
+    audit: AuditLog
+    pool: DeletionPool
+    deletion: Deletion = field(init=False)
+
+    @deletion.default
+    def _deletion(self) -> Deletion:
+        outside = self.run.outside
+        return Deletion(fs=outside.fs, mount_of=outside.mount_of, cancelled=self.pool.cancelled)
+
+    def log(self, event: str, session_id: str, **fields: object) -> None:
+        """Add a line to the audit log, to be written with others."""
+        at = self.run.outside.clock()
+        self.audit.add(event, at=at, kind=self.target.kind, session_id=session_id, **fields)
+
+    def announced(
+        self,
+        event: str,
+        items: Sequence[_Item],
+        about: Callable[[_Item], Mapping[str, object]],
+        *,
+        kept: str,
+    ) -> Iterator[Sequence[_Item]]:
+        """Yield what may happen now, as much at a time as the audit log has room for.
+
+        What is not written there before it happens does not happen.
+
+        Args:
+            event: What is about to happen.
+            items: What it happens to.
+            about: Returns what the log says of one: its `session_id` and more.
+            kept: What becomes of what can't be announced.
+        """
+        while items:
+            for one in items:
+                self.log(event, **about(one))  # type: ignore[arg-type]
+            count, error = self.audit.announce(len(items))
+            if error is not None and not count:
+                why = f"the audit log could not be written, so {kept}: {reason_of(error)}"
+                for one in items:
+                    self.run.record.fail(str(about(one)["session_id"]), why)
+                return
+            yield items[:count]
+            items = items[count:]
