@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,8 +18,9 @@ from mcp import Client, MCPError
 from agentforge_sessions.agents.hooks.binding import BindingFile
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import ChangedSinceShown, SessionManager, SessionStore
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from agentforge_sessions.wiring.bootstrap import open_snapshots
 from agentforge_sessions.workflows.agents.port import AgentChoice
 from agentforge_sessions.workflows.builtin import SPEC
@@ -28,6 +33,7 @@ from tests.support.agent_conversations import (
     Project,
 )
 from tests.support.foreign_sessions import OVERRIDE, cloned, copied, git, somebody_elses_project
+from tests.support.mcp_processes import ended_anyhow
 
 PROGRAMS = (Conversation, CodexConversation, OpencodeConversation, GeminiConversation)
 WAYS = (cloned, copied)
@@ -275,6 +281,76 @@ def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Pa
     assert moved.store.is_own(second)
 
 
+def test_a_session_that_changed_since_it_was_shown_is_not_adopted(tmp_path: Path) -> None:
+    project, session_id = brought(tmp_path, copied)
+    store = project.store
+    for name in ("session.yaml", "workflow.yaml", "agent/answer.json"):
+        shown = store.fingerprint(session_id)
+        file = store.session_directory(session_id) / name
+        file.parent.mkdir(exist_ok=True)
+        with file.open("a") as changed:
+            changed.write("# other\n")
+        with pytest.raises(ChangedSinceShown, match=f"agentforge adopt {session_id}"):
+            store.make_own(session_id, shown=shown)
+        assert not store.is_own(session_id)
+    shown = store.fingerprint(session_id)
+    shutil.copytree(directory := store.session_directory(session_id), tmp_path / "copy")
+    directory.rename(tmp_path / "former")
+    (tmp_path / "copy").rename(directory)
+    with pytest.raises(ChangedSinceShown):
+        store.make_own(session_id, shown=shown)
+    store.make_own(session_id, shown=store.fingerprint(session_id))
+    assert store.is_own(session_id)
+
+
+def test_what_is_adopted_is_what_was_shown(tmp_path: Path) -> None:
+    """A session that is exchanged while the person reads is another than they said yes to."""
+    project, session_id = brought(tmp_path, copied)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli"),
+            *("--base", str(project.store.base_path), "adopt", session_id),
+        ],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=project.folder,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    told = b""
+    with ended_anyhow(process), os.fdopen(ours, "r+b", buffering=0) as terminal:
+        with suppress(OSError):  # how the end of a terminal is read
+            while piece := terminal.read(65_536):
+                if b"yours?" in told + piece and b"yours?" not in told:
+                    workflow = project.store.session_directory(session_id) / "workflow.yaml"
+                    workflow.write_text("phases: [{name: red, script: evil.py}]\n")
+                    terminal.write(b"y\n")
+                told += piece
+        assert process.wait(60) == 5, told
+    assert b"has changed since it was shown" in b" ".join(told.split())
+    assert not project.store.is_own(session_id)
+
+
+def test_sessions_that_a_clone_brought_are_found_and_adopted_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, cloned)
+    monkeypatch.chdir(project.folder)
+    mine = SessionStore(sessions_directory(project.folder))
+    assert run(["list"]) == 0
+    assert "1 session came with this repository" in capsys.readouterr().err
+    SessionManager(mine).create()
+    assert list(project.store.list_sessions()) == [session_id]
+    assert run(["show", session_id]) == 3
+    assert run(["adopt", session_id, "--yes"]) == 0
+    captured = capsys.readouterr()
+    assert "SYSTEM OVERRIDE" in captured.out  # it was shown
+    assert f"agentforge --base {mine.where} list" in captured.err
+    assert run(["show", session_id]) == 0
+
+
 # ------------------------------------------------------------------------------------ the snapshots
 
 
@@ -346,5 +422,5 @@ def test_the_mark_of_an_older_directory_is_renewed(tmp_path: Path) -> None:
     (tmp_path / session_id).mkdir()
     own.add(session_id, 1)
     assert not own.has(session_id)
-    own.adopt(session_id)
+    own.adopt(session_id, os.stat(tmp_path / session_id).st_ino)
     assert own.has(session_id)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .errors import (
         AmbiguousSessionId,
         BudgetExceeded,
+        ChangedSinceShown,
         ChangesUnsaved,
         HarnessError,
         NoActiveSession,
@@ -95,10 +96,10 @@ else:
             ".base.question": "Option Question",
             "views.briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
-            "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
-            "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
-            "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
+            "errors": "AmbiguousSessionId BudgetExceeded ChangedSinceShown ChangesUnsaved "
+            "HarnessError NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits "
+            "SessionAlreadyActive SessionConflict SessionCorrupted SessionFenced SessionIdTaken "
+            "SessionInUse SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
             "domain.history_events": "PersonAnswer QuestionAbandoned QuestionAnswered "
             "QuestionEnded QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
@@ -128,6 +129,7 @@ __all__ = [
     "BudgetExceeded",
     "BudgetLeft",
     "BudgetState",
+    "ChangedSinceShown",
     "ChangesUnsaved",
     "Clock",
     "EntryEvent",

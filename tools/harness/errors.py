@@ -386,6 +386,25 @@ class SessionNotAdopted(HarnessError):
         self.where = where
 
 
+class ChangedSinceShown(HarnessError):
+    """A session was to be adopted, and is not as the person saw it. It was not marked.
+
+    Attributes:
+        where: Where it is.
+    """
+
+    kind = ErrorKind.CONFLICT
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, session_id: str, *, where: str) -> None:
+        super().__init__(
+            f"session {session_id} in {where} has changed since it was shown, so it was not made "
+            f"yours, and nothing was changed. Look at it again: `agentforge adopt {session_id}`.",
+            session_id=session_id,
+        )
+        self.where = where
+
+
 class SessionInUse(HarnessError):
     """A session was to be deleted while it is in use; nothing was touched.
 

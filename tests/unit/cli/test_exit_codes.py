@@ -115,6 +115,7 @@ CODES = {
         "questions.errors.AmbiguousSessionId",
     },
     5: {
+        "harness.errors.ChangedSinceShown",
         "integrations.bridges.errors.ForeignIdTaken",
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",

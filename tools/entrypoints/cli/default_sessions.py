@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...base.data_folder import sessions_directory
+from ...harness.store.sessions_place import brought_with, sessions_directory
 
 if TYPE_CHECKING:
     import typer
 
     from ...base.settings.configuration import Configuration
     from ...harness.session_ports import LocalSessions
+    from .context import Cli
 
 
 def default_base(configuration: Configuration | None = None) -> Path | None:
@@ -19,6 +20,20 @@ def default_base(configuration: Configuration | None = None) -> Path | None:
     if configuration is not None and configuration.sessions is not None:
         return configuration.sessions
     return sessions_directory(Path.cwd())
+
+
+def sessions_brought(cli: Cli) -> LocalSessions | None:
+    """Return the sessions that came with the project's repository; None if there is no such place.
+
+    They are where the project's own would be, in its `.agentforge`, and commands go by others.
+    """
+    from ...fleet.stores import open_folder
+
+    where = cli.base is None or cli.base_given or cli.store_url
+    brought = None if where else brought_with(Path.cwd())
+    if brought is None or cli.base != sessions_directory(Path.cwd()):
+        return None
+    return open_folder(None, brought)
 
 
 def sessions_being_typed(context: typer.Context) -> LocalSessions:

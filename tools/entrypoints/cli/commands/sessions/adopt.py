@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from attrs import frozen
 
+from .....harness.views.session_head import SessionSummary
 from ...context import Cli, cli_of
+from ...default_sessions import sessions_brought
 from ...options import AsJson, Yes, argument, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from .....harness import SessionContext
+    from .....harness import LocalSessions, SessionContext
 
 _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
@@ -47,56 +50,107 @@ def adopt(
     cli = cli_of(context, json=as_json)
     if (session_id is None) != every:
         raise typer.BadParameter("name a session, or give --all", param_hint="SESSION_ID")
-    sessions = _foreign(cli) if session_id is None else [cli.load(session_id)[1]]
-    store = cli.store()
-    wanted = [one for one in sessions if not store.is_own(one.session_id)]
+    asked = _foreign(cli) if session_id is None else [_named(cli, session_id)]
+    wanted = [one for one in asked if not one.store.is_own(one.session_id)]
     if wanted and not cli.output.json:
-        for session in wanted:
-            cli.output.show(*_view(cli, session))
+        for one in wanted:
+            cli.output.show(*_view(one))
     if wanted:
         names = ", ".join(one.session_id for one in wanted)
         cli.output.ask(f"Make {names} yours?", operation=f"adopting {names}", yes=yes)
-    for session in wanted:
-        store.make_own(session.session_id)
-    _say(cli, sessions, wanted)
+    for one in wanted:
+        one.store.make_own(one.session_id, shown=one.shown)
+    _say(cli, asked, wanted)
 
 
-def _foreign(cli: Cli) -> list[SessionContext]:
-    manager = cli.manager()
-    found = manager.list(on_unreadable=lambda _: None)
-    ids = [one.session_id for one in found if not manager.store.is_own(one.session_id)]
-    return [session for one in ids if (session := manager.store.load(one)) is not None]
+@frozen
+class _Shown:
+    """A session that a person looks at.
+
+    Attributes:
+        store: Where it is.
+        session: What it is.
+        shown: Its fingerprint of before it was read.
+    """
+
+    store: LocalSessions
+    session: SessionContext
+    shown: str
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+        return self.session.session_id
 
 
-def _say(cli: Cli, asked: list[SessionContext], adopted: list[SessionContext]) -> None:
+def _read(store: LocalSessions, session_id: str) -> _Shown:
+    from .....harness import SessionNotFound
+
+    shown = store.fingerprint(session_id)
+    session = store.load(session_id)
+    if session is None:
+        raise SessionNotFound(session_id, path=store.where)
+    return _Shown(store, session, shown)
+
+
+def _named(cli: Cli, shortened: str) -> _Shown:
+    from .....harness import SessionNotFound
+
+    store = cli.store()
+    try:
+        return _read(store, store.resolve(shortened))
+    except SessionNotFound:
+        brought = sessions_brought(cli)
+        if brought is None:
+            raise
+        return _read(brought, brought.resolve(shortened))
+
+
+def _foreign(cli: Cli) -> list[_Shown]:
+    return [
+        _read(store, one.session_id)
+        for store in filter(None, (cli.store(), sessions_brought(cli)))
+        for one in store.summaries()
+        if isinstance(one, SessionSummary) and not store.is_own(one.session_id)
+    ]
+
+
+def _say(cli: Cli, asked: list[_Shown], adopted: list[_Shown]) -> None:
     if cli.output.json:
-        cli.output.document({"adopted": [_document(cli, one) for one in adopted]})
+        cli.output.document({"adopted": [_document(one) for one in adopted]})
         return
-    for session in adopted:
-        cli.output.line(f"Session {session.session_id} is yours.")
+    for one in adopted:
+        cli.output.line(f"Session {one.session_id} is yours.")
     if not adopted:
         which = "It is yours already." if asked else "All sessions here are yours."
         cli.output.line(f"{which} Nothing was changed.")
+    elif adopted[-1].store is not cli.store():
+        cli.output.remark(
+            f"The sessions of this project are in {adopted[-1].store.where} from now on; "
+            f"`agentforge --base {cli.store().where} list` shows those that you had before"
+        )
 
 
-def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
+def _document(one: _Shown) -> dict[str, Any]:
     from ...output.documents import state_document
 
+    session = one.session
     return {
-        **state_document(session, cli.store()),
+        **state_document(session, one.store),
         "title": session.title,
         "goal": session.goal,
-        "runs": sorted(_runs(cli, session.session_id)),
-        "asks": _asks(cli, session.session_id),
+        "runs": sorted(_runs(one.store, session.session_id)),
+        "asks": _asks(one.store, session.session_id),
     }
 
 
-def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
+def _view(one: _Shown) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
     from ...output.render import budget_bar, field, labels_lines, state_text, words
     from ...output.text import shorten
 
-    directory = cli.store().session_directory(session.session_id)
+    session = one.session
+    directory = one.store.session_directory(session.session_id)
     lines: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", state_text(session.state.value)),
@@ -105,10 +159,10 @@ def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
         field("budget", budget_bar(session.token_budget)),
         field("files", words(f"{directory}, of {_owner(directory)}")),
     ]
-    asks = _asks(cli, session.session_id)
+    asks = _asks(one.store, session.session_id)
     if asks is not None:
         lines.append(field("asks", words(asks)))
-    runs = _runs(cli, session.session_id)
+    runs = _runs(one.store, session.session_id)
     if not runs:
         lines.append(field("runs", words("nothing: it keeps no workflow")))
     for name, text in sorted(runs.items()):
@@ -117,7 +171,7 @@ def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
     return lines
 
 
-def _asks(cli: Cli, session_id: str) -> str | None:
+def _asks(store: LocalSessions, session_id: str) -> str | None:
     """Return which agent a run of a session asks, and what that is given; None where it has none.
 
     Of a command, that is what it runs.
@@ -126,7 +180,7 @@ def _asks(cli: Cli, session_id: str) -> str | None:
     from .....workflows.job import AgentWork
 
     try:
-        agent = AgentWork.of_session(cli.store(), session_id).agent
+        agent = AgentWork.of_session(store, session_id).agent
     except NotAWorkflowSession:
         return None
     except InvalidWorkflow as error:
@@ -139,11 +193,11 @@ def _asks(cli: Cli, session_id: str) -> str | None:
     return f"{what}; it is given {', '.join(given)}" if given else what
 
 
-def _runs(cli: Cli, session_id: str) -> dict[str, str]:
+def _runs(store: LocalSessions, session_id: str) -> dict[str, str]:
     """Return what a run of a session goes by: the text of the workflows that it keeps."""
     from .....harness.session_layout import RUN_LOCKS
 
-    found = ((name, cli.store().read_attachment(session_id, name)) for name in RUN_LOCKS)
+    found = ((name, store.read_attachment(session_id, name)) for name in RUN_LOCKS)
     return {name: data.decode("utf-8", "replace") for name, data in found if data is not None}
 
 

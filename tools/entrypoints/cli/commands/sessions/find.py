@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...context import cli_of
+from .....base.errors import counted
+from ...context import Cli, cli_of
+from ...default_sessions import sessions_brought
 from ...options import (
     AsJson,
     QuestionsDirectory,
@@ -157,6 +159,7 @@ def list_sessions(
         if manager.store.is_interrupted(one.session_id, one.head.state)
     }
     foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
+    _say_what_was_brought(cli)
     if cli.output.json:
         from ...output.documents import summary_document, unreadable_document
 
@@ -195,6 +198,17 @@ def list_sessions(
         which = "fits" if filters or after is not None else "is there"
         cli.output.line(f"No session {which} in {manager.store.where}.")
     cli.output.show(*render.unreadable_lines(unreadable))
+
+
+def _say_what_was_brought(cli: Cli) -> None:
+    brought = sessions_brought(cli)
+    count = 0 if brought is None else sum(1 for _ in brought.list_sessions())
+    if brought is not None and count:
+        cli.output.remark(
+            f"{counted(count, 'session')} came with this repository, in {brought.where}: "
+            f"`agentforge --base {brought.where} list` lists them, `agentforge adopt ID` shows one "
+            "and makes it yours"
+        )
 
 
 def _filters(manager: SessionManager, **asked: Any) -> dict[str, Any]:
