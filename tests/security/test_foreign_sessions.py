@@ -389,6 +389,34 @@ def test_no_program_runs_that_a_sessions_snapshots_name(tmp_path: Path, in_commo
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["objects/info/alternates", "objects/info/http-alternates", "objects/ab", "refs"]
+)
+def test_no_git_reads_what_a_foreign_sessions_snapshots_name_outside(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = Project(tmp_path / "theirs")
+    manager = SessionManager(theirs.store, snapshots=open_snapshots(theirs.store))
+    session_id = manager.create(initial_phase="red").session_id
+    (workspace := theirs.store.workspace_path(session_id)).mkdir(exist_ok=True)
+    (workspace / "a.txt").write_text("one")
+    manager.checkpoint_session()
+    project = Project(copied(theirs.folder, tmp_path / "mine"))
+    named = project.store.session_directory(session_id) / "snapshots.git" / name
+    (outside := tmp_path / "outside").mkdir()
+    if name.startswith("objects/info"):
+        named.write_text(f"{outside}\n")
+    else:
+        if named.exists():
+            named.rename(outside / "former")
+        named.symlink_to(outside)
+    for words in (("export", session_id, str(tmp_path / "out")), ("diff", session_id)):
+        capsys.readouterr()
+        assert agentforge(project, *words) == 6
+        assert "is not as a repository of snapshots is made" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 # ---------------------------------------------------------------------------------------- the marks
 
 
@@ -406,12 +434,14 @@ def test_a_session_works_where_no_mark_can_be_written(tmp_path: Path) -> None:
     in_the_way = tmp_path / "state"
     in_the_way.write_text("no directory")
     base = tmp_path / "sessions"
-    own = OwnSessions(base, environment={"XDG_STATE_HOME": str(in_the_way)})
+    environment = {"XDG_STATE_HOME": str(in_the_way)}
+    own = OwnSessions(base, environment=environment)
     store = SessionStore(base, own=own)
     manager = SessionManager(store)
     session_id = manager.create().session_id
     manager.record_tokens(5)
-    assert not store.is_own(session_id)
+    assert store.is_own(session_id)
+    assert not SessionStore(base, own=OwnSessions(base, environment=environment)).is_own(session_id)
     with pytest.raises(Exception, match="state"):
         store.make_own(session_id)
 

@@ -39,6 +39,7 @@ class OwnSessions:
         self._base = base
         self._marks = PersonMarks(base, FOLDER, environment=environment)
         self._index = GitIndex(base)
+        self._unwritten: dict[str, str] = {}
 
     @property
     def folder(self) -> Path:
@@ -54,9 +55,14 @@ class OwnSessions:
         """Mark the session whose directory has an inode as own.
 
         Raises:
-            OSError: The person's state directory can't be written; nothing was marked.
+            OSError: The person's state directory can't be written. This process knows that the
+                session is own, and no other will.
         """
-        self._marks.write(session_id, str(inode))
+        try:
+            self._marks.write(session_id, str(inode))
+        except OSError:
+            self._unwritten[session_id] = str(inode)
+            raise
 
     def adopt(self, session_id: str, inode: int) -> None:
         """Mark the session whose directory has an inode as own, as Git tracks it now.
@@ -74,7 +80,7 @@ class OwnSessions:
         """Return whether a session is own."""
         if not is_session_id(session_id):
             return False
-        said = self._marks.said(session_id)
+        said = self._marks.said(session_id) or self._unwritten.get(session_id)
         if said is None:
             return False
         try:
