@@ -16,9 +16,17 @@ import pytest
 from mcp import Client, MCPError
 
 from agentforge_sessions.agents.hooks.binding import BindingFile
+from agentforge_sessions.entrypoints.cli.context import Cli
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.cli.output.output import Output
+from agentforge_sessions.entrypoints.cli.running.submitting import submit_existing
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
-from agentforge_sessions.harness import ChangedSinceShown, SessionManager, SessionStore
+from agentforge_sessions.harness import (
+    ChangedSinceShown,
+    SessionManager,
+    SessionNotAdopted,
+    SessionStore,
+)
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
 from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from agentforge_sessions.wiring.bootstrap import open_snapshots
@@ -202,6 +210,20 @@ def test_what_would_run_or_show_a_foreign_session_names_the_command_that_adopts_
     captured = capsys.readouterr()
     assert f"agentforge adopt {session_id}" in captured.err
     assert "OVERRIDE" not in captured.out + captured.err
+
+
+def test_a_foreign_session_is_not_submitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    before = project.store.session_path(session_id).read_bytes()
+    assert agentforge(project, "submit", "--session", session_id) == 2  # files have no workers
+    cli = Cli(base=project.store.base_path, output=Output(json=False, color=False))
+    with cli.opened, pytest.raises(SessionNotAdopted, match=f"agentforge adopt {session_id}"):
+        submit_existing(cli, session_id)
+    captured = capsys.readouterr()
+    assert "OVERRIDE" not in captured.out + captured.err
+    assert project.store.session_path(session_id).read_bytes() == before
 
 
 def test_looking_works_and_says_that_the_session_is_not_adopted(
