@@ -76,6 +76,28 @@ class SessionExists(QuestionError):
         self.path = path
 
 
+class QuestionNotAdopted(QuestionError):
+    """A question session came with a repository: no program of this person asked it.
+
+    Attributes:
+        where: Where it is.
+        changed: Whether it was to be adopted, and is not as it was shown.
+    """
+
+    kind = ErrorKind.PERSON_NEEDED
+
+    def __init__(self, session_id: str, *, where: str, changed: bool = False) -> None:
+        since = ", and has changed since it was shown" if changed else ""
+        super().__init__(
+            f"question session {session_id} in {where} came with this repository: Git tracks its "
+            f"files{since}. It was not used, and nothing was changed. `agentforge adopt "
+            f"{session_id}` shows it, and makes it yours.",
+            session_id=session_id,
+        )
+        self.where = where
+        self.changed = changed
+
+
 class QuestionStoreError(QuestionError):
     """Where the question sessions are kept, a read or a write failed."""
 

@@ -263,6 +263,7 @@ CODES = {
     },
     10: {
         "harness.errors.SessionNotAdopted",
+        "questions.errors.QuestionNotAdopted",
         "workflows.errors.TestsContested",
     },
     11: {

@@ -54,7 +54,16 @@ def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> Quest
     from ....wiring.bootstrap import open_questions
 
     where = questions_directory(directory, shared=shared)
-    return open_questions(where, store=cli.store(), clock=cli.outside.clock)
+    sessions = open_questions(where, store=cli.store(), clock=cli.outside.clock)
+    say_what_came(cli, sessions)
+    return sessions
+
+
+def say_what_came(cli: Cli, sessions: QuestionSessions) -> None:
+    """Say that question sessions came with the repository, if some did."""
+    told = sessions.came_with_repository()
+    if told is not None:
+        cli.output.remark(told)
 
 
 def read_json(name: str) -> Any:

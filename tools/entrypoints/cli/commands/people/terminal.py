@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ....terminal.theme_name import ThemeName
-from ...asking.question_sessions import complete_question_ids
+from ...asking.question_sessions import complete_question_ids, say_what_came
 from ...context import Cli, cli_of
 from ...options import (
     AsJson,
@@ -73,6 +73,7 @@ def questions(
         )
     config = load_config()
     sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
+    say_what_came(cli, sessions)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     _show(cli, sessions, first=first, bell=rings, theme=theme)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...asking.question_sessions import question_sessions
 from ...context import cli_of
 from ...options import AsJson, QuestionsDirectory, SharedQuestions, option, questions_directory
 
@@ -56,6 +57,8 @@ def ui(
         questions=questions_directory(directory, shared=shared),
         command=cli.command(),
     )
+
+    question_sessions(cli, directory, shared=shared)  # says what came with the repository
 
     def ready(url: str) -> None:
         cli.output.address("All sessions are", url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,11 +15,13 @@ from .....harness.views.session_head import SessionSummary
 from ...context import Cli, cli_of
 from ...default_sessions import sessions_brought
 from ...options import AsJson, Yes, argument, option
+from .history import show_question
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from .....harness import LocalSessions, SessionContext
+    from .....questions import QuestionSession, QuestionSessions
 
 _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
@@ -50,17 +53,41 @@ def adopt(
     cli = cli_of(context, json=as_json)
     if (session_id is None) != every:
         raise typer.BadParameter("name a session, or give --all", param_hint="SESSION_ID")
-    asked = _foreign(cli) if session_id is None else [_named(cli, session_id)]
+    questions, put = _foreign_questions(cli, session_id)
+    asked = _foreign(cli) if session_id is None else []
+    if session_id is not None and not put:
+        asked = [_named(cli, session_id)]
     wanted = [one for one in asked if not one.store.is_own(one.session_id)]
-    if wanted and not cli.output.json:
+    if not cli.output.json:
         for one in wanted:
             cli.output.show(*_view(one))
-    if wanted:
-        names = ", ".join(one.session_id for one in wanted)
+        for question in put:
+            show_question(cli, questions, question)
+    if wanted or put:
+        names = ", ".join(one.session_id for one in (*wanted, *put))
         cli.output.ask(f"Make {names} yours?", operation=f"adopting {names}", yes=yes)
     for one in wanted:
         one.store.make_own(one.session_id, shown=one.shown)
-    _say(cli, asked, wanted)
+    for question in put:
+        questions.store.make_own(question)
+    _say(cli, asked, wanted, put)
+
+
+def _foreign_questions(
+    cli: Cli, shortened: str | None
+) -> tuple[QuestionSessions, list[QuestionSession]]:
+    """Return the question sessions that came with the repository: all, or that of an id."""
+    from .....questions import QuestionError
+    from .....wiring.bootstrap import open_questions
+
+    questions, found = open_questions(store=cli.store(), clock=cli.outside.clock), []
+    for one in questions.store.foreign():
+        if shortened is None:
+            with suppress(QuestionError):  # it stays as it is, and says why where it is named
+                found.append(questions.store.read_foreign(one))
+        elif one.startswith(shortened.lower()):
+            found.append(questions.store.read_foreign(one))
+    return questions, found
 
 
 @frozen
@@ -115,16 +142,25 @@ def _foreign(cli: Cli) -> list[_Shown]:
     ]
 
 
-def _say(cli: Cli, asked: list[_Shown], adopted: list[_Shown]) -> None:
+def _say(
+    cli: Cli, asked: list[_Shown], adopted: list[_Shown], questions: list[QuestionSession]
+) -> None:
     if cli.output.json:
-        cli.output.document({"adopted": [_document(one) for one in adopted]})
+        cli.output.document(
+            {
+                "adopted": [_document(one) for one in adopted],
+                "questions": [one.session_id for one in questions],
+            }
+        )
         return
+    for question in questions:
+        cli.output.line(f"Question session {question.session_id} is yours.")
     for one in adopted:
         cli.output.line(f"Session {one.session_id} is yours.")
-    if not adopted:
+    if not adopted and not questions:
         which = "It is yours already." if asked else "All sessions here are yours."
         cli.output.line(f"{which} Nothing was changed.")
-    elif adopted[-1].store is not cli.store():
+    elif adopted and adopted[-1].store is not cli.store():
         cli.output.remark(
             f"The sessions of this project are in {adopted[-1].store.where} from now on; "
             f"`agentforge --base {cli.store().where} list` shows those that you had before"

@@ -46,7 +46,7 @@ def history(
     wanted = None if status is None else _status_of(status)
     sessions = question_sessions(cli, directory, shared=shared)
     if session_id is not None:
-        _show(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
+        show_question(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
         return
     unreadable: list[UnreadableQuestion] = []
     found = sessions.list_sessions(on_unreadable=unreadable.append)
@@ -76,7 +76,8 @@ def history(
         cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
 
 
-def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+def show_question(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+    """Show a question session in full."""
     from .....questions import format_user_response
     from ...output.render import moment_text
 
