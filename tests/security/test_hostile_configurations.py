@@ -49,7 +49,18 @@ def trap(tmp_path: Path, listener: Listener) -> Trap:
 
 @pytest.fixture
 def clone(tmp_path: Path, trap: Trap) -> Path:
-    return hostile_clone(tmp_path / "clone", trap.configuration())
+    """Return a clone with a hostile configuration, and environment files that would allow it."""
+    folder = hostile_clone(tmp_path / "clone", trap.configuration())
+    variables = {
+        "AGENTFORGE_CONFIG": str(folder / ".agentforge" / "config.toml"),
+        "AGENTFORGE_STORE": trap.keys()["store.url"],
+        "AGENTFORGE_QUESTIONS": str(tmp_path / "outside"),
+        "AGENTFORGE_BASE": str(tmp_path / "outside"),
+    }
+    text = "".join(f"{name}={value}\n" for name, value in variables.items())
+    for name in (".env", ".envrc", ".agentforge.env"):
+        (folder / name).write_text(text)
+    return folder
 
 
 def environment(tmp_path: Path) -> dict[str, str]:

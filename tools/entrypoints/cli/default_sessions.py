@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from ...base.settings.configuration import Configuration
     from ...harness.session_ports import LocalSessions
-    from .context import Cli
 
 
 def default_base(configuration: Configuration | None = None) -> Path | None:
@@ -22,18 +21,21 @@ def default_base(configuration: Configuration | None = None) -> Path | None:
     return sessions_directory(Path.cwd())
 
 
-def sessions_brought(cli: Cli) -> LocalSessions | None:
+def sessions_brought(base: Path | None, *, named: bool) -> LocalSessions | None:
     """Return the sessions that came with the project's repository; None if there is no such place.
 
     They are where the project's own would be, in its `.agentforge`, and commands go by others.
+
+    Args:
+        base: Where the command's sessions are.
+        named: Whether the command line says where.
     """
     from ...fleet.stores import open_folder
 
-    where = cli.base is None or cli.base_given or cli.store_url
-    brought = None if where else brought_with(Path.cwd())
-    if brought is None or cli.base != sessions_directory(Path.cwd()):
+    brought = None if base is None or named else brought_with(Path.cwd())
+    if brought is None or base != sessions_directory(Path.cwd()):
         return None
-    return open_folder(None, brought)
+    return open_folder(brought, None)
 
 
 def sessions_being_typed(context: typer.Context) -> LocalSessions:

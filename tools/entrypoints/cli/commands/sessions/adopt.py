@@ -13,7 +13,6 @@ from attrs import frozen
 
 from .....harness.views.session_head import SessionSummary
 from ...context import Cli, cli_of
-from ...default_sessions import sessions_brought
 from ...options import AsJson, Yes, argument, option
 from .history import show_question
 
@@ -64,7 +63,7 @@ def adopt(
         for question in put:
             show_question(cli, questions, question)
     if wanted or put:
-        names = ", ".join(one.session_id for one in (*wanted, *put))
+        names = ", ".join([one.session_id for one in wanted] + [one.session_id for one in put])
         cli.output.ask(f"Make {names} yours?", operation=f"adopting {names}", yes=yes)
     for one in wanted:
         one.store.make_own(one.session_id, shown=one.shown)
@@ -127,7 +126,7 @@ def _named(cli: Cli, shortened: str) -> _Shown:
     try:
         return _read(store, store.resolve(shortened))
     except SessionNotFound:
-        brought = sessions_brought(cli)
+        brought = cli.sessions_brought()
         if brought is None:
             raise
         return _read(brought, brought.resolve(shortened))
@@ -136,7 +135,7 @@ def _named(cli: Cli, shortened: str) -> _Shown:
 def _foreign(cli: Cli) -> list[_Shown]:
     return [
         _read(store, one.session_id)
-        for store in filter(None, (cli.store(), sessions_brought(cli)))
+        for store in filter(None, (cli.store(), cli.sessions_brought()))
         for one in store.summaries()
         if isinstance(one, SessionSummary) and not store.is_own(one.session_id)
     ]

@@ -11,7 +11,6 @@ import typer
 
 from .....base.errors import counted
 from ...context import Cli, cli_of
-from ...default_sessions import sessions_brought
 from ...options import (
     AsJson,
     QuestionsDirectory,
@@ -201,7 +200,7 @@ def list_sessions(
 
 
 def _say_what_was_brought(cli: Cli) -> None:
-    brought = sessions_brought(cli)
+    brought = cli.sessions_brought()
     count = 0 if brought is None else sum(1 for _ in brought.list_sessions())
     if brought is not None and count:
         cli.output.remark(
