@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .domain.session_description import UNCHANGED
     from .domain.session_observer import SessionEvent, SessionObserver
     from .errors import (
-        AmbiguousSessionId,
         BudgetExceeded,
         ChangedSinceShown,
         ChangesUnsaved,
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
         UnsupportedSchema,
     )
     from .events.event_feed import EventFeed
-    from .format.session_json import session_from_dict
+    from .format.session_document import session_from_dict
     from .format.session_schema import session_schema
     from .ports import (
         PhaseExecutor,
@@ -96,10 +95,10 @@ else:
             ".base.question": "Option Question",
             "views.briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "AmbiguousSessionId BudgetExceeded ChangedSinceShown ChangesUnsaved "
-            "HarnessError NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits "
-            "SessionAlreadyActive SessionConflict SessionCorrupted SessionFenced SessionIdTaken "
-            "SessionInUse SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
+            "errors": "BudgetExceeded ChangedSinceShown ChangesUnsaved HarnessError "
+            "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
+            "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
+            "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
             "domain.history_events": "PersonAnswer QuestionAbandoned QuestionAnswered "
             "QuestionEnded QuestionRejected QuestionTimedOut",
             "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
@@ -111,7 +110,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "views.session_filter": "BudgetLeft SessionFilter",
             "views.session_head": "SessionSummary UnreadableSession",
-            "format.session_json": "session_from_dict",
+            "format.session_document": "session_from_dict",
             "session_manager": "SessionManager",
             "domain.session_observer": "SessionEvent SessionObserver",
             "views.entry_events": "EntryEvent",
@@ -125,7 +124,6 @@ else:
 
 __all__ = [
     "UNCHANGED",
-    "AmbiguousSessionId",
     "BudgetExceeded",
     "BudgetLeft",
     "BudgetState",

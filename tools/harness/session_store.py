@@ -44,7 +44,7 @@ from ..base.files.regular_file import create_file
 from ..base.files.safe_path import Missing, directory_beneath
 from ..base.files.tree_removal import DISCARDED_PREFIX
 from ..base.identifiers import names_no_session
-from .disk_errors import raising_harness_errors
+from .disk_errors import SESSION_ERRORS, STORE_ERRORS
 from .errors import (
     ChangedSinceShown,
     SessionConflict,
@@ -122,7 +122,7 @@ class SessionStore(SessionReader):
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
         self._mutex = RLock()  # for the writers only; never held while the disk is waited for
 
-    @raising_harness_errors
+    @STORE_ERRORS.raised()
     def ensure_directory(self) -> None:
         """Make the base and its `.gitkeep`, durably, if they are missing.
 
@@ -144,7 +144,7 @@ class SessionStore(SessionReader):
 
     # ------------------------------------------------------------------------------- writing
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session.session_id")
     def save(
         self,
         session: SessionContext,
@@ -197,7 +197,7 @@ class SessionStore(SessionReader):
             writer.written(pieces[0], session)
         return path
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session.session_id")
     def adopt(
         self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
     ) -> Path:
@@ -291,7 +291,10 @@ class SessionStore(SessionReader):
             lock.acquire()
         except FileNotFoundError:
             raise SessionConflict(
-                session.session_id, path=path, expected=session.revision, actual=None
+                session.session_id,
+                path=path,
+                expected_revision=session.revision,
+                actual_revision=None,
             ) from None
         previous_fd = -1
         try:
@@ -339,9 +342,9 @@ class SessionStore(SessionReader):
             raise SessionConflict(
                 session.session_id,
                 path=path,
-                expected=session.revision,
-                actual=None if stored is None else stored.revision,
-                made_anew=made_anew,
+                expected_revision=session.revision,
+                actual_revision=None if stored is None else stored.revision,
+                replaced=made_anew,
             )
         return stored.state
 
@@ -451,7 +454,7 @@ class SessionStore(SessionReader):
         self.session_path(session_id)
         return self._own.has(session_id)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def make_own(self, session_id: str, *, shown: str | None = None) -> None:
         """Make a session that is there this person's own; see `SessionPlaces`."""
         directory = self._place(session_id)[0]
@@ -495,7 +498,7 @@ class SessionStore(SessionReader):
             self._writers.move_to_end(session_id)
             return writer
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def delete(
         self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
     ) -> bool:
@@ -611,7 +614,7 @@ class SessionStore(SessionReader):
 
     # ------------------------------------------------------------------------------- streams
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all files beside a session but its own, and its streams; see `SessionRepository`.
 
@@ -621,7 +624,7 @@ class SessionStore(SessionReader):
         kept.update(self._streamed().export(self.session_directory(session_id)))
         return kept
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def append_entries(
         self,
         session_id: str,
@@ -634,7 +637,7 @@ class SessionStore(SessionReader):
         directory = self.session_directory(session_id)
         self._streamed().append(directory, stream, entries, expected)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def replace_entries(
         self,
         session_id: str,
@@ -647,19 +650,19 @@ class SessionStore(SessionReader):
         directory = self.session_directory(session_id)
         self._streamed().replace(directory, stream, entries, expected)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
     ) -> StreamPart:
         """Return what a stream holds, in order; see `SessionStreams`."""
         return self._streamed().read(self.session_directory(session_id), stream, since)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
         """Return the last entries of a stream; see `SessionStreams`."""
         return self._streamed().read_last(self.session_directory(session_id), stream, count)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_bodies(
         self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
     ) -> list[bytes]:
@@ -721,7 +724,9 @@ class SessionStore(SessionReader):
             finally:
                 close_reader(self._fs, fd)
         if actual != expected:
-            raise SessionConflict(session_id, path=path, expected=expected, actual=actual)
+            raise SessionConflict(
+                session_id, path=path, expected_revision=expected, actual_revision=actual
+            )
 
 
 class _Writer:

@@ -6,15 +6,16 @@ import os
 import pwd
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
 from attrs import frozen
 
 from .....harness.views.session_head import SessionSummary
-from ...context import Cli, cli_of
-from ...options import AsJson, Yes, argument, option
-from .history import show_question
+from ...context import Cli
+from ...options import Yes, argument, flag, misuse
+from ...output.text import State
+from ...signatures import CommandModule
+from .history import show_question_session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,32 +27,25 @@ _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("adopt", short_help="Make a session yours that came with a clone; asks first.")(
-        adopt
-    )
+commands = CommandModule()
 
 
+@commands.add("adopt")
 def adopt(
-    context: typer.Context,
-    session_id: Annotated[
-        str | None, argument("SESSION_ID", "The session, or the beginning of its id.")
-    ] = None,
-    every: Annotated[
-        bool, option("--all", "All sessions that are not yours, as after a move of the project.")
-    ] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    yes: Yes,
+    session_id: str | None = argument(
+        "SESSION_ID", "The session, or the beginning of its id.", None
+    ),
+    every: bool = flag("--all", "All sessions that are not yours, as after a move of the project."),
 ) -> None:
     """Make a session yours that came with a clone, a copy or an archive; asks first.
 
     It shows what the session is, and what it would run. Agents are then shown its briefing, and
     resume and retry run what it carries.
     """
-    cli = cli_of(context, json=as_json)
     if (session_id is None) != every:
-        raise typer.BadParameter("name a session, or give --all", param_hint="SESSION_ID")
+        raise misuse("SESSION_ID", "name a session, or give --all")
     questions, put = _foreign_questions(cli, session_id)
     asked = _foreign(cli) if session_id is None else []
     if session_id is not None and not put:
@@ -61,10 +55,10 @@ def adopt(
         for one in wanted:
             cli.output.show(*_view(one))
         for question in put:
-            show_question(cli, questions, question)
+            show_question_session(cli, questions, question)
     if wanted or put:
         names = ", ".join([one.session_id for one in wanted] + [one.session_id for one in put])
-        cli.output.ask(f"Make {names} yours?", operation=f"adopting {names}", yes=yes)
+        cli.output.ask(f"Make {names} yours?", yes=yes)
     for one in wanted:
         one.store.make_own(one.session_id, shown=one.shown)
     for question in put:
@@ -144,13 +138,10 @@ def _foreign(cli: Cli) -> list[_Shown]:
 def _say(
     cli: Cli, asked: list[_Shown], adopted: list[_Shown], questions: list[QuestionSession]
 ) -> None:
-    if cli.output.json:
-        cli.output.document(
-            {
-                "adopted": [_document(one) for one in adopted],
-                "questions": [one.session_id for one in questions],
-            }
-        )
+    names = [one.session_id for one in questions]
+    if cli.output.wrote(
+        lambda: {"adopted": [_document(one) for one in adopted], "questions": names}
+    ):
         return
     for question in questions:
         cli.output.line(f"Question session {question.session_id} is yours.")
@@ -181,27 +172,27 @@ def _document(one: _Shown) -> dict[str, Any]:
 
 def _view(one: _Shown) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
-    from ...output.render import budget_bar, field, labels_lines, state_text, words
+    from ...output.render import budget_bar, field, labels_lines, words
     from ...output.text import shorten
 
     session = one.session
     directory = one.store.session_directory(session.session_id)
     lines: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
-        field("state", state_text(session.state.value)),
+        field("state", State(session.state.value)),
         *labels_lines(session),
-        field("goal", words(shorten(session.goal or "none", _SHOWN_CHARS))),
+        field("goal", shorten(session.goal or "none", _SHOWN_CHARS)),
         field("budget", budget_bar(session.token_budget)),
-        field("files", words(f"{directory}, of {_owner(directory)}")),
+        field("files", f"{directory}, of {_owner(directory)}"),
     ]
     asks = _asks(one.store, session.session_id)
     if asks is not None:
-        lines.append(field("asks", words(asks)))
+        lines.append(field("asks", asks))
     runs = _runs(one.store, session.session_id)
     if not runs:
-        lines.append(field("runs", words("nothing: it keeps no workflow")))
+        lines.append(field("runs", "nothing: it keeps no workflow"))
     for name, text in sorted(runs.items()):
-        lines.append(field("runs", words(f"what {name} says:")))
+        lines.append(field("runs", f"what {name} says:"))
         lines += [words(f"  {line}") for line in text.splitlines()]
     return lines
 
