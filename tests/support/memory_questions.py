@@ -144,6 +144,14 @@ class MemoryQuestions:
         found = self.shelf.documents.get(session_id)
         return missing_session(session_id) if found is None else find_issues(session_id, found.load)
 
+    def foreign(self) -> list[str]:
+        return []
+
+    def read_foreign(self, session_id: str) -> QuestionSession:
+        return self.read(session_id)
+
+    def make_own(self, shown: QuestionSession) -> None: ...
+
     def names(self) -> list[str]:
         return sorted(self.shelf.documents)
 
