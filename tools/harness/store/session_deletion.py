@@ -179,10 +179,8 @@ class SessionDeletion:
         outside = self.outside
         about = {"kind": KIND, "session_id": session_id, "hidden": hidden}
         try:
-            with opened_root(self.base, outside, self.lock_timeout_s) as root:
-                audit = AuditLog(
-                    outside.fs, root.private.fd, run=outside.token(), by=outside.actor()
-                )
+            with opened_root(self.base, outside, self.lock_timeout_s) as private:
+                audit = AuditLog(outside.fs, private.fd, run=outside.token(), by=outside.actor())
                 try:
                     audit.add("removing", at=outside.clock(), reasons=["asked for"], **about)
                     audit.write()

@@ -193,8 +193,8 @@ class QuestionStore:
         """Make a session this person's that came with a repository; see `QuestionRepository`."""
         session_id = shown.session_id
         path = self.path(session_id)
-        with lock_session(self._lock, self.fs, self.files, path, (LOCK_FILE,)) as locked:
-            if locked.read() != shown:
+        with lock_session(self._lock, self.fs, path, (LOCK_FILE,)) as fd:
+            if self._files(path, fd).read() != shown:
                 raise QuestionNotAdopted(session_id, where=self.where, changed=True)
             try:
                 self._own.adopt(session_id)
