@@ -230,7 +230,7 @@ class AtomicFileWriter:
             return [
                 entry
                 for entry in self._fs.listdir(self._directory_fd)
-                if entry not in ours and is_temporary(entry, name)
+                if entry.startswith(".") and entry not in ours and is_temporary(entry, name)
             ]
         except OSError:
             return []

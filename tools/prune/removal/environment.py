@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from attrs.validators import ge
 
 from ...base.clock import Clock, utc_now
 from ...base.files import FileSystem, OsFileSystem
+from ...base.files.atomic_file import random_token
 from ..records.audit_log import actor
 from .deletion import DELETERS
 
@@ -84,7 +84,7 @@ class Outside:
     fs: FileSystem = field(factory=OsFileSystem)
     clock: Clock = utc_now
     file_clock: Callable[[], int] = time.time_ns
-    token: Callable[[], str] = lambda: secrets.token_hex(8)
+    token: Callable[[], str] = random_token
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     actor: Callable[[], Mapping[str, object]] = actor

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -237,11 +237,9 @@ def restore_from_trash(
             raise NotInTrash(session_id, root)
         private.require_free(session_id)
         audit = AuditLog(fs, private.fd, run=outside.token(), by=outside.actor())
-        try:
+        with closing(audit):
             audit.add("restored", at=outside.clock(), kind=target.kind, session_id=session_id)
             audit.write()
-        finally:
-            audit.close()
         fs.rename(hidden, session_id, src_dir_fd=trash_fd, dst_dir_fd=private.root_fd)
         fs.fsync(private.root_fd)
         forget_record(fs, trash_fd, hidden)

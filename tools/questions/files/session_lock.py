@@ -33,7 +33,7 @@ _log = get_logger("agentforge.questions")
 
 
 def _is_leftover(entry: str) -> bool:
-    return any(is_temporary(entry, name) for name in _FILES)
+    return entry.startswith(".") and any(is_temporary(entry, name) for name in _FILES)
 
 
 def _report(session_id: str, event: str, /, **fields: str) -> None:

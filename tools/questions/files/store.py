@@ -16,7 +16,6 @@ a completed session.
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -36,6 +35,7 @@ from ...base.files import (
     replace_file,
     unlock,
 )
+from ...base.files.atomic_file import random_token
 from ...base.files.directory_store import NewDirectory
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.pid_lock import PidLock
@@ -118,7 +118,7 @@ class QuestionStore:
         """
         self.base_dir = Path(base_dir) if base_dir is not None else DEFAULT_BASE_DIR
         self.fs: FileSystem = fs if fs is not None else OsFileSystem()
-        self.token = token if token is not None else lambda: secrets.token_hex(8)
+        self.token = token if token is not None else random_token
         self._lock_timeout_s = lock_timeout_s
         self._own = OwnQuestions(self.base_dir)
         self._lock = partial(
