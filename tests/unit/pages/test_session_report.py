@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.entrypoints.pages.session_page import session_report
+from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
 from agentforge_sessions.harness.domain.history_events import (
     AgentAnswered,
@@ -49,7 +50,7 @@ class _Checker(HTMLParser):
 
 
 def report(ground: AgentGround) -> str:
-    return session_report(ground.session, SessionStore(ground.base))
+    return session_report(PageSource(ground.session, SessionStore(ground.base)))
 
 
 def test_report_tells_the_whole_story(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_report_loads_nothing(tmp_path: Path) -> None:
 def test_every_session_has_a_report(tmp_path: Path) -> None:
     manager = SessionManager(SessionStore(tmp_path))
     session = manager.create()
-    assert session.session_id in session_report(session, manager.store)
+    assert session.session_id in session_report(PageSource(session, manager.store))
     ground = AgentGround(tmp_path / "paused")
     ground.start(token_budget=1)
     assert "Tokens left: 1 of 1" in report(ground)
@@ -120,7 +121,7 @@ def test_script_phases_are_charged_in_the_report(tmp_path: Path) -> None:
     session = manager.create("flow", "collect", 2000)
     details = "attempt 1; exit code 0; 0.02 s; fuel 9; 300 tokens; created a.txt\n; 900 tokens;"
     manager.record(PhaseSucceeded(attempt=1, tokens=300), details, tokens=300)
-    page = session_report(session, manager.store)
+    page = session_report(PageSource(session, manager.store))
     assert "<td>300</td>" in page
     assert "Tokens left: 1,700 of 2,000" in page
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from .errors import UiExtraMissing
@@ -42,17 +44,16 @@ def run_ui(
         StoreExtraMissing: The packages for the sessions' store are not installed.
     """
     try:
-        from . import server
+        from .server import serve
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in _PACKAGES:
             raise UiExtraMissing(_PACKAGES[package]) from error
         raise
-    server.serve(
-        places,
-        port=port,
-        read_only=read_only,
-        observers=observers,
-        asked_by=asked_by,
-        ready=ready,
-    )
+    from ..loopback import bound
+    from .services import UiServices
+
+    with bound(port) as listening:
+        services = UiServices(places, read_only=read_only, observers=observers)
+        with closing(services):
+            asyncio.run(serve(services, listening, asked_by, ready))

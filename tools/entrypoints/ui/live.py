@@ -18,7 +18,7 @@ import anyio.to_thread
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
 from ...questions.waiting.waiting import LoopBell
-from .services import Services
+from .services import UiServices
 
 SESSIONS: Final = "sessions"
 QUESTIONS: Final = "questions"
@@ -88,7 +88,7 @@ class Live:
         services: What is looked at.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: UiServices) -> None:
         self._services = services
         self._listeners: set[Listener] = set()
         self._bell: LoopBell | None = None

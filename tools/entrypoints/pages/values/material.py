@@ -25,8 +25,8 @@ from ....harness.views.session_head import SessionSummary
 from ....workflows.job import SPECIFICATION_NAME
 from ....workflows.run.step_journal import StepJournal
 from .answered_changes import answered_files
-from .asked_questions import OfferedOption, offered_by, offered_in
-from .attempts import AttemptView, ChangeView, Outcome, Step, attempts_of, with_steps
+from .asked_questions import Offered, offered_by, offered_in
+from .attempts import AttemptView, ChangeView, Step, attempts_of, with_steps
 from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
 from .patches import FileDiff, read_patch
 
@@ -62,29 +62,29 @@ class SessionMaterial:
     attempts: tuple[AttemptView, ...] = ()
     contents: Mapping[str, Content] = field(factory=dict, repr=False)
     specification: Content | None = None
-    offered: Mapping[str, tuple[OfferedOption, ...]] = field(factory=dict)
+    offered: Mapping[str, Sequence[Offered]] = field(factory=dict)
     children: tuple[SessionSummary, ...] = ()
 
 
-@frozen(kw_only=True)
-class SessionSource:
-    """Where the material of a session is read.
+@frozen
+class PageSource:
+    """Where what the page of a session shows is read.
 
     Attributes:
         session: The session.
-        sessions: Where it is kept.
-        workspace: Its workspace, or None where that is not on this machine.
-        differences: Compares its checkpoints; None where it keeps no snapshots.
+        sessions: Where it is.
+        workspace: Its workspace, or None where that is on another machine.
+        differences: Compares its checkpoints; without it, answers say what changed.
         questions: Finds the questions that were asked under an id; None where nobody can say.
         fs: The file system.
     """
 
     session: SessionContext
     sessions: SessionRepository
-    workspace: Path | None = None
-    differences: Differences | None = None
-    questions: AskedUnder | None = None
-    fs: FileSystem = field(factory=OsFileSystem)
+    workspace: Path | None = field(default=None, kw_only=True)
+    differences: Differences | None = field(default=None, kw_only=True)
+    questions: AskedUnder | None = field(default=None, kw_only=True)
+    fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     def read(self) -> SessionMaterial:
         """Read all of it.
@@ -143,7 +143,7 @@ class SessionSource:
 
     def _change(self, attempt: AttemptView, answered: ChangeView | None) -> ChangeView | None:
         """Return what an attempt changed: by its snapshots where there are any."""
-        if self.differences is None or attempt.after is None or attempt.outcome is Outcome.OPEN:
+        if self.differences is None or attempt.after is None:
             return answered
         if attempt.after == attempt.before:
             return ChangeView(before=attempt.before, after=attempt.after)
@@ -152,12 +152,10 @@ class SessionSource:
         except (AgentForgeError, OSError) as error:
             known = answered or ChangeView()
             return evolve(known, note=f"The snapshots can't be compared: {error}")
-        files = self._without_inputs(_files_of(found)) if attempt.before is None else None
-        return ChangeView(
-            files=_files_of(found) if files is None else files,
-            before=attempt.before,
-            after=attempt.after,
-        )
+        files = _files_of(found)
+        if attempt.before is None:
+            files = self._without_inputs(files)
+        return ChangeView(files=files, before=attempt.before, after=attempt.after)
 
     def _without_inputs(self, files: Iterable[FileDiff]) -> tuple[FileDiff, ...]:
         """Leave out what was in the workspace before the first attempt."""
@@ -189,19 +187,17 @@ class SessionSource:
         return found
 
     def _content(self, path: str, answered: bytes | None, room: int) -> Content:
-        data, problem = None, None
-        if self.workspace is not None:
+        if self.workspace is None or not self.workspace.is_dir():
+            data, missing = answered, "its workspace is not here"
+        else:
+            missing = "it is not in the workspace any more"
             try:
                 data = read_beneath(self.fs, self.workspace, path, max_bytes=_MAX_READ)
             except (ReadError, OSError) as error:
-                problem = f"it can't be read: {error}"
-        there = self.workspace is not None and self.workspace.is_dir()
-        if data is None and not there:
-            data = answered
-        if data is not None:
-            return content_of(data, max_text=min(room, MAX_FILE_TEXT))
-        missing = "it is not in the workspace any more" if there else "its workspace is not here"
-        return NoContent(problem or missing)
+                data, missing = None, f"it can't be read: {error}"
+        if data is None:
+            return NoContent(missing)
+        return content_of(data, max_text=min(room, MAX_FILE_TEXT))
 
     def _specification(self) -> Content | None:
         try:
