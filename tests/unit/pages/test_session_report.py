@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -126,12 +127,21 @@ def test_script_phases_are_charged_in_the_report(tmp_path: Path) -> None:
     assert "Tokens left: 1,700 of 2,000" in page
 
 
-def test_step_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["prompt", "answer", "verdict"])
+@pytest.mark.parametrize("change", [None, {"text": 5}, {"evidence": [1]}, {"prompt": []}])
+def test_step_that_can_not_be_read_is_told(
+    tmp_path: Path, kind: str, change: dict[str, object] | None
+) -> None:
     ground = AgentGround(tmp_path / "sessions")
     ground.start()
-    (step,) = (ground.base / ground.session_id / "steps").glob("0001*.verdict.json")
-    step.write_text("{")
-    assert "The stored verdict can't be read: " in report(ground)
+    (step,) = (ground.base / ground.session_id / "steps").glob(f"0001*.{kind}.json")
+    text = step.read_text()
+    step.write_text("{" if change is None else json.dumps({**json.loads(text), **change}))
+    is_broken = (
+        change is None or {"text": "answer", "evidence": "verdict"}.get(*change, "prompt") == kind
+    )
+    said = "The stored verdict" if kind == "verdict" else f"The {kind}"
+    assert (f"{said} can't be read: " in report(ground)) == is_broken
 
 
 def test_time_of_the_person_is_from_the_question_to_its_end() -> None:

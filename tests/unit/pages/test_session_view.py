@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.base.question import Question
 from agentforge_sessions.entrypoints.pages.record import MAX_HISTORY
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
@@ -32,6 +33,7 @@ from agentforge_sessions.harness.domain.history_events import (
 )
 from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
+from agentforge_sessions.workflows.gates.verdict import Verdict
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view
 
@@ -98,12 +100,13 @@ def test_attempts_have_what_was_asked_said_judged_and_changed(tmp_path: Path) ->
         "verify, attempt 1",
     ]
     wrong, right = attempts[1], attempts[2]
-    assert wrong.verdict is not None
+    assert isinstance(wrong.verdict, Verdict)
     assert (wrong.outcome.value, wrong.verdict.summary) == ("failed", "1 of 1 tests does not pass")
     assert wrong.verdict.evidence
     (call,) = right.calls
     assert "adder" in (call.prompt or "")
-    assert call.answer == GREEN
+    assert call.stored is not None
+    assert call.stored.answer.text == GREEN
     assert call.event is not None
     assert call.event.tokens == right.tokens == 150
     assert right.change is not None
@@ -126,7 +129,7 @@ def test_changes_are_those_of_the_snapshots_where_there_are_some() -> None:
     assert second.change is not None
     assert [one.path for one in second.change.files] == ["made.py", "picture.png", "spec/in.txt"]
     assert [one.is_binary for one in second.change.files] == [False, True, False]
-    assert (second.change.before, second.change.after) == (1, 2)
+    assert (second.before, second.after, second.change.by_snapshots) == (1, 2, True)
     assert last.change is None, "it is under way"
 
 
@@ -209,7 +212,7 @@ def test_question_that_waits_counts_until_now() -> None:
 def test_questions_have_options_answers_and_how_they_ended() -> None:
     found = {one.question_id: one for one in eventful_view("words").questions}
     answered = found["q-1"].prompts[0]
-    assert [one.label for one in answered.options] == ["words"]
+    assert [one.label for one in answered.options] == ["words", "other"]
     assert answered.answer == "words; words"
     assert {name: one.outcome for name, one in found.items()} == {
         "q-1": "answered",
@@ -348,15 +351,15 @@ def test_calls_are_those_of_the_history_and_those_that_are_stored() -> None:
     session.add_event(AgentAnswered(call=10**12, tokens=5), now=BEGAN)
     (attempt,) = attempts_of(session)
     steps = {
-        attempt.key.name("prompt", 2): {"prompt": "asked"},
-        attempt.key.name("answer", 2): {"text": "said"},
-        "0001-green-1.3.prompt.json": {"prompt": "of another attempt"},
-        "base.json": {},
+        attempt.key.name("prompt", 2): "asked",
+        attempt.key.name("answer", 2): ReadError(path="x", reason="it is no JSON"),
+        "0001-green-1.3.prompt.json": "of another attempt",
+        "base.json": "",
     }
     calls = with_steps(attempt, steps).calls
-    assert [(one.number, one.prompt, one.answer) for one in calls] == [
-        (2, "asked", "said"),
-        (10**12, None, None),
+    assert [(one.number, one.prompt, len(one.problems)) for one in calls] == [
+        (2, "asked", 1),
+        (10**12, None, 0),
     ]
 
 

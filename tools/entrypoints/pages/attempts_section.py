@@ -6,7 +6,11 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
+from ...base.files import ReadError
+from ...harness.domain.history_events import PhaseEnded, PhaseSucceeded
+from ...workflows.agents.port import AgentAnswer, WorkspaceChange
 from ...workflows.fenced_blocks import fenced_blocks
+from ...workflows.gates.verdict import Verdict
 from .diffs import differences
 from .html import Child, element, fragment
 from .parts import (
@@ -24,7 +28,7 @@ from .parts import (
     when,
 )
 from .prose import prose
-from .values.attempts import AttemptView, CallView, ChangeView, VerdictView
+from .values.attempts import AttemptView, CallView, ChangeView
 from .values.material import MAX_ATTEMPTS
 from .values.session_view import SessionView
 from .values.texts import duration
@@ -58,8 +62,8 @@ def _attempt(one: AttemptView, session_id: str) -> Element:
             outcome_badge(one.outcome.value),
             muted(took, when(one.began)),
         ),
-        _verdict(one.verdict) if one.verdict else None,
-        _change(one.change, session_id) if one.change else None,
+        _verdict(one),
+        _change(one, one.change, session_id) if one.change else None,
         [_call(call, one) for call in one.calls],
         id=name,
         class_="attempt",
@@ -67,47 +71,64 @@ def _attempt(one: AttemptView, session_id: str) -> Element:
     )
 
 
-def _verdict(one: VerdictView) -> Element:
-    more = {name: value for name, value in one.facts.items() if name not in _NOT_SHOWN}
-    counts = [f"{value:,} {name}" for name, value in one.counts.items() if value]
-    said = " · ".join([*counts, *([duration(one.seconds)] if one.seconds else [])])
-    noted = ((name.replace("_", " "), value_in_words(value)) for name, value in more.items())
+def _verdict(one: AttemptView) -> Element | None:
+    """Return the verdict: by the history where that has it, with the evidence of the stored one."""
+    event = None if one.result is None else one.result.event
+    stored = one.verdict if isinstance(one.verdict, Verdict) else _NO_VERDICT
+    counts: list[str] = []
+    if isinstance(event, PhaseEnded):
+        passed, judged = isinstance(event, PhaseSucceeded), event.verdict
+        summary = (event.problem if judged is None else judged.summary) or one.outcome.value
+        gate, counted_ = ("", {}) if judged is None else (judged.gate, judged.counts)
+        counts = [f"{value:,} {name}" for name, value in counted_.items() if value]
+        counts += [duration(event.seconds)] if event.seconds else []
+    elif one.verdict is None:
+        return None
+    else:
+        passed, summary, gate, counted_ = stored.passed is True, stored.summary, stored.gate, {}
+    names = [name for name in stored.facts if name not in _NOT_SHOWN]
+    noted = [(name.replace("_", " "), value_in_words(stored.facts[name])) for name in names]
+    problem = one.verdict if isinstance(one.verdict, ReadError) else None
+    said = " · ".join(counts)
     return element(
         "div",
         element(
             "p",
-            element("span", one.gate or "result", class_="gate-name"),
+            element("span", gate or "result", class_="gate-name"),
             " ",
-            element("strong", one.summary),
+            element("strong", summary),
             muted(f" {said}") if said else None,
         ),
-        note(f"The stored verdict can't be read: {one.problem}") if one.problem else None,
-        _evidence(one),
-        folded("What else it noted", facts(noted)) if more.keys() - one.counts.keys() else None,
-        class_=f"verdict {'good' if one.passed else 'bad'}",
+        note(f"The stored verdict can't be read: {problem}") if problem else None,
+        _evidence(stored, passed=passed),
+        folded("What else it noted", facts(noted)) if set(names) - counted_.keys() else None,
+        class_=f"verdict {'good' if passed else 'bad'}",
     )
 
 
-def _evidence(one: VerdictView) -> Child:
-    text = "\n\n".join(one.evidence)
+_NO_VERDICT: Final = Verdict(gate="", passed=False, summary="unknown")
+
+
+def _evidence(stored: Verdict, *, passed: bool) -> Child:
+    text = "\n\n".join(stored.evidence)
     if not text.strip():
         return None
     return folded(
-        f"Evidence ({counted(len(one.evidence), 'piece')})",
+        f"Evidence ({counted(len(stored.evidence), 'piece')})",
         plain_text(text, "Evidence", most=_MAX_EVIDENCE),
-        is_open=not one.passed and len(text) < 4_000,
+        is_open=not passed and len(text) < 4_000,
     )
 
 
-def _change(found: ChangeView, session_id: str) -> Child:
+def _change(of: AttemptView, found: ChangeView, session_id: str) -> Child:
     if not found.files:
         return note("No file changed." if found.note is None else found.note)
     added = sum(each.added for each in found.files)
     removed = sum(each.removed for each in found.files)
     title = f"Changes: {counted(len(found.files), 'file')} "
     command = None
-    if found.after is not None:
-        between = "" if found.before is None else f" {found.before} {found.after}"
+    if found.by_snapshots:
+        between = "" if of.before is None else f" {of.before} {of.after}"
         command = f"agentforge diff {session_id}{between}"
     return fragment(
         element("h4", title, changed_lines(added, removed)),
@@ -117,35 +138,40 @@ def _change(found: ChangeView, session_id: str) -> Child:
 
 
 def _call(one: CallView, of: AttemptView) -> Element:
-    tokens, seconds, event = None, 0.0, one.event
+    tokens, seconds, event, stored = None, 0.0, one.event, one.stored
+    agent = stored.agent if stored else None
+    failure = stored.failure if stored else None
     if event is not None:
-        tokens, seconds = counted(event.tokens, "token"), event.seconds
+        agent, failure, seconds = event.agent or agent, event.failure or failure, event.seconds
+        tokens = counted(event.tokens, "token")
         if event.usage:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in event.usage.items())
             tokens += f" ({kinds}{', estimated' if event.estimated else ''})"
-    said = ", ".join(part for part in (one.agent, tokens, duration(seconds)) if part)
+    said = ", ".join(part for part in (agent, tokens, duration(seconds)) if part)
+    answer = stored.answer if stored else AgentAnswer(text="")
     return element(
         "div",
         element("h4", f"Call {one.number}" if len(of.calls) > 1 else "Agent"),
         note(said),
-        element("p", "It gave no answer: ", one.failure, class_="problem") if one.failure else None,
+        element("p", "It gave no answer: ", failure, class_="problem") if failure else None,
         [note(each) for each in one.problems],
-        prose(prose_of(one.answer or "")),
-        _remarks(one),
-        _said("Answer", one.answer),
+        prose(prose_of(answer.text)),
+        _remarks(answer),
+        _said("Answer", answer.text),
         _said("Prompt", one.prompt),
         id=f"attempt-{of.number}-call-{one.number}",
         class_="call",
     )
 
 
-def _remarks(one: CallView) -> Child:
+def _remarks(answer: AgentAnswer) -> Child:
     """Return what it asked, and what of its changes was not taken."""
+    change = answer.change or WorkspaceChange()
     ignored = "Not taken, since the project's rules ignore it: "
     remarks = [
-        *(("Asked: ", each) for each in one.questions),
-        *(("Put back: ", element("code", path), f", {reason}") for path, reason in one.put_back),
-        *((ignored, element("code", path)) for path in one.dropped[:_MAX_REMARKS]),
+        *(("Asked: ", each.prompt) for each in answer.questions),
+        *(("Put back: ", element("code", path), f", {why}") for path, why in change.refused),
+        *((ignored, element("code", path)) for path in change.dropped[:_MAX_REMARKS]),
     ]
     return element("ul", [element("li", each) for each in remarks]) if remarks else None
 

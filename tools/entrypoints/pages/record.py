@@ -6,6 +6,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
+from ...base.question import Option
 from ...harness import SessionHistory
 from ...harness.views.checkpoints import CheckpointEntry
 from ...harness.views.checkpoints import checkpoints as checkpoints_of
@@ -27,7 +28,7 @@ from .parts import (
     when,
 )
 from .prose import prose
-from .values.asked_questions import AskedPrompt, Offered, QuestionView
+from .values.asked_questions import AskedPrompt, QuestionView
 from .values.contents import Content, ImageContent, NoContent, TextContent
 from .values.session_view import FileView, SessionView
 from .values.texts import duration, size
@@ -136,7 +137,7 @@ def _prompt(one: AskedPrompt) -> Element:
     return element("div", prose(one.prompt, most=10_000), shown, answer, class_="prompt")
 
 
-def _option(one: Offered) -> Child:
+def _option(one: Option) -> Child:
     return one.label, muted(f" {one.description}") if one.description else None
 
 

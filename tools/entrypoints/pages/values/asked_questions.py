@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from attrs import evolve, frozen
 
@@ -12,27 +12,10 @@ from ....base.question import Option, Question
 from ....harness import SessionHistory
 from ....harness.domain.history_events import QuestionAsked, QuestionEnded, QuestionNotAsked
 from ....harness.views.question_entries import answers_in_words
-from .attempts import Step
 
 _ABOUT: Final = "question_"
 WAITING: Final = "waiting"
 NOT_ASKED: Final = "not asked"
-
-
-@frozen(kw_only=True)
-class OfferedOption:
-    """An answer that an agent offered, in any words.
-
-    Attributes:
-        label: The answer.
-        description: What it means, or None.
-    """
-
-    label: str
-    description: str | None = None
-
-
-Offered: TypeAlias = OfferedOption | Option
 
 
 @frozen(kw_only=True)
@@ -46,7 +29,7 @@ class AskedPrompt:
     """
 
     prompt: str
-    options: tuple[Offered, ...] = ()
+    options: tuple[Option, ...] = ()
     answer: str | None = None
 
 
@@ -73,33 +56,13 @@ class QuestionView:
     prompts: tuple[AskedPrompt, ...] = ()
 
 
-def offered_in(steps: Iterable[Step]) -> dict[str, Sequence[Offered]]:
-    """Return the answers that agents offered, as their stored answers have them."""
-    found: dict[str, Sequence[Offered]] = {}
-    for step in steps:
-        questions = step.get("questions") if isinstance(step, Mapping) else None
-        for one in questions if isinstance(questions, list) else ():
-            if isinstance(one, Mapping) and one.get("options"):
-                options = (_option(each) for each in one["options"] if isinstance(each, Mapping))
-                found[str(one.get("prompt"))] = tuple(options)
-    return found
-
-
-def offered_by(questions: Iterable[Question]) -> dict[str, Sequence[Offered]]:
-    """Return the answers that some questions offer."""
+def options_by_prompt(questions: Iterable[Question]) -> dict[str, tuple[Option, ...]]:
+    """Return the answers that some questions offer, by the question."""
     return {one.prompt: one.options for one in questions if one.options}
 
 
-def _option(value: Mapping[str, Any]) -> OfferedOption:
-    description = value.get("description")
-    return OfferedOption(
-        label=str(value.get("label", "")),
-        description=None if description is None else str(description),
-    )
-
-
 def asked_questions(
-    history: Iterable[SessionHistory], offered: Mapping[str, Sequence[Offered]]
+    history: Iterable[SessionHistory], offered: Mapping[str, tuple[Option, ...]]
 ) -> tuple[QuestionView, ...]:
     """Return the questions of a history, oldest first.
 
@@ -119,9 +82,10 @@ def asked_questions(
         if known is None and not isinstance(event, QuestionNotAsked):
             known = QuestionView(question_id=name, phase=entry.phase, asked_at=entry.timestamp)
             if isinstance(event, QuestionAsked):
-                options = ((one, tuple(offered.get(one, ()))) for one in event.prompts)
-                prompts = tuple(AskedPrompt(prompt=one, options=each) for one, each in options)
-                known = evolve(known, prompts=prompts)
+                prompts = (
+                    AskedPrompt(prompt=one, options=offered.get(one, ())) for one in event.prompts
+                )
+                known = evolve(known, prompts=tuple(prompts))
         if known is not None:
             found[name] = _ended(known, event, entry.timestamp)
     return tuple(found.values())

@@ -12,15 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from attrs import evolve, field, frozen
 
+from ....base.files import ReadError
 from ....harness import SessionContext, SessionHistory
 from ....harness.domain.history_events import (
     AgentAnswered,
-    HistoryEvent,
-    PhaseEnded,
     PhaseFailed,
     PhaseRetried,
     PhaseSucceeded,
@@ -28,13 +27,14 @@ from ....harness.domain.history_events import (
     SessionRewound,
 )
 from ....harness.views.checkpoints import CheckpointEntry, checkpoints
+from ....workflows.gates.verdict import Verdict
 from ....workflows.run.progress import BEGINNINGS, attempt_label, charges, progress_of
-from ....workflows.run.step_journal import StepKey
+from ....workflows.run.step_journal import StepKey, StoredAnswer
 from .patches import FileDiff
 from .spans import TimeSpan
 
-Step: TypeAlias = Mapping[str, Any] | str
-"""A stored step as JSON has it, or why it can't be read."""
+Step: TypeAlias = str | StoredAnswer | Verdict | ReadError
+"""A stored step: a prompt, an answer or a verdict; or why it can't be read."""
 
 
 class AttemptOutcome(Enum):
@@ -52,51 +52,16 @@ class CallView:
     Attributes:
         number: Which one of the attempt, from 1.
         event: What the history says of its end; None where it says nothing.
-        agent: The agent's description, or None.
-        failure: Why there is no answer, or None.
         prompt: What it was asked, or None where that is not stored or not read.
-        answer: What it said, likewise.
-        questions: What it asked instead of changing files.
-        put_back: Paths that it changed in place and was not allowed to, each with the reason.
-        dropped: Paths that it changed and that were not taken, since the project ignores them.
+        stored: What it answered, likewise.
         problems: Why its steps can't be read.
     """
 
     number: int
     event: AgentAnswered | None = None
-    agent: str | None = None
-    failure: str | None = None
     prompt: str | None = field(default=None, repr=False)
-    answer: str | None = field(default=None, repr=False)
-    questions: tuple[str, ...] = ()
-    put_back: tuple[tuple[str, str], ...] = ()
-    dropped: tuple[str, ...] = ()
+    stored: StoredAnswer | None = field(default=None, repr=False)
     problems: tuple[str, ...] = ()
-
-
-@frozen(kw_only=True)
-class VerdictView:
-    """What a gate said of an attempt.
-
-    Attributes:
-        gate: The kind of gate, or None where the phase is a script's.
-        passed: Whether it passed.
-        summary: The verdict on one line.
-        evidence: What the agent should do better, a text each.
-        counts: What was counted ("collected", "passed", "failed", …).
-        facts: What else it noted, by name.
-        seconds: How long it took, in seconds; None where that was not measured.
-        problem: Why the stored verdict can't be read, or None.
-    """
-
-    gate: str | None
-    passed: bool
-    summary: str
-    evidence: tuple[str, ...] = ()
-    counts: Mapping[str, int] = field(factory=dict)
-    facts: Mapping[str, Any] = field(factory=dict)
-    seconds: float | None = None
-    problem: str | None = None
 
 
 @frozen(kw_only=True)
@@ -105,15 +70,13 @@ class ChangeView:
 
     Attributes:
         files: The files.
-        before: The checkpoint that it is compared with; None: where the work began.
-        after: The checkpoint that has its result; None where it was found from the answers.
         note: What the reader has to know of how it was found, or None.
+        by_snapshots: Whether the checkpoints before and after the attempt were compared.
     """
 
     files: tuple[FileDiff, ...] = ()
-    before: int | None = None
-    after: int | None = None
     note: str | None = None
+    by_snapshots: bool = False
 
 
 @frozen(kw_only=True)
@@ -132,7 +95,7 @@ class AttemptView:
         before: The last checkpoint with a snapshot before it, or None.
         after: The last one of its own, or None.
         calls: The calls of agents, once `with_steps` added them.
-        verdict: What the gate said, likewise; None where there is no result.
+        verdict: The stored verdict, likewise; why it can't be read; or None.
         change: What it changed; None where that was not looked at.
         spans: Where its time went.
     """
@@ -148,7 +111,7 @@ class AttemptView:
     before: int | None
     after: int | None
     calls: tuple[CallView, ...] = ()
-    verdict: VerdictView | None = None
+    verdict: Verdict | ReadError | None = None
     change: ChangeView | None = None
     spans: tuple[TimeSpan, ...] = ()
 
@@ -240,91 +203,32 @@ _CALL: Final = re.compile(r"\.([1-9][0-9]{0,8})\.(prompt|answer)\.json")
 
 
 def with_steps(attempt: AttemptView, steps: Mapping[str, Step]) -> AttemptView:
-    """Return an attempt with its calls and its verdict.
+    """Return an attempt with its calls and its stored verdict.
 
     Args:
         attempt: The attempt.
         steps: The session's stored steps by name; others than the attempt's are not looked at.
     """
     events = {one.call or number: one for number, one in enumerate(attempt.answers, 1)}
-    stored: dict[int, dict[str, Step]] = {number: {} for number in events}
+    stored: dict[int, list[tuple[str, Step]]] = {number: [] for number in events}
     for name, step in steps.items():
         found = _CALL.search(name)
         if found is not None and name == attempt.key.name(found[2], int(found[1])):
-            stored.setdefault(int(found[1]), {})[found[2]] = step
-    result = None if attempt.result is None else attempt.result.event
-    return evolve(
-        attempt,
-        calls=tuple(_call(one, events.get(one), stored[one]) for one in sorted(stored)),
-        verdict=_verdict(result, steps.get(attempt.key.name("verdict"))),
-    )
+            stored.setdefault(int(found[1]), []).append((found[2], step))
+    calls = tuple(_call(one, events.get(one), stored[one]) for one in sorted(stored))
+    verdict = steps.get(attempt.key.name("verdict"))
+    known = verdict if isinstance(verdict, Verdict | ReadError) else None
+    return evolve(attempt, calls=calls, verdict=known)
 
 
-def _call(number: int, event: AgentAnswered | None, stored: Mapping[str, Step]) -> CallView:
-    prompt, answer = (stored.get(kind) for kind in ("prompt", "answer"))
-    said = answer if isinstance(answer, Mapping) else {}
-    change = said.get("change")
-    change = change if isinstance(change, Mapping) else {}
-    return CallView(
-        number=number,
-        event=event,
-        agent=(event and event.agent) or _text(said, "agent"),
-        failure=(event and event.failure) or _text(said, "failure"),
-        prompt=str(prompt.get("prompt", "")) if isinstance(prompt, Mapping) else None,
-        answer=str(said.get("text") or "") if isinstance(answer, Mapping) else None,
-        questions=tuple(
-            str(one.get("prompt", ""))
-            for one in _items(said, "questions")
-            if isinstance(one, Mapping)
-        ),
-        put_back=tuple(
-            (str(one[0]), str(one[1]))
-            for one in _items(change, "refused")
-            if isinstance(one, list) and len(one) == 2
-        ),
-        dropped=tuple(map(str, change.get("dropped") or ())),
-        problems=tuple(
-            f"The {kind} can't be read: {step}"
-            for kind, step in sorted(stored.items(), reverse=True)
-            if isinstance(step, str)
-        ),
-    )
-
-
-def _verdict(event: HistoryEvent | None, step: Step | None) -> VerdictView | None:
-    """Return a verdict: by the history where that has it, with the evidence of the stored one."""
-    stored = step if isinstance(step, Mapping) else {}
-    if isinstance(event, PhaseEnded):
-        judged, passed = event.verdict, isinstance(event, PhaseSucceeded)
-        said = event.problem if judged is None else judged.summary
-        known = VerdictView(
-            gate=None if judged is None else judged.gate,
-            passed=passed,
-            summary=said or ("passed" if passed else "failed"),
-            counts={} if judged is None else judged.counts,
-            seconds=event.seconds,
-        )
-    elif step is None:
-        return None
-    else:
-        known = VerdictView(
-            gate=_text(stored, "gate"),
-            passed=stored.get("passed") is True,
-            summary=_text(stored, "summary") or "" if stored is step else "unknown",
-        )
-    facts = stored.get("facts")
-    return evolve(
-        known,
-        evidence=tuple(map(str, _items(stored, "evidence"))),
-        facts=facts if isinstance(facts, Mapping) else {},
-        problem=step if isinstance(step, str) else None,
-    )
-
-
-def _text(step: Mapping[str, Any], name: str) -> str | None:
-    return str(step.get(name) or "") or None
-
-
-def _items(step: Mapping[str, Any], name: str) -> list[Any]:
-    items = step.get(name)
-    return items if isinstance(items, list) else []
+def _call(number: int, event: AgentAnswered | None, stored: Iterable[tuple[str, Step]]) -> CallView:
+    call = CallView(number=number, event=event)
+    for kind, step in stored:
+        if isinstance(step, str):
+            call = evolve(call, prompt=step)
+        elif isinstance(step, StoredAnswer):
+            call = evolve(call, stored=step)
+        else:
+            problem = f"The {kind} can't be read: {step}"
+            call = evolve(call, problems=(*call.problems, problem))
+    return call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -64,7 +65,7 @@ def as_words(value: object, *, between: str = "\n") -> str:
             is a comma.
     """
     match value:
-        case dict():
+        case Mapping():
             members = (f"{key}: {as_words(item, between=', ')}" for key, item in value.items())
             text = between.join(members) or "none"
         case list() | tuple():

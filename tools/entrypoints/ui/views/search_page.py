@@ -51,9 +51,8 @@ def search_view(services: UiServices, form: Form, _: str) -> View:
             workflow_type=wanted.workflow,
             tags=wanted.tag,
         )
-        bad = [
-            (one.session_id, one.error) for one in (*found.unreadable, *found.unreadable_questions)
-        ]
+        bad: list[tuple[str, object]] = [(one.session_id, one.error) for one in found.unreadable]
+        bad += [(one.session_id, one.error) for one in found.unreadable_questions]
         summary = f"{len(bad):,} can't be read, and were not searched"
         parts += [_summary(found), *unreadable(summary, bad), *_matches(found, services)]
     title = f"Search: {text[:60]}" if text else "Search"
