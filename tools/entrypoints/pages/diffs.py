@@ -30,14 +30,13 @@ def differences(files: Iterable[FileDiff], command: str | None) -> Element:
 
 
 def _file(one: FileDiff, command: str | None) -> Element:
-    lines = sum(len(hunk.lines) for hunk in one.hunks)
     limit = _OPEN_ALONE if _is_alone(one) else OPEN_ROWS
     summary = (
         element("code", one.path, class_="path"),
         muted(one.kind),
         element("span", changed_lines(one.added, one.removed), class_="counts"),
     )
-    return folded(summary, _body(one, command), is_open=0 < lines <= limit, class_="file")
+    return folded(summary, _body(one, command), is_open=0 < one.lines <= limit, class_="file")
 
 
 def _body(one: FileDiff, command: str | None) -> Child:
@@ -51,7 +50,7 @@ def _body(one: FileDiff, command: str | None) -> Child:
     body = scrolled(f"Changes of {one.path}", _head(one), element("tbody", shown), class_=form)
     if not one.left_out and len(shown) < MAX_ROWS:
         return body
-    lines = sum(len(hunk.lines) for hunk in one.hunks) + one.left_out
+    lines = one.lines + one.left_out
     rest = ("; ", element("code", command), " shows all") if command else None
     return fragment(body, note(f"The rest of {counted(lines, 'line')} is left out", rest, "."))
 
@@ -81,13 +80,13 @@ def _rows(one: FileDiff) -> Iterable[Element]:
 
 
 def _alone(hunk: Hunk) -> Iterable[Element]:
-    for line in hunk.lines:
+    for line in hunk:
         number = line.old if line.new is None else line.new
         yield element("tr", _number(number), _side(line, [(line.text, False)]))
 
 
 def _paired(hunk: Hunk) -> Iterable[Element]:
-    for before, after in side_by_side(hunk.lines):
+    for before, after in side_by_side(hunk):
         old = [] if before is None else [(before.text, False)]
         new = [] if after is None else [(after.text, False)]
         if before is not None and after is not None and before is not after:

@@ -12,7 +12,9 @@ from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...base.event_log import get_logger
@@ -57,14 +59,12 @@ def refusal_of(
         path: Its path.
         headers: Names in lower case, and values.
     """
-    found: dict[str, list[str]] = {}
-    for name, value in headers:
-        found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-    hosts = found.get("host", [])
+    found = Headers(raw=list(headers))
+    hosts = found.getlist("host")
     if len(hosts) != 1 or not is_own_name(hosts[0]):
         return PageRefusal(421, "This server answers to the names of this machine only.")
-    origins = found.get("origin", [])
-    foreign = any(site not in _OWN_SITES for site in found.get("sec-fetch-site", []))
+    origins = found.getlist("origin")
+    foreign = any(site not in _OWN_SITES for site in found.getlist("sec-fetch-site"))
     needs_key = path.startswith(NEEDS_KEY)
     if (
         len(origins) > 1
@@ -74,7 +74,7 @@ def refusal_of(
         return PageRefusal(403, "Only this server's own pages may ask for this.")
     if method not in _READING and not origins:
         return PageRefusal(403, "A request that changes something has to say which page it is of.")
-    if needs_key and not _is_shown(key, found.get(KEY_HEADER, [])):
+    if needs_key and not has_key(key, found):
         return PageRefusal(
             401,
             "The key is missing or is not the one of this start. Press Enter in the terminal "
@@ -83,18 +83,14 @@ def refusal_of(
     return _body_refusal(found)
 
 
-def has_key(key: PageKey, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a request shows the key."""
-    name = KEY_HEADER.encode()
-    return _is_shown(key, [value.decode("latin-1") for one, value in headers if one == name])
-
-
-def _is_shown(key: PageKey, given: list[str]) -> bool:
+def has_key(key: PageKey, headers: Headers) -> bool:
+    """Return whether a request shows the key, once."""
+    given = headers.getlist(KEY_HEADER)
     return len(given) == 1 and key.is_shown(given[0])
 
 
-def _body_refusal(found: dict[str, list[str]]) -> PageRefusal | None:
-    lengths = found.get("content-length", [])
+def _body_refusal(headers: Headers) -> PageRefusal | None:
+    lengths = headers.getlist("content-length")
     if any(not one.isdecimal() or len(one) > 9 or int(one) > MAX_BODY_BYTES for one in lengths):
         return PageRefusal(413, f"A form may have {MAX_BODY_BYTES:,} bytes.")
     return None
@@ -116,7 +112,7 @@ def guarded(app: ASGIApp, key: PageKey, room: ConnectionRoom) -> ASGIApp:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        room.heard(scope.get("client"), has_key=has_key(key, scope["headers"]))
+        room.heard(scope.get("client"), has_key=has_key(key, Headers(scope=scope)))
         refusal = refusal_of(key, scope["method"], scope["path"], scope["headers"])
         if refusal is not None:
             _log.warning(
@@ -125,7 +121,9 @@ def guarded(app: ASGIApp, key: PageKey, room: ConnectionRoom) -> ASGIApp:
                 method=scope["method"],
                 path=scope["path"][:_SHOWN_CHARS],
             )
-            await _refuse(refusal, send)
+            text, shown = f"{refusal.message}\n", {"connection": "close", **HEADERS}
+            refused = PlainTextResponse(text, refusal.status, headers=shown)
+            await refused(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -140,15 +138,3 @@ def guarded(app: ASGIApp, key: PageKey, room: ConnectionRoom) -> ASGIApp:
 
 
 _ENCODED: Final = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
-
-
-async def _refuse(refusal: PageRefusal, send: Send) -> None:
-    body = f"{refusal.message}\n".encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        *_ENCODED,
-    ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -267,19 +267,11 @@ def _cursor(order: Order, place: tuple[Any, ...]) -> str:
 
 
 def _read_cursor(text: str, order: Order) -> tuple[Any, ...]:
-    width = 3 if order is Order.ATTENTION else 2
     try:
-        found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        named, *place = found
-        *numbers, name = place
+        named, *place = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, TypeError, RecursionError):
-        named, numbers, name, place = None, [], None, []
-    fits = (
-        named == order.value
-        and len(place) == width
-        and all(type(one) is int for one in numbers)
-        and isinstance(name, str)
-    )
-    if not fits:
+        named, place = None, []
+    numbers = 2 if order is Order.ATTENTION else 1
+    if named != order.value or [type(one) for one in place] != [*[int] * numbers, str]:
         raise InvalidForm({"after": "the address is not where a page of this list ended"})
     return tuple(place)

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from attrs import frozen
 
 from ...base.errors import AgentForgeError, ErrorKind
-from ..pages.document import Served, served_page
+from ..pages.document import served_page
 from ..pages.html import Child, element, rendered
 from ..pages.parts import badge
 from ..pages.values.texts import moment
@@ -33,7 +33,6 @@ _HTMX: Final = json.dumps(
         ],
     }
 )
-_SERVED: Final = Served(styles=STYLES, scripts=SCRIPTS, settings=(("htmx-config", _HTMX),))
 
 _REFUSED: Final = (
     " can be used once, within ten minutes. This one was used, is too old or is of a former start, "
@@ -116,7 +115,9 @@ def shell(*, read_only: bool, fleet: bool) -> str:
         element("div", id="view", data_keyed=True),
         element("section", refused, id="refused", class_="card", hidden=True),
         element("div", id="toasts", role="status", aria_live="polite"),
-        served=_SERVED,
+        styles=STYLES,
+        scripts=SCRIPTS,
+        settings={"htmx-config": _HTMX},
         top=top,
     )
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from itertools import zip_longest
-from typing import Final
+from typing import Final, TypeAlias
 
 from attrs import field, frozen
 
@@ -50,11 +50,8 @@ class DiffLine:
     new: int | None
 
 
-@frozen
-class Hunk:
-    """Lines side by side that changed, with those around them."""
-
-    lines: tuple[DiffLine, ...]
+Hunk: TypeAlias = tuple[DiffLine, ...]
+"""Lines that changed, with those around them."""
 
 
 @frozen(kw_only=True)
@@ -79,8 +76,13 @@ class FileDiff:
     is_binary: bool = False
     left_out: int = 0
 
+    @property
+    def lines(self) -> int:
+        """How many lines of the difference are in `hunks`."""
+        return sum(map(len, self.hunks))
 
-Row = tuple[DiffLine | None, DiffLine | None]
+
+Row: TypeAlias = tuple[DiffLine | None, DiffLine | None]
 """Two lines side by side: before and after."""
 
 
@@ -152,7 +154,7 @@ class _Reading:
         return FileDiff(
             path=self._path,
             kind=self._kind,
-            hunks=tuple(Hunk(tuple(lines)) for lines in self._hunks if lines),
+            hunks=tuple(tuple(lines) for lines in self._hunks if lines),
             added=self._counts[LineKind.ADDED],
             removed=self._counts[LineKind.REMOVED],
             is_binary=self._binary,
@@ -215,7 +217,7 @@ def side_by_side(lines: Sequence[DiffLine]) -> Iterator[Row]:
     yield from zip_longest(removed, added)
 
 
-Piece = tuple[str, bool]
+Piece: TypeAlias = tuple[str, bool]
 """A part of a line, and whether it differs."""
 
 
