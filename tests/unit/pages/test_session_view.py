@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.base.question import Question
 from agentforge_sessions.entrypoints.pages.record import MAX_HISTORY
@@ -31,7 +32,6 @@ from agentforge_sessions.harness.domain.history_events import (
     PhaseSucceeded,
     QuestionAsked,
 )
-from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
 from agentforge_sessions.workflows.gates.verdict import Verdict
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
@@ -147,7 +147,7 @@ def test_snapshots_that_can_not_be_compared_say_so_and_answers_stand_in(tmp_path
     ground = developed(tmp_path)
 
     def refuse(before: int | None, after: int) -> WorkspaceChanges:
-        raise HarnessError("they are elsewhere")
+        raise AgentForgeError("they are elsewhere")
 
     without = seen(ground)
     view = seen(ground, differences=refuse)
@@ -337,7 +337,7 @@ def test_answers_that_question_sessions_offer_are_shown() -> None:
 
     def known(question_id: str) -> list[Question]:
         if question_id == "q-1":
-            raise HarnessError("it was deleted")
+            raise AgentForgeError("it was deleted")
         return asked
 
     source = PageSource(session, SessionStore("x"), questions=known)
