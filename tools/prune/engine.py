@@ -17,7 +17,7 @@ from .policy import RetentionPolicy
 from .ports import Disposal, PruneObserver, PruneTarget, StoredSessions
 from .removal.directories import prune_directories
 from .removal.environment import Outside
-from .removal.run import ObserverFailed, Run, RunRecord
+from .removal.run import ObserverFailed, PruneRun, RunRecord
 
 
 def prune(
@@ -62,7 +62,7 @@ def prune(
     disposal = disposal or Disposal()
     record = RunRecord(observer or PruneObserver())
     began = outside.monotonic()
-    run = Run(
+    run = PruneRun(
         policy=policy,
         only=only,
         disposal=disposal,
@@ -102,7 +102,7 @@ def _require_possible(policy: RetentionPolicy, disposal: Disposal) -> None:
         raise InvalidPolicy(faults)
 
 
-def _prune_rows(stored: StoredSessions, run: Run) -> Plan:
+def _prune_rows(stored: StoredSessions, run: PruneRun) -> Plan:
     """Look, decide, and remove unless it is a dry run; return what was decided.
 
     What directories need is not needed here: a transaction is done or is not, so nothing is ever
@@ -123,7 +123,7 @@ def _prune_rows(stored: StoredSessions, run: Run) -> Plan:
     return plan
 
 
-def _remove_rows(stored: StoredSessions, run: Run, plan: Plan) -> None:
+def _remove_rows(stored: StoredSessions, run: PruneRun, plan: Plan) -> None:
     """Remove each: locked, looked at again, archived, deleted with its line, in one transaction."""
     record, archiver = run.record, run.disposal.archiver
     by, token = dict(run.outside.actor()), run.outside.token()

@@ -36,13 +36,13 @@ from .pins import read_pins
 from .private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, root_opened
 from .recovery import Recovery, list_leftovers, list_strays, see_leftovers
 from .removal import Remover
-from .run import Run, Work
+from .run import PruneRun, RemovalWork
 from .session_lock import batch_size
 
 _ARCHIVED_AT_ONCE: Final = 16
 
 
-def prune_directories(target: PruneTarget, run: Run) -> Plan:
+def prune_directories(target: PruneTarget, run: PruneRun) -> Plan:
     """Look, decide, and remove unless it is a dry run; return what was decided.
 
     Raises:
@@ -58,7 +58,7 @@ class _Directories:
     """The root of one prune, which is open."""
 
     target: PruneTarget
-    run: Run
+    run: PruneRun
     root_fd: int
     cache: InspectionCache = field(init=False)
 
@@ -181,7 +181,7 @@ class _Directories:
         return PrivateDirectory(run.outside, self.target.root, self.root_fd, timeout_s=timeout_s)
 
     @contextmanager
-    def _working(self, private_fd: int, deleters: int) -> Iterator[Work]:
+    def _working(self, private_fd: int, deleters: int) -> Iterator[RemovalWork]:
         """Open what is worked with: the audit log, and who deletes."""
         outside = self.run.outside
         audit = AuditLog(
@@ -194,7 +194,7 @@ class _Directories:
         )
         try:
             with DeletionPool(deleters) as pool:
-                yield Work(
+                yield RemovalWork(
                     run=self.run,
                     target=self.target,
                     root_fd=self.root_fd,

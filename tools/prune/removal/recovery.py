@@ -30,7 +30,7 @@ from .private_directory import (
     session_of,
     still_going,
 )
-from .run import Work
+from .run import RemovalWork
 from .trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
 
 
@@ -189,7 +189,7 @@ class Recovery:
         private: The root's private directory, locked.
     """
 
-    work: Work
+    work: RemovalWork
     private: PrivateDirectory
 
     def finish(self, left: Leftovers) -> None:

@@ -29,7 +29,7 @@ from ..errors import PruneError
 from ..ports import Leaving
 from ..records.audit_reserve import FULL
 from .private_directory import hidden_name, still_going, token_of
-from .run import RunRecord, Work
+from .run import RemovalWork, RunRecord
 from .session_lock import LockedSession, SessionLocker, refusal
 from .trash import TrashRecord, dated_name, forget_record, write_record
 
@@ -50,7 +50,7 @@ class Remover:
         prefix: How their names begin there, where that is the root itself.
     """
 
-    work: Work
+    work: RemovalWork
     parent_fd: int
     prefix: str = ""
     _fs: FileSystem = field(init=False)

@@ -173,7 +173,7 @@ class RunRecord:
 
 
 @frozen(kw_only=True)
-class Run:
+class PruneRun:
     """One prune: what is asked for, and what becomes of it.
 
     Attributes:
@@ -216,7 +216,7 @@ class Run:
 
 
 @frozen(kw_only=True)
-class Work:
+class RemovalWork:
     """What removes the sessions of one root.
 
     Attributes:
@@ -229,7 +229,7 @@ class Work:
         deletion: How what is out of sight is deleted.
     """
 
-    run: Run
+    run: PruneRun
     target: PruneTarget
     root_fd: int
     cache: InspectionCache
