@@ -28,7 +28,7 @@ BUDGETS: Final = {
     "prune": 3_840,
     "questions": 3_730,
     "repository": 5_260,
-    "sandbox": 11_580,
+    "sandbox": 11_320,
     "wiring": 3_040,
     "workflows": 9_690,
 }
