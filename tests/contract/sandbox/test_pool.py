@@ -37,7 +37,7 @@ from agentforge_sessions.sandbox.interpreters.process_pool import (
     the_pool,
 )
 from agentforge_sessions.sandbox.request import checked_request
-from agentforge_sessions.sandbox.workspaces.workspace_lock import try_claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.support.promptness import given_time, soonest
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -273,7 +273,7 @@ def test_the_next_interpreter_is_opened_once_the_workspace_is_free(sandbox: Sand
     with contextlib.ExitStack() as afterwards:
         result = sandbox._execute(request, threading.Event(), afterwards)
         assert result.metadata["interpreter"] == "pool"
-        with try_claim(sandbox.workspace) as root:
+        with claim(sandbox.workspace, timeout_s=0) as root:
             assert root is not None
         assert pool_stats().ready == 1
         assert pool_stats().restored == 1
