@@ -94,6 +94,17 @@ def open_private(directory: Path, name: str) -> int | None:
         return None
 
 
+@contextlib.contextmanager
+def opened_private(directory: Path, name: str) -> Iterator[int | None]:
+    """Do as `open_private`, and close the file with the block."""
+    fd = open_private(directory, name)
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
 def open_if_private(directory: Path, name: str) -> int | None:
     """Do as `open_private`, but raise where the system cannot open what may be there.
 
@@ -219,16 +230,12 @@ def recorded_digest(directory: Path, name: str) -> str | None:
 
 
 def _record(directory: Path, name: str) -> tuple[list[int], str] | None:
-    fd = open_private(directory, _CHECKED.format(name))
-    if fd is None:
-        return None
-    try:
-        stamp, digest = json.loads(os.pread(fd, _MAX_RECORD_BYTES, 0))
-        return [int(number) for number in stamp], str(digest)
-    except (OSError, TypeError, ValueError):
-        return None
-    finally:
-        os.close(fd)
+    with opened_private(directory, _CHECKED.format(name)) as fd:
+        try:
+            stamp, digest = json.loads(b"" if fd is None else os.pread(fd, _MAX_RECORD_BYTES, 0))
+            return [int(number) for number in stamp], str(digest)
+        except (OSError, TypeError, ValueError):
+            return None
 
 
 def note_checked(directory: Path | None, name: str, fd: int, digest: str) -> None:

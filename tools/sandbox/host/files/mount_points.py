@@ -46,7 +46,7 @@ class MountPoints(WithoutContent):
             raise refusal(errno.EEXIST)
         if opening.write or opening.truncate or opening.create:
             raise refusal(errno.EISDIR)
-        return self._below(path)
+        return self._below(rest)
 
     def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
         """What is known of a path."""
@@ -80,7 +80,7 @@ class MountPoints(WithoutContent):
         return where, rest
 
     def _resolve(self, path: bytes) -> tuple[Directory | None, bytes]:
-        """The mount that a path leads into, and the rest of it; None if it leads above all."""
+        """The mount that a path leads into, and the rest; or None, and where it leads above all."""
         if not path:
             raise refusal(errno.ENOENT)
         if path.startswith(b"/"):
@@ -104,22 +104,16 @@ class MountPoints(WithoutContent):
                 left = left[climbs:]
             elif not self._has(parts):
                 raise refusal(errno.ENOENT)
-        return None, b"."
+        return None, b"/".join(parts)
 
     def _has(self, parts: list[bytes]) -> bool:
         prefix = b"/".join(parts) + b"/"
         return any(path.startswith(prefix) for path in self._mounted)
 
     def _below(self, path: bytes) -> MountPoints:
-        parts: list[bytes] = []
-        for part in path.split(b"/"):
-            if part == b"..":
-                parts = parts[:-1]
-            elif part not in (b"", b"."):
-                parts.append(part)
-        if not parts:
+        if not path:
             return self
-        prefix = b"/".join(parts) + b"/"
+        prefix = path + b"/"
         return MountPoints(
             {
                 path.removeprefix(prefix): node
