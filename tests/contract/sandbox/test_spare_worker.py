@@ -28,7 +28,7 @@ from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
 from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
 from agentforge_sessions.sandbox.isolation.worker_process import WorkerProcess, WorkerStart
-from agentforge_sessions.sandbox.isolation.worker_protocol import Job
+from agentforge_sessions.sandbox.isolation.worker_protocol import ServedSandbox
 from agentforge_sessions.sandbox.request import checked_request
 from tests.support.descriptors import held
 
@@ -223,7 +223,7 @@ def test_a_worker_begins_with_the_template_of_its_owner(tmp_path: Path) -> None:
         os.sendfile(fd, kept.image.fd, at, size - at)
     worker = WorkerProcess(WorkerStart.now(cache))
     try:
-        job = Job(tmp_path, ExecutionPolicy(), SandboxSettings())
+        job = ServedSandbox(tmp_path, ExecutionPolicy(), SandboxSettings())
         worker.begin(job, kept.with_descriptors(fd, fd))
         files = [os.readlink(each) for each in Path(f"/proc/{worker.pid}/fd").iterdir()]
         root = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)

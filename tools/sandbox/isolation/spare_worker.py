@@ -18,7 +18,7 @@ from ..errors import SandboxUnavailable
 from ..interpreters.interpreter import loaded_host
 from ..interpreters.process_pool import KeptBeside, keep_beside, keeps_spare_worker
 from .worker_process import WorkerEnded, WorkerProcess, WorkerStart
-from .worker_protocol import Job
+from .worker_protocol import ServedSandbox
 
 _log = get_logger("agentforge.sandbox")
 
@@ -107,7 +107,7 @@ the_spare = SpareWorker()
 os.register_at_fork(after_in_child=the_spare.after_fork)
 
 
-def begun_worker(job: Job, cache: Path) -> WorkerProcess:
+def begun_worker(job: ServedSandbox, cache: Path) -> WorkerProcess:
     """A worker that serves a sandbox: the one that is ready, or one that is started now.
 
     Args:

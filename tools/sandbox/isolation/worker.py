@@ -32,7 +32,7 @@ from ..interpreters.process_pool import warm_pool
 from ..interpreters.runtime import ensure_ready
 from ..policy import ExecutionPolicy
 from ..request import Request
-from .worker_protocol import FrameReader, Job, encode_result, frame
+from .worker_protocol import FrameReader, ServedSandbox, encode_result, frame
 
 if TYPE_CHECKING:
     from ..interpreters.template_file import PreparedFile
@@ -75,7 +75,7 @@ class Worker:
             loaded_host().begin_with(template)
             warm_pool(policy=ExecutionPolicy())
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: ServedSandbox) -> None:
         """Limit this process, load the interpreter, and say that it is ready."""
         policy = job.policy
         _limit_for_all()

@@ -17,7 +17,7 @@ from ..result import SandboxResult
 from ..workspaces.workspace_usage import forget_usage
 from .spare_worker import begun_worker, the_spare
 from .worker_process import WorkerEnded, WorkerProcess
-from .worker_protocol import Job
+from .worker_protocol import ServedSandbox
 
 
 class WorkerExecutor:
@@ -28,7 +28,7 @@ class WorkerExecutor:
     """
 
     def __init__(self, workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> None:
-        self._job = Job(workspace, policy, settings)
+        self._job = ServedSandbox(workspace, policy, settings)
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
         self._worker_end: weakref.finalize[..., WorkerExecutor] | None = None

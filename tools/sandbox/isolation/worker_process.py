@@ -28,7 +28,14 @@ from ..interpreters.process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_poo
 from ..interpreters.runtime import CACHE_VARIABLE
 from ..request import Request
 from ..result import SandboxResult
-from .worker_protocol import BadMessage, FrameReader, Job, decode_answer, decode_result, frame
+from .worker_protocol import (
+    BadMessage,
+    FrameReader,
+    ServedSandbox,
+    decode_answer,
+    decode_result,
+    frame,
+)
 
 if TYPE_CHECKING:
     from ..interpreters.template_file import PreparedFile
@@ -193,7 +200,7 @@ class WorkerProcess:
             descriptors=[template.image.fd, template.attached[0]],
         )
 
-    def begin(self, job: Job, template: PreparedFile | None = None) -> None:
+    def begin(self, job: ServedSandbox, template: PreparedFile | None = None) -> None:
         """Have it serve a sandbox, and wait until it is ready for that; once.
 
         Args:

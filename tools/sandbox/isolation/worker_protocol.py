@@ -24,7 +24,7 @@ HEADER: Final = struct.Struct(">Q")
 _TUPLES: Final = ("truncated_streams", "quota_exceeded")
 
 
-class Job(NamedTuple):
+class ServedSandbox(NamedTuple):
     """What the executor of a sandbox is made with; see `executor.Executor`."""
 
     workspace: Path
