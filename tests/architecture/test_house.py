@@ -18,18 +18,18 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 3_360,
+    "agents": 3_350,
     "base": 6_430,
-    "entrypoints": 19_680,
-    "fleet": 5_250,
-    "harness": 9_160,
+    "entrypoints": 19_690,
+    "fleet": 5_260,
+    "harness": 9_130,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_680,
     "questions": 3_480,
     "repository": 5_220,
-    "sandbox": 11_550,
-    "wiring": 3_030,
+    "sandbox": 11_210,
+    "wiring": 3_040,
     "workflows": 9_410,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
