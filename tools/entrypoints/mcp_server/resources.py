@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
+from attrs import evolve
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -27,19 +27,12 @@ from pydantic import Field
 
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import OsFileSystem, read_beneath
-from ...base.settings.choices import DEFAULT_PARTS
 from ...base.settings.privacy import read_privacy
-from ...harness import (
-    Clock,
-    SessionManager,
-    SessionNotFound,
-    SessionSummary,
-)
-from ...harness.session_ports import LocalSessions
+from ...harness import SessionManager, SessionNotFound, SessionSummary
 from .errors import McpServerError
 from .stdio import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
-from .tools.session_tools import lead
+from .tools.session_access import SessionAccess
 
 ROOT: Final = "agentforge://sessions/{session_id}"
 MAX_ARTIFACT_BYTES: Final = MAX_MESSAGE_BYTES
@@ -72,18 +65,13 @@ class ArtifactNotFound(McpServerError):
         self.path = path
 
 
-def add_resources(
-    server: MCPServer[Any],
-    store: LocalSessions,
-    clock: Clock,
-    *,
-    briefing_shows: Collection[str] = DEFAULT_PARTS,
-) -> None:
+def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
     """Add the resources, the prompt, and the completion of their ids to a server.
 
-    All of them read and change nothing. `briefing_shows` is as of `SessionManager`.
+    All of them read and change nothing, and no observer is called.
     """
-    load = partial(lead, store, clock=clock, briefing_shows=briefing_shows)
+    unobserved = evolve(sessions, observers=())
+    load, store = unobserved.lead, unobserved.store
 
     @server.resource(f"{ROOT}/session.yaml", mime_type="application/yaml")
     def session_file(session_id: str) -> str:
@@ -114,7 +102,7 @@ def add_resources(
     def all_events(after: str) -> str:
         """What happened to all sessions behind a cursor, "begin" or "now", and the next cursor."""
         with _as_protocol_errors():
-            return _events(SessionManager(store, clock=clock), after, None)
+            return _events(unobserved.manager(), after, None)
 
     @server.resource(f"{ROOT}/events/{{after}}", mime_type="application/json")
     def session_events(session_id: str, after: str) -> str:
@@ -152,7 +140,7 @@ def add_resources(
         )
 
     def listed() -> list[SessionSummary]:
-        return SessionManager(store, clock=clock).list(on_unreadable=lambda _: None)
+        return unobserved.manager().list(on_unreadable=lambda _: None)
 
     async def complete(
         _: PromptReference | ResourceTemplateReference,
