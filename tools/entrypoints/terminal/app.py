@@ -50,6 +50,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
         Binding("t", "next_theme", "Colours", show=False),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
     def __init__(
@@ -147,7 +148,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         """Show a message for some seconds."""
         self.show_message(message, seconds=_SAY_S)
 
-    def show_keys(self) -> None:
+    def action_keys(self) -> None:
         """Show all keys."""
         self.push_screen(KeysDialog())
 

@@ -46,6 +46,3 @@ class Host(Protocol):
 
     def leave_session(self, answering: AnswerScreen) -> None:
         """Go back to the queue."""
-
-    def show_keys(self) -> None:
-        """Show all keys."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -38,16 +37,10 @@ class QueueScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "reject", "Reject"),
         Binding("q,ctrl+c", "app.quit", "Leave", key_display="q"),
-        Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
     def __init__(self, host: Host, *, where: str) -> None:
-        """Show an empty queue.
-
-        Args:
-            host: The application.
-            where: Where the sessions are.
-        """
+        """Show an empty queue of the sessions that are in `where`."""
         super().__init__()
         self._host = host
         self._where = where
@@ -64,7 +57,8 @@ class QueueScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin with an empty list."""
+        """Begin with an empty list, and follow its cursor."""
+        self.watch(self.view, "cursor", self._write_note, init=False)
         self._write()
 
     @property
@@ -99,7 +93,6 @@ class QueueScreen(Screen[None]):
         self.query_one("#columns", Static).update(Content(columns))
         self._write_note()
 
-    @on(QueueView.Moved)
     def _write_note(self) -> None:
         """Say who asked the session at the cursor, from which folder, and what can't be read."""
         listing = self._listing or Listing()
@@ -112,15 +105,12 @@ class QueueScreen(Screen[None]):
             parts.append(asked[:1].upper() + asked[1:])
         self.query_one("#note", Static).update(Content("  ".join(parts)))
 
-    @on(QueueView.Opened)
-    def _opened(self, event: QueueView.Opened) -> None:
-        self._host.open_session(event.session_id)
+    def action_open(self) -> None:
+        """Answer the session at the cursor."""
+        if (one := self.view.selected) is not None:
+            self._host.open_session(one.session_id)
 
     def action_reject(self) -> None:
         """Reject the session at the cursor."""
         if (one := self.view.selected) is not None:
             self._host.ask_to_reject(one, typed=lambda _: None)
-
-    def action_keys(self) -> None:
-        """Show all keys."""
-        self._host.show_keys()
