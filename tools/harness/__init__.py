@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .domain.session_description import UNCHANGED
     from .domain.session_observer import SessionEvent, SessionObserver
     from .errors import (
-        AmbiguousSessionId,
         BudgetExceeded,
         ChangesUnsaved,
         HarnessError,
@@ -95,7 +94,7 @@ else:
             ".base.question": "Option Question",
             "views.briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
+            "errors": "BudgetExceeded ChangesUnsaved HarnessError "
             "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
@@ -124,7 +123,6 @@ else:
 
 __all__ = [
     "UNCHANGED",
-    "AmbiguousSessionId",
     "BudgetExceeded",
     "BudgetLeft",
     "BudgetState",

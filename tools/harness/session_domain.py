@@ -502,7 +502,7 @@ class SessionContext:
         target = TRANSITIONS.get((self.state, operation))
         if target is None:
             raise InvalidStateTransition(
-                session_id=self.session_id, state=self.state, operation=operation
+                session_id=self.session_id, current_state=self.state, operation=operation
             )
         if operation in {"pause", "abort"}:
             fields["reason"] = details
@@ -534,7 +534,7 @@ class SessionContext:
         """
         if self.state is not SessionState.ACTIVE:
             raise InvalidStateForPhaseAdvance(
-                session_id=self.session_id, state=self.state, operation="advance_phase"
+                session_id=self.session_id, current_state=self.state, operation="advance_phase"
             )
         check(name_fault("new_phase", new_phase, optional=False))
         came_from = self.current_phase
@@ -585,9 +585,9 @@ class SessionContext:
         if self.state not in states:
             raise InvalidStateTransition(
                 session_id=self.session_id,
-                state=self.state,
+                current_state=self.state,
                 operation=operation,
-                target=states[0],
+                target_state=states[0],
             )
 
     def only_describes(self, ended: Self) -> bool:
@@ -628,7 +628,10 @@ class SessionContext:
         recorded = self.state is stored or self.is_state_recorded
         if stored.is_terminal or not recorded:
             raise InvalidStateTransition(
-                session_id=self.session_id, state=stored, operation="save", target=self.state
+                session_id=self.session_id,
+                current_state=stored,
+                operation="save",
+                target_state=self.state,
             )
 
     @property

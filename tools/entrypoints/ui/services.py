@@ -45,7 +45,7 @@ class Services:
 
     Raises:
         InvalidConfig: The configuration can't be used.
-        StoreExtraMissing: The packages for the store are not installed.
+        ExtraMissing: The packages for the store are not installed.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ def session_from_dict(document: object) -> SessionContext:
         return SessionContext(**values)
     values.setdefault("token_budget", TokenBudget())
     reader.judge(values)
-    raise InvalidSession(dict.fromkeys(reader.faults))
+    raise InvalidSession(list(dict.fromkeys(reader.faults)))
 
 
 class _Reader:

@@ -36,9 +36,10 @@ from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import ChangedFile, PreparedWorkspace, SnapshotTaken, WorkspaceChanges
 from ...repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
 from ...repository.base import Base, base_files, check_out, drop_ref, keep_ref
+from ...repository.errors import SnapshotRefused
 from ...repository.snapshots.snapshot_repository import SnapshotRepository
 from ...repository.snapshots.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
-from ...repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
+from ...repository.snapshots.workspace_scan import ScanLimits
 from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
 from .place_cache import DEFAULT_BYTES, trim
 from .workspace_packs import WorkspaceElsewhere, WorkspacePacks

@@ -382,9 +382,9 @@ class PostgresSessions:
             raise SessionConflict(
                 session.session_id,
                 path=self.where_is(session.session_id),
-                expected=session.revision,
-                actual=None if found is None else found[0],
-                made_anew=made_anew,
+                expected_revision=session.revision,
+                actual_revision=None if found is None else found[0],
+                replaced=made_anew,
             )
         state = SessionState(found[1])
         if state.is_terminal and self._load(connection, session.session_id)[0] == session:
@@ -394,8 +394,8 @@ class PostgresSessions:
         raise SessionConflict(
             session.session_id,
             path=self.where_is(session.session_id),
-            expected=session.revision,
-            actual=found[0],
+            expected_revision=session.revision,
+            actual_revision=found[0],
         )
 
     def delete(
@@ -418,8 +418,8 @@ class PostgresSessions:
                     raise SessionConflict(
                         session_id,
                         path=self.where_is(session_id),
-                        expected=expected_revision or 0,
-                        actual=found[0],
+                        expected_revision=expected_revision or 0,
+                        actual_revision=found[0],
                     )
                 line = {"event": "removed", "reasons": ["asked for"], "by": actor()}
                 self.remove(connection, session_id, line)
@@ -717,7 +717,9 @@ class PostgresSessions:
 
     def _require_claimed(self, session_id: str, last: int, *, revision: int) -> None:
         if self._claims.get(session_id, last) != last:
-            raise SessionFenced(session_id, path=self.where_is(session_id), expected=revision)
+            raise SessionFenced(
+                session_id, path=self.where_is(session_id), expected_revision=revision
+            )
 
     # ------------------------------------------------------------------------------- remembering
 
