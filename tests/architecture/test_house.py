@@ -19,25 +19,25 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_360,
-    "base": 6_180,
+    "base": 6_250,
     "entrypoints": 20_470,
     "fleet": 5_250,
-    "harness": 9_200,
+    "harness": 9_160,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_810,
-    "questions": 3_650,
+    "questions": 3_550,
     "repository": 5_200,
     "sandbox": 11_550,
     "wiring": 3_030,
-    "workflows": 9_620,
+    "workflows": 9_410,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 43
+DOUBLES: Final = 42
 """Names that several classes of the package have."""
 
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         UnsupportedSchema,
     )
     from .events.event_feed import EventFeed
-    from .format.session_json import session_from_dict
+    from .format.session_document import session_from_dict
     from .format.session_schema import session_schema
     from .ports import (
         PhaseExecutor,
@@ -109,7 +109,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "views.session_filter": "BudgetLeft SessionFilter",
             "views.session_head": "SessionSummary UnreadableSession",
-            "format.session_json": "session_from_dict",
+            "format.session_document": "session_from_dict",
             "session_manager": "SessionManager",
             "domain.session_observer": "SessionEvent SessionObserver",
             "views.entry_events": "EntryEvent",

@@ -46,7 +46,7 @@ from .errors import (
     SessionNotFound,
     TooManySessions,
 )
-from .files.json_fields import to_millis
+from .files.json_form import to_millis
 from .files.session_files import DEFAULT_BASE_DIR
 from .files.store import QuestionStore
 from .formatting import SHORT_ID_CHARS

@@ -319,7 +319,7 @@ def test_every_fault_of_a_file_stands_on_a_line_of_its_own(
     assert done.code == ExitCode.INVALID_FILE
     *faults, last = done.err.splitlines()
     assert [one.split(": ", 1)[0] for one in faults] == [f"{spec}:2", f"{spec}:14"]
-    assert "metadata.status: 'done' is none of draft, approved" in faults[0]
+    assert "metadata.status: expected one of draft, approved, found done" in faults[0]
     assert last == f"error: 2 faults in {spec}; nothing was begun"
     told = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}", "--json").document
     assert len(told["error"]["faults"]) == 2  # type: ignore[index]

@@ -21,7 +21,7 @@ from ..domain import QuestionSession, SessionAnswers, SessionRequest, StatusReco
 from ..errors import SessionNotFound
 from . import wire
 from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, rewritten
-from .json_fields import encode
+from .json_form import encode
 from .session_files import SessionFiles
 
 LOCK_FILE: Final = "status.json.lock"

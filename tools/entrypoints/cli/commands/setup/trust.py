@@ -13,7 +13,7 @@ from ...output.documents import selected
 from ...signatures import CommandModule
 
 if TYPE_CHECKING:
-    from .....base.reading.toml_table import TomlFaults
+    from .....base.reading.faults import Faults
     from ...trusting import NamedFile
 
 
@@ -89,7 +89,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
         )
 
 
-def _require_no_faults(path: Path, values: dict[str, Any], faults: TomlFaults) -> None:
+def _require_no_faults(path: Path, values: dict[str, Any], faults: Faults) -> None:
     """Judge all sections as they would be once the file is trusted."""
     from .....base.settings.configuration import checked_configuration
     from .....base.settings.configuration_file import ConfigurationFile
