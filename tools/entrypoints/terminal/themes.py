@@ -13,71 +13,46 @@ from textual.theme import Theme
 
 from .theme_name import ThemeName
 
+_DERIVED: Final = {
+    "cursor": "block-cursor-background input-selection-background",
+    "cursor_text": "block-cursor-foreground input-selection-foreground message-foreground",
+    "key": "footer-key-foreground message-background link-color text-accent text-warning "
+    "markdown-h1-color markdown-h2-color markdown-h3-color markdown-h4-color markdown-h5-color "
+    "markdown-h6-color",
+    "text": "block-cursor-blurred-foreground footer-description-foreground footer-foreground "
+    "scrollbar-hover scrollbar-active text text-primary",
+    "quiet": "quiet scrollbar text-muted text-secondary",
+    "good": "text-success",
+    "bad": "text-error",
+    "panel": "block-cursor-blurred-background scrollbar-background scrollbar-background-hover "
+    "scrollbar-background-active scrollbar-corner-color",
+}
+"""What Textual would derive from other colours, by the colour that it has here."""
 
-def _theme(
-    name: ThemeName,
-    *,
-    dark: bool,
-    cursor: str,
-    cursor_text: str,
-    key: str,
-    second: str,
-    text: str,
-    quiet: str,
-    good: str,
-    bad: str,
-    background: str,
-    surface: str,
-    panel: str,
-) -> Theme:
+
+def _theme(name: ThemeName, *, dark: bool, **colours: str) -> Theme:
     """Make a theme; name also what Textual would derive, and so without regard to contrast."""
-    headings = {f"markdown-h{level}-color": key for level in range(1, 7)}
     return Theme(
         name=name,
         dark=dark,
-        primary=cursor,
-        secondary=second,
-        accent=key,
-        foreground=text,
-        background=background,
-        surface=surface,
-        panel=panel,
-        success=good,
-        warning=key,
-        error=bad,
+        primary=colours["cursor"],
+        secondary=colours["second"],
+        accent=colours["key"],
+        foreground=colours["text"],
+        background=colours["background"],
+        surface=colours["surface"],
+        panel=colours["panel"],
+        success=colours["good"],
+        warning=colours["key"],
+        error=colours["bad"],
         variables={
-            **headings,
-            "block-cursor-background": cursor,
-            "block-cursor-foreground": cursor_text,
-            "block-cursor-blurred-background": panel,
-            "block-cursor-blurred-foreground": text,
             "block-cursor-text-style": "bold",
-            "footer-key-foreground": key,
-            "footer-description-foreground": text,
-            "footer-foreground": text,
-            "input-selection-background": cursor,
-            "input-selection-foreground": cursor_text,
-            "message-background": key,
-            "message-foreground": cursor_text,
-            "quiet": quiet,
-            "link-color": key,
-            "scrollbar": quiet,
-            "scrollbar-hover": text,
-            "scrollbar-active": text,
-            "scrollbar-background": panel,
-            "scrollbar-background-hover": panel,
-            "scrollbar-background-active": panel,
-            "scrollbar-corner-color": panel,
-            "text": text,
-            "text-muted": quiet,
-            "text-primary": text,
-            "text-secondary": quiet,
-            "text-accent": key,
-            "text-warning": key,
-            "text-success": good,
-            "text-error": bad,
-            "error-muted": "transparent",
-            "warning-muted": "transparent",
+            **dict.fromkeys(("error-muted", "warning-muted"), "transparent"),
+            **{
+                variable: colours[name]
+                for name, variables in _DERIVED.items()
+                for variable in variables.split()
+            },
         },
     )
 

@@ -91,7 +91,9 @@ class QuestionsResult(ToolResult):
                     question_index=index,
                     prompt=session.questions[index].prompt,
                     selected_option=one.selected_option,
-                    selected_options=one.selected_options and list(one.selected_options),
+                    selected_options=None
+                    if one.selected_options is None
+                    else list(one.selected_options),
                     custom_text=one.custom_text,
                 )
                 for index, one in session.answers.numbered()
@@ -325,13 +327,12 @@ def _question(given: QuestionArgument) -> Question:
 
 def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
     """Write what the call that asked answers."""
-    count = len(session.questions)
+    session_id, count = session.session_id, len(session.questions)
     if status is SessionStatus.REJECTED:
-        return format_rejection(
-            session.rejection_reason, session_id=session.session_id, question_count=count
-        )
+        reason = session.rejection_reason
+        return format_rejection(reason, session_id=session_id, question_count=count)
     if status is SessionStatus.PENDING:
-        return format_submission(session.session_id, count)
+        return format_submission(session_id, count)
     return _ended_text(session, status)
 
 

@@ -29,7 +29,7 @@ from ..drafts.session_text import head_text, prompt_title, review_text, steps_te
 from ..key_line import KeyLine
 from ..markdown import PromptView
 from ..messages import MessageLines
-from ..question_queue import Waiting
+from ..question_queue import WaitingSession
 from .choices import Choices, OtherText, note_of
 from .dialogs import TextDialog
 from .host import Host
@@ -77,7 +77,7 @@ class AnswerScreen(Screen[None]):
     ]
 
     def __init__(
-        self, host: Host, waiting: Waiting, questions: tuple[Question, ...], draft: Draft
+        self, host: Host, waiting: WaitingSession, questions: tuple[Question, ...], draft: Draft
     ) -> None:
         """Show a session's questions, and what was chosen and typed so far."""
         super().__init__()
@@ -159,7 +159,7 @@ class AnswerScreen(Screen[None]):
         )
         self.query_one("#head", Static).update(Content(text))
 
-    def queue_changed(self, waiting: Waiting | None) -> None:
+    def queue_changed(self, waiting: WaitingSession | None) -> None:
         """Take over what the queue says of this session, and how many others wait.
 
         Args:

@@ -14,7 +14,7 @@ from ....base.errors import counted
 from ..drafts.session_text import asked_text
 from ..key_line import KeyLine
 from ..messages import MessageLines
-from ..question_queue import Listing
+from ..question_queue import QueueListing
 from ..text import one_line
 from .host import Host
 from .queue_view import QueueView, heading_text
@@ -44,7 +44,7 @@ class QueueScreen(Screen[None]):
         super().__init__()
         self._host = host
         self._where = where
-        self._listing: Listing | None = None
+        self._listing: QueueListing | None = None
 
     def compose(self) -> ComposeResult:
         """Make the list."""
@@ -66,7 +66,7 @@ class QueueScreen(Screen[None]):
         """The list."""
         return self.query_one(QueueView)
 
-    def show(self, listing: Listing, drafts: set[str]) -> None:
+    def show(self, listing: QueueListing, drafts: set[str]) -> None:
         """Show the queue as it is now."""
         self._listing = listing
         self.view.show(listing.waiting, drafts)
@@ -77,7 +77,7 @@ class QueueScreen(Screen[None]):
         self._write()
 
     def _write(self) -> None:
-        listing = self._listing or Listing()
+        listing = self._listing or QueueListing()
         waiting = bool(listing.waiting)
         for selector in ("#columns", "QueueView"):
             self.query_one(selector).display = waiting
@@ -95,7 +95,7 @@ class QueueScreen(Screen[None]):
 
     def _write_note(self) -> None:
         """Say who asked the session at the cursor, from which folder, and what can't be read."""
-        listing = self._listing or Listing()
+        listing = self._listing or QueueListing()
         parts = []
         if listing.unreadable:
             count = counted(len(listing.unreadable), "session")

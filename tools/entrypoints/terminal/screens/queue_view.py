@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from ....base.clock import Clock
 from ....base.errors import counted
-from ..question_queue import Waiting
+from ..question_queue import WaitingSession
 from ..text import CURSOR, SHORT_ID, one_line, running, since
 
 _AGE_WIDTH: Final = 7
@@ -47,7 +47,7 @@ def cursor_after(before: Sequence[str], cursor: int, after: Sequence[str]) -> in
 
 
 def row_text(
-    waiting: Waiting,
+    waiting: WaitingSession,
     *,
     width: int,
     now: datetime,
@@ -126,7 +126,7 @@ class QueueView(ScrollView, can_focus=True):
         """Show nothing yet."""
         super().__init__()
         self._clock = clock
-        self._rows: tuple[Waiting, ...] = ()
+        self._rows: tuple[WaitingSession, ...] = ()
         self._drafts: frozenset[str] = frozenset()
         self._drawn_at: datetime | None = None
 
@@ -146,7 +146,7 @@ class QueueView(ScrollView, can_focus=True):
             self._drawn_at = now
             self.refresh()
 
-    def show(self, rows: Sequence[Waiting], drafts: Collection[str]) -> None:
+    def show(self, rows: Sequence[WaitingSession], drafts: Collection[str]) -> None:
         """Show these sessions; the cursor stays on its session."""
         before = [one.session_id for one in self._rows]
         after = [one.session_id for one in rows]
@@ -157,7 +157,7 @@ class QueueView(ScrollView, can_focus=True):
         self.refresh()
 
     @property
-    def selected(self) -> Waiting | None:
+    def selected(self) -> WaitingSession | None:
         """The session at the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
