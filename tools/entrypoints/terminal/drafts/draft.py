@@ -282,7 +282,7 @@ def from_fields(fields: object, *, session_id: str) -> Draft:
 
 def _reply_from(fields: object) -> Reply:
     found = fields if isinstance(fields, dict) else {}
-    values = {name: found.get(name) for name in _KINDS}
+    values: dict[str, Any] = {name: found.get(name) for name in _KINDS}
     picked, ask = values["picked"], found.get("ask")
     if (
         any(type(value) is not _KINDS[name] for name, value in values.items())
