@@ -19,15 +19,15 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_360,
-    "base": 6_250,
-    "entrypoints": 20_010,
+    "base": 6_430,
+    "entrypoints": 19_230,
     "fleet": 5_250,
     "harness": 9_160,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_810,
-    "questions": 3_550,
-    "repository": 5_200,
+    "questions": 3_640,
+    "repository": 5_220,
     "sandbox": 11_550,
     "wiring": 3_030,
     "workflows": 9_410,
@@ -37,7 +37,7 @@ BUDGETS: Final = {
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 36
+DOUBLES: Final = 31
 """Names that several classes of the package have."""
 
 

@@ -83,9 +83,11 @@ def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
     def session_report(session_id: str) -> str:
         """The session's story as one page: attempts, budget, gates, questions."""
         from ..pages.session_page import session_report as page_of
+        from ..pages.values.material import PageSource
 
         session = load(session_id)[1]
-        return page_of(session, store, workspace=store.workspace_path(session_id))
+        workspace = store.workspace_path(session_id)
+        return page_of(PageSource(session, store, workspace=workspace))
 
     @server.resource(EVENTS, mime_type="application/json")
     @_as_protocol_errors()

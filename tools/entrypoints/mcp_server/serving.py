@@ -141,7 +141,8 @@ class McpServices:
                 repository=evolve(places.repository, path=places.repository.path.absolute()),
             ),
             objects=places.objects,
-            notice=places.notice,
+            notice=" ".join(filter(None, (places.notice, questions.came_with_repository())))
+            or None,
         )
 
 
