@@ -219,7 +219,7 @@ def submit_session(manager: SessionManager) -> None:
     """
     from ..fleet.postgres.submissions import SubmittingStore
     from ..workflows.job import Job
-    from ..workflows.run_lock import require_open
+    from ..workflows.run.run_lock import require_open
 
     store, session = manager.store, manager.current_session
     assert isinstance(store, SubmittingStore)  # noqa: S101 (opened for this)
