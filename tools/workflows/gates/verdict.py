@@ -11,7 +11,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from ...harness import PhaseResult
-from ..converters import as_tuple
+from ..converters import as_tuple, plain
 from ..documents.component_files import is_python_test, is_test_path
 from ..documents.specification import Component
 from ..workflow import Gate
@@ -47,27 +47,13 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {
-            "gate": self.gate,
-            "passed": self.passed,
-            "summary": self.summary,
-            "evidence": list(self.evidence),
-            "duration_s": self.duration_s,
-            "facts": dict(self.facts),
-        }
+        found: dict[str, Any] = plain(self)
+        return found
 
     @property
     def outcome(self) -> str:
         """Whether it was passed, in a word."""
         return "passed" if self.passed else "failed"
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Verdict:
-        """Read what `to_json` gave."""
-        return cls(**{name: value[name] for name in _FIELDS})
-
-
-_FIELDS: Final = ("gate", "passed", "summary", "evidence", "duration_s", "facts")
 
 
 @frozen(kw_only=True)
