@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from ...harness import PhaseResult
 from ..converters import as_tuple, plain
@@ -108,6 +108,41 @@ class GateInput:
 def failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any) -> Verdict:
     """Return the verdict of a gate that is not passed."""
     return Verdict(gate=gate.kind, passed=False, summary=summary, evidence=evidence, facts=facts)
+
+
+def passed(gate: Gate, summary: str, **facts: Any) -> Verdict:
+    """Return the verdict of a gate that is passed."""
+    return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
+
+
+@define
+class Objections:
+    """What speaks against a phase.
+
+    Attributes:
+        short: Each kind of it in a few words, for the summary.
+        evidence: All of it, for the next prompt.
+    """
+
+    short: list[str] = field(factory=list)
+    evidence: list[str] = field(factory=list)
+
+    def add(self, short: str, evidence: Sequence[str]) -> None:
+        """Take one kind of it; nothing where there is no evidence."""
+        if evidence:
+            self.short.append(short)
+            self.evidence += evidence
+
+    def uncovered(self, test: str, evidence: Sequence[str]) -> None:
+        """Take the acceptance criteria that have no test of a kind."""
+        one, many = f"criterion has no {test}", f"criteria have no {test}"
+        self.add(f"{len(evidence)} acceptance {one if len(evidence) == 1 else many}", evidence)
+
+    def verdict(self, gate: Gate, success: str, facts: Mapping[str, Any]) -> Verdict:
+        """Return the verdict: passed, with these words, where nothing speaks against it."""
+        if self.short or self.evidence:
+            return failed(gate, "; ".join(self.short), self.evidence, **facts)
+        return passed(gate, success, **facts)
 
 
 def do_not(number: int) -> str:
