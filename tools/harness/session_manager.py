@@ -25,6 +25,7 @@ from ..base.identifiers import next_session_id
 from ..base.question import Question
 from ..base.settings.choices import DEFAULT_PARTS
 from ..base.tracing import Attribute, Traced, is_traced, traced
+from ..base.tree_changes import TreeChanges
 from .domain.history_events import (
     BudgetExtended,
     CheckpointTaken,
@@ -80,7 +81,7 @@ from .session_domain import (
 from .session_layout import SESSION_FILE, TRACE_FILE
 from .session_ports import LocalSessions
 from .session_store import SessionStore
-from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+from .snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from .views.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .views.checkpoints import CheckpointEntry, checkpoints
 from .views.session_filter import AskedFilters, BudgetLeft, SessionFilter
@@ -764,7 +765,7 @@ class SessionManager:
         *,
         patch: bool = False,
         paths: Sequence[str] = (),
-    ) -> WorkspaceChanges:
+    ) -> TreeChanges:
         """Compare the workspace at two checkpoints.
 
         Args:

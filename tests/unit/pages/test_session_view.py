@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.question import Question
+from agentforge_sessions.base.tree_changes import FileChange, TreeChanges
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
 from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of, with_steps
 from agentforge_sessions.entrypoints.pages.values.contents import NoContent, TextContent
@@ -30,7 +31,6 @@ from agentforge_sessions.harness.domain.history_events import (
     QuestionAsked,
 )
 from agentforge_sessions.harness.errors import HarnessError
-from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view
 
@@ -47,11 +47,11 @@ new file mode 100644
 @@ -0,0 +1 @@
 +given
 """
-CHANGED = WorkspaceChanges(
+CHANGED = TreeChanges(
     (
-        ChangedFile("made.py", "added", "000000", "100644", 1, 0),
-        ChangedFile("picture.png", "added", "000000", "100644", None, None),
-        ChangedFile("spec/in.txt", "added", "000000", "100644", 1, 0),
+        FileChange("made.py", "added", "000000", "100644", 1, 0),
+        FileChange("picture.png", "added", "000000", "100644", None, None),
+        FileChange("spec/in.txt", "added", "000000", "100644", 1, 0),
     ),
     PATCH,
 )
@@ -113,7 +113,7 @@ def test_changes_are_those_of_the_snapshots_where_there_are_some() -> None:
     session = tried(2)
     compared: list[tuple[int | None, int]] = []
 
-    def differences(before: int | None, after: int) -> WorkspaceChanges:
+    def differences(before: int | None, after: int) -> TreeChanges:
         compared.append((before, after))
         return CHANGED
 
@@ -143,7 +143,7 @@ def test_inputs_are_no_change_of_the_first_attempt() -> None:
 def test_snapshots_that_can_not_be_compared_say_so_and_answers_stand_in(tmp_path: Path) -> None:
     ground = developed(tmp_path)
 
-    def refuse(before: int | None, after: int) -> WorkspaceChanges:
+    def refuse(before: int | None, after: int) -> TreeChanges:
         raise HarnessError("they are elsewhere")
 
     without = seen(ground)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import LockTimeout
+from agentforge_sessions.base.tree_changes import FileChange
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitUnavailable, UserRepository
 from agentforge_sessions.repository.git.git_command import Git
@@ -17,7 +18,6 @@ from agentforge_sessions.repository.snapshots.snapshot_repository import (
 )
 from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
 from agentforge_sessions.repository.snapshots.snapshots import SnapshotMissing, Snapshots
-from agentforge_sessions.repository.snapshots.tree_changes import FileChange
 from agentforge_sessions.repository.snapshots.workspace_memory import FILE
 from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
 from tests.support.promptness import wait_until
@@ -245,11 +245,11 @@ def test_two_snapshots_are_compared(snapshots: Snapshots, workspace: Path) -> No
     second = taken(snapshots)
     found = snapshots.changes(first, second, patch=True)
     assert found.files == (
-        FileChange(b"a.txt", "modified", "100644", "100644", 2, 1),
-        FileChange(b"b\nb", "modified", "100644", "100644", None, None),
-        FileChange(b"gone", "deleted", "100644", "000000", 0, 1),
-        FileChange(b"new/x", "added", "000000", "100644", 1, 0),
-        FileChange(b"same", "modified", "100644", "100755", 0, 0),
+        FileChange("a.txt", "modified", "100644", "100644", 2, 1),
+        FileChange("b\nb", "modified", "100644", "100644", None, None),
+        FileChange("gone", "deleted", "100644", "000000", 0, 1),
+        FileChange("new/x", "added", "000000", "100644", 1, 0),
+        FileChange("same", "modified", "100644", "100755", 0, 0),
     )
     assert (found.insertions, found.deletions) == (3, 2)
     assert b"-2\n+3\n+4\n" in found.patch

@@ -15,10 +15,10 @@ from attrs import evolve, field, frozen
 from ....base.errors import AgentForgeError
 from ....base.files import FileSystem, OsFileSystem, ReadError, read_beneath
 from ....base.question import Question
+from ....base.tree_changes import TreeChanges
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced
 from ....harness.session_ports import SessionRepository
-from ....harness.snapshot_port import WorkspaceChanges
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
@@ -30,7 +30,7 @@ from .attempts import AttemptView, ChangeView, Outcome, Step, attempts_of, with_
 from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
 from .patches import FileDiff, read_patch
 
-Differences: TypeAlias = Callable[[int | None, int], WorkspaceChanges]
+Differences: TypeAlias = Callable[[int | None, int], TreeChanges]
 """Compares the workspace at two checkpoints, named by their numbers, with the changed lines."""
 AskedUnder: TypeAlias = Callable[[str], Sequence[Question]]
 """Returns the questions that were asked under an id."""
@@ -211,7 +211,7 @@ class SessionSource:
         return None if data is None else content_of(data)
 
 
-def _files_of(found: WorkspaceChanges) -> tuple[FileDiff, ...]:
+def _files_of(found: TreeChanges) -> tuple[FileDiff, ...]:
     """Return the files of a comparison, with their lines where the patch has them."""
     lines = {one.path: one for one in read_patch(found.patch)}
     return tuple(

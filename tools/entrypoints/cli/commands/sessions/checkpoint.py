@@ -13,8 +13,8 @@ from ...output.text import counted_of, safe
 if TYPE_CHECKING:
     from rich.text import Text
 
+    from .....base.tree_changes import FileChange, TreeChanges
     from .....harness import SessionContext, SessionManager
-    from .....harness.snapshot_port import ChangedFile, WorkspaceChanges
     from .....harness.views.checkpoints import CheckpointEntry
 
 _SHORT = 12
@@ -168,7 +168,7 @@ def _changes_document(
     session: SessionContext,
     before: str | None,
     after: str | None,
-    found: WorkspaceChanges,
+    found: TreeChanges,
     *,
     patch: bool,
 ) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _changes_document(
     return document
 
 
-def _show_stat(cli: Cli, found: WorkspaceChanges) -> None:
+def _show_stat(cli: Cli, found: TreeChanges) -> None:
     most = max((_size(one) for one in found.files), default=0)
     for one in found.files:
         cli.output.line(f"{one.path} | {_bar(one, most)}")
@@ -208,11 +208,11 @@ def _show_stat(cli: Cli, found: WorkspaceChanges) -> None:
     )
 
 
-def _size(one: ChangedFile) -> int:
+def _size(one: FileChange) -> int:
     return (one.insertions or 0) + (one.deletions or 0)
 
 
-def _bar(one: ChangedFile, most: int) -> str:
+def _bar(one: FileChange, most: int) -> str:
     kind = "" if one.kind == "modified" else f" ({one.kind})"
     if one.insertions is None or one.deletions is None:
         return f"binary{kind}"
