@@ -264,10 +264,10 @@ def test_the_workspace_as_it_is_now_is_compared_without_a_snapshot(
     first = taken(snapshots)
     write_files(workspace, {"b": "2\n"})
     now = snapshots.tree_now()
-    assert [one.path for one in snapshots.changes(first, now).files] == [b"b"]
+    assert [one.path for one in snapshots.changes(first, now).files] == ["b"]
     assert [one.path for one in snapshots.changes(snapshots.empty_tree(), now).files] == [
-        b"a",
-        b"b",
+        "a",
+        "b",
     ]
     assert len(snapshots.list()) == 1
     assert taken(snapshots) != first
@@ -438,7 +438,7 @@ def test_what_a_person_has_is_not_stored_again(tmp_path: Path) -> None:
     ours = list((repository.directory / "objects").glob("??/*"))
     packs = list((repository.directory / "objects" / "pack").glob("*.pack"))
     assert len(ours) + len(packs) <= 3  # b, the tree, the commit
-    assert [one.path for one in snapshots.changes(base, snapshot.id).files] == [b"b"]
+    assert [one.path for one in snapshots.changes(base, snapshot.id).files] == ["b"]
 
 
 def test_a_person_with_sha256_is_served(tmp_path: Path) -> None:
