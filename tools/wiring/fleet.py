@@ -17,6 +17,7 @@ from ..fleet.opening import open_database
 from ..fleet.stores import is_database
 from ..harness import SessionManager, SessionState
 from ..harness.lazy import Lazy
+from ..workflows import WorkflowRunner
 from ..workflows.submitted_work import ExecutorNotAllowed
 from .bootstrap import (
     agents_channel,
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
     from ..harness import PhaseExecutor
     from ..harness.session_ports import LocalSessions
     from ..harness.submission import Submission
-    from ..workflows import RunObserver, WorkflowRunner
-    from ..workflows.gate_port import GateSandbox
+    from ..workflows import RunObserver, Workflow
 
 
 class SessionRunners:
@@ -197,17 +197,11 @@ def new_submission(*, queue: str, priority: int, at: datetime | None) -> Submiss
     return Submission(queue=queue, priority=priority, at=at)
 
 
-def submitting_runner(manager: SessionManager, gates: GateSandbox | None = None) -> WorkflowRunner:
-    """Return a runner that only begins sessions; workers have what their gates need.
+class SubmittingRunner(WorkflowRunner):
+    """A runner that begins sessions and runs none: workers have what their gates need."""
 
-    Args:
-        manager: Leads the sessions.
-        gates: Where gates are looked at; nowhere if None.
-    """
-    from ..workflows import WorkflowRunner
-    from .gates.gates_elsewhere import CommandsElsewhere, GatesElsewhere
-
-    return WorkflowRunner(manager, gates or GatesElsewhere(), commands=CommandsElsewhere())
+    def check_gates(self, workflow: Workflow) -> None:
+        """Take any: the worker pauses a session whose gates can't run there."""
 
 
 def submit_session(manager: SessionManager) -> None:

@@ -32,6 +32,8 @@ from ...base.files import (
 from ...base.files.atomic_file import random_token
 from ...base.identifiers import is_session_id
 from ...base.tree_changes import TreeChanges
+from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
+from ...fleet.workspaces.workspace_packs import WorkspaceElsewhere, WorkspacePacks
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import PreparedWorkspace, SnapshotTaken
@@ -41,8 +43,6 @@ from ...repository.snapshots.snapshot_repository import SnapshotRepository
 from ...repository.snapshots.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
 from ...repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
 from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
-from .place_cache import DEFAULT_BYTES, trim
-from .workspace_packs import WorkspaceElsewhere, WorkspacePacks
 
 REPOSITORY_NAME: Final = "repository.json"
 """The attachment of a session that works on a person's repository: its base."""

@@ -28,13 +28,13 @@ def submit_work(
 ) -> str:
     """Begin a session that the fleet runs, and say how to follow it; return its id."""
     from ....base.settings.choices import ISOLATIONS
-    from ....wiring.fleet import submitting_runner
+    from ....wiring.fleet import SubmittingRunner
     from ....workflows.submitted_work import ExecutorNotAllowed
     from ....workflows.workflow import Workflow
 
     if isinstance(work, Workflow) and work.isolation not in ISOLATIONS:
         raise ExecutorNotAllowed(work.isolation)
-    runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
+    runner = SubmittingRunner(cli.keeping_manager())
     session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
     _say(cli, session_id)
     return session_id

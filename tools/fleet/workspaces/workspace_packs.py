@@ -23,10 +23,10 @@ from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import FileSystem, OsFileSystem, make_durable_directory
-from ...fleet.objects import ObjectStore, StoredObject, fetch_checked
-from ...fleet.objects.objects import sha256_of
-from ...fleet.objects.pack_index import Pack, PackIndex, PackKind, Place
 from ...repository.snapshots.snapshots import NewPack, Snapshots
+from ..objects import ObjectStore, StoredObject, fetch_checked
+from ..objects.objects import sha256_of
+from ..objects.pack_index import Pack, PackIndex, PackKind, Place
 from .place import place_of
 
 COLLECTED_AFTER_S: Final = 86_400.0
