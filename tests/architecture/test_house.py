@@ -21,7 +21,7 @@ BUDGETS: Final = {
     "agents": 3_360,
     "base": 6_050,
     "entrypoints": 21_800,
-    "fleet": 5_690,
+    "fleet": 5_700,
     "harness": 9_330,
     "integrations": 2_380,
     "jail": 2_250,
@@ -29,7 +29,7 @@ BUDGETS: Final = {
     "questions": 3_730,
     "repository": 5_260,
     "sandbox": 11_580,
-    "wiring": 2_610,
+    "wiring": 2_570,
     "workflows": 9_370,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""

@@ -51,7 +51,8 @@ def made(kind: type[_Kind], value: Any, **given: Any) -> _Kind:
     if not isinstance(value, Mapping):
         raise TypeError(f"expected keys and values, found {type(value).__name__}")
     found = dict(given)
-    for one in fields(resolve_types(kind)):  # type: ignore[arg-type]
+    cls: Any = kind
+    for one in fields(resolve_types(cls)):
         key = _BYTES if one.type is bytes else one.name
         if one.name not in given and (key in value or one.default is NOTHING):
             found[one.name] = _of_type(one.type, value[key])

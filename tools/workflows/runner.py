@@ -274,7 +274,7 @@ class WorkflowRunner:
             self._started(session_id, run.led.job, resumed=True)
             return run.go_on()
 
-    def check_gates(self, workflow: Workflow) -> None:
+    def _check_gates(self, workflow: Workflow) -> None:
         """See that what judges an agent's workflow can run here, before a session begins.
 
         Raises:
@@ -292,7 +292,7 @@ class WorkflowRunner:
         labels: SessionLabels | None,
     ) -> str:
         if job.work is not None:
-            self.check_gates(job.workflow)
+            self._check_gates(job.workflow)
         workflow = job.workflow
         own = SessionLabels() if labels is None else labels
         with traced(Traced.CREATE, {Attribute.WORKFLOW: workflow.name}) as span:

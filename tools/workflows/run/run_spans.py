@@ -36,7 +36,7 @@ class PhaseSpans(ExitStack):
             return
         self.close()
         self._at = (phase, round_number)
-        about = {
+        about: dict[str, str | int] = {
             Attribute.SESSION_ID: self._session_id,
             Attribute.WORKFLOW: self._workflow,
             Attribute.PHASE: phase,

@@ -26,10 +26,10 @@ def add_to(app: typer.Typer) -> None:
 
 def workers(context: typer.Context, as_json: AsJson = False) -> None:
     """List the workers that are alive."""
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
 
     cli = cli_of(context, json=as_json)
-    with FleetView(store_of(cli)) as fleet:
+    with open_fleet(store_of(cli)) as fleet:
         found, where = fleet.workers(), fleet.where
     if cli.output.json:
         cli.output.document({"store": where, "workers": [_plain(one) for one in found]})
@@ -65,10 +65,10 @@ def jobs(
     as_json: AsJson = False,
 ) -> None:
     """List the fleet's jobs: running, waiting, scheduled for later, failed."""
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
 
     cli = cli_of(context, json=as_json)
-    with FleetView(store_of(cli)) as fleet:
+    with open_fleet(store_of(cli)) as fleet:
         found, total = fleet.jobs(failed=failed, limit=limit)
         where = fleet.where
     if cli.output.json:
@@ -110,10 +110,10 @@ def cancel(
 ) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
     from .....harness import SessionState
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
 
     cli = cli_of(context, json=as_json)
-    with FleetView(store_of(cli)) as fleet:
+    with open_fleet(store_of(cli)) as fleet:
         whole = cli.store().resolve(session_id)
         runs = fleet.withdraw(whole)
 

@@ -106,10 +106,10 @@ def submit(
 
 
 def _submission(cli: Cli, queue: str, priority: int, at: str | None, after: str | None) -> Any:
-    from .....wiring.fleet import new_submission
+    from .....harness.submission import Submission
 
     try:
-        return new_submission(queue=queue, priority=priority, at=_time(cli, at, after))
+        return Submission(queue=queue, priority=priority, at=_time(cli, at, after))
     except ValueError as error:
         name = str(error).partition(":")[0]
         raise typer.BadParameter(str(error), param_hint=f"--{name}") from error
