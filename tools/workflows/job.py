@@ -25,7 +25,7 @@ from .documents.workflow_snapshot import snapshot_of
 from .errors import InvalidWorkflow, NotAWorkflowSession
 from .names import path_problem
 from .prompts.prompts import shown_paths
-from .workflow import CODE, TEST_GATES, TESTS, Gate, Input, Phase, Workflow
+from .workflow import CODE, TESTS, Gate, Input, Phase, Workflow
 
 SNAPSHOT_NAME: Final = WORKFLOW_FILE
 """The name under which a session keeps a workflow of scripts; the run's lock is on it."""
@@ -286,9 +286,7 @@ def _require_gates(workflow: Workflow, component: Component) -> None:
     sandboxed = [
         phase.name
         for phase in workflow.phases
-        if isinstance(phase.gate, Gate)
-        and phase.gate.kind in TEST_GATES
-        and phase.gate.command is None
+        if isinstance(phase.gate, Gate) and phase.gate.tests_in_sandbox
     ]
     if sandboxed:
         raise InvalidWorkflow(

@@ -110,6 +110,11 @@ def failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any)
     return Verdict(gate=gate.kind, passed=False, summary=summary, evidence=evidence, facts=facts)
 
 
+def not_taken(summary: str, evidence: Iterable[str], **facts: Any) -> Verdict:
+    """Return the verdict on an answer that the gate is not asked about."""
+    return Verdict(gate="answer", passed=False, summary=summary, evidence=evidence, facts=facts)
+
+
 def passed(gate: Gate, summary: str, **facts: Any) -> Verdict:
     """Return the verdict of a gate that is passed."""
     return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)

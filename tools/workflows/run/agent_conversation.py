@@ -26,7 +26,7 @@ from ..agents.port import (
 )
 from ..agents.printed_usage import printed_usage
 from ..errors import BudgetTooSmall
-from ..gates.verdict import Verdict
+from ..gates.verdict import Verdict, not_taken
 from ..ports import Stop, StopCause
 from ..prompts.answers import parse_answer
 from ..prompts.prompts import budget_note
@@ -103,21 +103,17 @@ class AgentConversation:
                     else unchanged_files(change, call)
                 )
             if phase.questions != "allowed":
-                return Verdict(
-                    gate="answer",
-                    passed=False,
-                    summary=f"it asks {counted(len(questions), 'question')}, and phase "
-                    f"{phase.name} may not",
-                    evidence=["Decide for yourself what is unclear, and say so in the files."],
+                asked = counted(len(questions), "question")
+                return not_taken(
+                    f"it asks {asked}, and phase {phase.name} may not",
+                    ["Decide for yourself what is unclear, and say so in the files."],
                 )
             waiting = self.questions.ask(progress, call, questions)
             if waiting is not None:
                 return waiting
-        return Verdict(
-            gate="answer",
-            passed=False,
-            summary=f"the agent asked questions {MAX_CALLS} times and wrote nothing",
-            evidence=["No more questions: decide for yourself, and write the files."],
+        return not_taken(
+            f"the agent asked questions {MAX_CALLS} times and wrote nothing",
+            ["No more questions: decide for yourself, and write the files."],
         )
 
     def _rule(self, phase: Phase) -> Callable[[str], str | None]:

@@ -15,7 +15,7 @@ from ...harness.session_layout import STEPS
 from ..agents.port import AgentOption, AgentQuestion
 from ..documents.specification_document import with_status
 from ..errors import BudgetTooSmall
-from ..gates.verdict import Verdict
+from ..gates.verdict import Verdict, failed, not_taken, passed
 from ..ports import Stop
 from ..workflow import Phase
 from .agent_conversation import AgentConversation
@@ -162,33 +162,27 @@ class AgentAttempts:
             return None
         tests = tuple((self.gates.red(progress) or {}).get("tests", ()))
         if not phase.agents_gate.tests_unchanged or not tests:
-            return Verdict(
-                gate="answer",
-                passed=False,
-                summary=f"it contests tests, and phase {phase.name} has none to contest",
-                evidence=["Tests are contested where they are fixed; here, write what is asked."],
+            return not_taken(
+                f"it contests tests, and phase {phase.name} has none to contest",
+                ["Tests are contested where they are fixed; here, write what is asked."],
             )
         unknown = [name for name, _ in contested if not any(_names(name, one) for one in tests)]
         if not unknown:
             return None
-        return Verdict(
-            gate="answer",
-            passed=False,
-            summary=f"it contests {', '.join(unknown)}, which is none of the tests",
-            evidence=["Nothing of it was applied. The tests are:", *tests],
+        return not_taken(
+            f"it contests {', '.join(unknown)}, which is none of the tests",
+            ["Nothing of it was applied. The tests are:", *tests],
         )
 
     # -------------------------------------------------------------------------------- the person
 
     def _approval(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         """Have a person decide; what is approved says so from then on."""
-        paths = self.led.job.required(phase)
+        gate, paths = phase.agents_gate, self.led.job.required(phase)
         files = self.led.files.read()
         missing = [path for path in paths if not files.get(path, b"").strip()]
         if missing:
-            return Verdict(
-                gate="approval", passed=False, summary=f"{', '.join(missing)} is missing or empty"
-            )
+            return failed(gate, f"{', '.join(missing)} is missing or empty")
         place = ", ".join(str(self.led.files.root / path) for path in paths)
         question = AgentQuestion(
             prompt=f"Read {place}. Is it approved? For changes, say which.",
@@ -203,19 +197,9 @@ class AgentAttempts:
             return answers
         answer = answers[0].strip()
         if answer.rstrip(".!").casefold() not in _YES:
-            return Verdict(
-                gate="approval",
-                passed=False,
-                summary="the person asks for changes",
-                evidence=[f"The person's words: {answer}"],
-            )
+            return failed(gate, "the person asks for changes", [f"The person's words: {answer}"])
         approved = self._approve(paths, files)
-        return Verdict(
-            gate="approval",
-            passed=True,
-            summary=f"{', '.join(paths)} approved by a person",
-            facts={"approved": list(approved)},
-        )
+        return passed(gate, f"{', '.join(paths)} approved by a person", approved=list(approved))
 
     # -------------------------------------------------------------------------------- the record
 

@@ -115,7 +115,6 @@ def tdflow(
 
     from .....workflows import InvalidWorkflow
     from .....workflows.builtin import TDFLOW
-    from .....workflows.workflow import with_packages
 
     cli = cli_of(context, json=as_json).labelled(labels_of(title, tags, metadata))
     workflow = TDFLOW
@@ -145,7 +144,7 @@ def tdflow(
         raise typer.BadParameter("it is of a command; add --gate", param_hint="--report")
     if packages:
         try:
-            workflow = with_packages(workflow, [_absolute_wheel(one) for one in packages])
+            workflow = workflow.with_packages([_absolute_wheel(one) for one in packages])
         except InvalidWorkflow as error:
             raise typer.BadParameter("; ".join(error.faults), param_hint="--with") from error
     begun = RepositoryBase(repo, base, with_uncommitted)
