@@ -292,16 +292,19 @@ class WorkspacePacks:
     def _key(self, session_id: str, digest: str) -> str:
         return f"{self.index.space}/{session_id}/{digest}.pack"
 
-    def refusal(self, session_id: str, place: Place | None) -> WorkspaceElsewhere:
-        """Return why a session's files can't be had here."""
-        reason = "its files were not stored in the object store"
-        if self._objects is None:
+    def refusal(
+        self, session_id: str, place: Place | None, reason: str | None = None
+    ) -> WorkspaceElsewhere:
+        """Return why a session's files can't be had here; by default that no store has them."""
+        if reason is None and self._objects is None:
             reason = (
                 "no object store is configured here that has its files (--objects, "
                 "AGENTFORGE_OBJECTS, or objects in [store])"
             )
         return WorkspaceElsewhere(
-            session_id, host=None if place is None else place.host, reason=reason
+            session_id,
+            host=None if place is None else place.host,
+            reason=reason or "its files were not stored in the object store",
         )
 
 

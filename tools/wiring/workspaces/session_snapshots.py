@@ -33,7 +33,7 @@ from ...base.files.atomic_file import random_token
 from ...base.identifiers import is_session_id
 from ...base.tree_changes import TreeChanges
 from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
-from ...fleet.workspaces.workspace_packs import WorkspaceElsewhere, WorkspacePacks
+from ...fleet.workspaces.workspace_packs import WorkspacePacks
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import PreparedWorkspace, SnapshotTaken
@@ -216,8 +216,7 @@ class SessionSnapshots:
             return
         if not here and last.unkept is not None:
             reason = f"its last checkpoint has no snapshot ({last.unkept})"
-            host = None if place is None else place.host
-            raise WorkspaceElsewhere(session_id, host=host, reason=reason)
+            raise packs.refusal(session_id, place, reason)
         snapshots = self.fetched(session_id)
         if last.snapshot is None:
             self._discard(session_id, WORKSPACE)
@@ -269,8 +268,7 @@ class SessionSnapshots:
                     raise
                 place = self._packs.index.place(session_id)
                 reason = f"it works on the repository {base.work_tree}, which is not here"
-                host = None if place is None else place.host
-                raise WorkspaceElsewhere(session_id, host=host, reason=reason) from error
+                raise self._packs.refusal(session_id, place, reason) from error
             self._note_ref(session_id, base)
             first = check_out(snapshots, base, user, session_id)
             self._push(session_id, snapshots)
