@@ -19,25 +19,25 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_360,
-    "base": 6_050,
-    "entrypoints": 21_800,
-    "fleet": 5_700,
-    "harness": 9_330,
-    "integrations": 2_380,
-    "jail": 2_250,
-    "prune": 3_840,
-    "questions": 3_730,
-    "repository": 5_260,
-    "sandbox": 11_580,
-    "wiring": 2_570,
-    "workflows": 9_370,
+    "base": 6_270,
+    "entrypoints": 20_470,
+    "fleet": 5_610,
+    "harness": 9_130,
+    "integrations": 2_360,
+    "jail": 2_230,
+    "prune": 3_810,
+    "questions": 3_550,
+    "repository": 5_200,
+    "sandbox": 11_550,
+    "wiring": 2_560,
+    "workflows": 9_030,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 44
+DOUBLES: Final = 42
 """Names that several classes of the package have."""
 
 

@@ -327,7 +327,7 @@ _add(
     "session_id: '../../etc' is not a session's id",
 )
 _add("an id with a line break", _line("session_id", '"a\\nb"'), "is not a session's id")
-_add("an id that is null", _line("session_id", "null"), "session_id: None is not a session's id")
+_add("an id that is null", _line("session_id", "null"), "session_id: is empty")
 _add("an id that is a number", _line("session_id", "7"), "session_id: expected text, found 7")
 _add("an id that is empty", _line("session_id", '""'), "session_id: '' is not a session's id")
 _add(
@@ -378,7 +378,7 @@ _add("attempt_number 0", _line("attempt_number", "0"), "attempt_number: 0 is les
 _add(
     "token_budget null",
     re.sub(r"token_budget:\n(  .*\n)+", "token_budget: null\n", VALID),
-    "token_budget: expected keys and values",
+    "token_budget: is empty",
 )
 _add(
     "token_budget a list",
@@ -470,7 +470,7 @@ _add(
 _add(
     "artifacts that are null",
     re.sub(r"artifacts:\n(  .*\n)+", "artifacts:\n", VALID),
-    "artifacts: expected a list",
+    "artifacts: is empty",
     listed="summary",
 )
 _add(

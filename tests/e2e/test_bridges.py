@@ -19,6 +19,9 @@ import pytest
 from agentforge_sessions.harness import SessionManager
 from tests.support.soak import SOAKING
 
+# Several processes a test, each of which loads a whole SDK; each has a limit of its own.
+pytestmark = pytest.mark.timeout(1500)
+
 ROOT = Path(__file__).resolve().parents[2]
 GRAPH = """
 import os, signal, sys

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentforge_sessions.base import files as durable
+from agentforge_sessions.base.errors import AgentForgeError, declared_fields
 from agentforge_sessions.base.plugins import Plugin
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.jail import Refusal
@@ -33,6 +34,7 @@ _VALUES: Final[Mapping[str, object]] = {
     "OSError": _REFUSED,
     "Iterable[Path]": [HERE, HERE / "b"],
     "Iterable[str]": ["one", "two"],
+    "Sequence[Path]": [HERE, HERE / "b"],
     "Sequence[str]": ["one", "two"],
     "list[str]": ["one", "two"],
     "tuple[str, ...]": ("one", "two"),
@@ -52,6 +54,11 @@ _VALUES: Final[Mapping[str, object]] = {
 
 def made_error(kind: type[BaseException]) -> BaseException:
     """Build an error with a value for each argument, those that may be left out as well."""
+    if issubclass(kind, AgentForgeError) and kind.__init__ is AgentForgeError.__init__:
+        fields = declared_fields(kind)
+        if fields or kind.message:
+            return kind(**{name: _value(one.annotation) for name, one in fields.items()})
+        return kind("some text")
     given: list[object] = []
     named: dict[str, object] = {}
     for name, one in _parameters(kind).items():
@@ -73,4 +80,5 @@ def _value(annotation: Any) -> object:
     if annotation is inspect.Parameter.empty:
         return "some text"
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = text.removeprefix("collections.abc.")
     return _VALUES[re.split(r" \| ", text)[0]]

@@ -19,12 +19,12 @@ from typing import Final
 from attrs import define, field
 
 from agentforge_sessions.base.clock import Clock
+from agentforge_sessions.base.errors import AmbiguousId
 from agentforge_sessions.base.files import LockTimeout, WriteError
 from agentforge_sessions.base.files.log_frames import decode_log, encode_log
 from agentforge_sessions.base.identifiers import completions, names_no_session
 from agentforge_sessions.base.search_words import SearchWords
 from agentforge_sessions.harness import (
-    AmbiguousSessionId,
     InvalidSessionId,
     InvalidStateTransition,
     SessionConflict,
@@ -262,9 +262,9 @@ class MemorySessions:
             raise SessionConflict(
                 session.session_id,
                 path=self.where_is(session.session_id),
-                expected=session.revision,
-                actual=None if stored is None else stored.revision,
-                made_anew=made_anew,
+                expected_revision=session.revision,
+                actual_revision=None if stored is None else stored.revision,
+                replaced=made_anew,
             )
         if stored.state.is_terminal and stored == session:
             return False
@@ -305,8 +305,8 @@ class MemorySessions:
                     raise SessionConflict(
                         session_id,
                         path=self.where_is(session_id),
-                        expected=expected_revision,
-                        actual=actual,
+                        expected_revision=expected_revision,
+                        actual_revision=actual,
                     )
             for name, data in self.shelf.receivers.items():
                 stored = self.load(session_id)
@@ -458,7 +458,7 @@ class MemorySessions:
             raise SessionNotFound(session_id, path=WHERE)
         if session.state.is_terminal:
             raise InvalidStateTransition(
-                session_id=session_id, state=session.state, operation="append_entries"
+                session_id=session_id, current_state=session.state, operation="append_entries"
             )
         if expected is not None and expected != (found.mark if found else StreamMark()):
             raise StreamMoved(session_id, stream=stream)
@@ -509,7 +509,7 @@ class MemorySessions:
         if not fitting:
             raise SessionNotFound(shortened, path=WHERE)
         if len(fitting) > 1:
-            raise AmbiguousSessionId(shortened, fitting)
+            raise AmbiguousId(shortened, fitting)
         return fitting[0]
 
     def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:

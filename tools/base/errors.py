@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple, TypeVar, dataclass_transform
 
 _SHOWN_CHARS: Final = 80
 _SHOWN_BITS: Final = 128
+_LISTED: Final = 12
 _SYSTEM_FIELDS: Final = ("errno", "strerror", "filename", "filename2")
 
 
@@ -69,31 +70,88 @@ class ErrorKind(Enum):
     """A fault of the program itself."""
 
 
+_REQUIRED: Final = object()
+
+
+class Declared(NamedTuple):
+    """A field that an error's class declares."""
+
+    annotation: object
+    default: object
+    by_name: bool
+
+
+_DECLARED: Final[dict[type[BaseException], dict[str, Declared]]] = {}
+
+
+@dataclass_transform(eq_default=False)
 class AgentForgeError(Exception):
     """Base of the library's errors.
 
-    `str(error)` says what happened, what was kept and what to do. Programs read the fields.
+    `str(error)` says what happened, what was kept and what to do; programs read the fields. A class
+    declares both:
 
-    Attributes:
-        kind: What it means to a program. A class says it for all of its errors; one error may say
-            otherwise.
-        retryable: Whether the same call, unchanged, may succeed later.
+        class PruneBusy(PruneError, kind=ErrorKind.CONFLICT):
+            message = "another prune works on {path} (waited {timeout_s:g} s); nothing was removed"
+            path: Path
+            timeout_s: float
+
+    Its constructor takes the annotated fields, as that of a dataclass does: in their order or by
+    name (by name only with `kw_only=True`), and calls `__post_init__`; a list becomes a tuple. In
+    the text, which is one line, `{field!r}` is quoted and bounded, `{field:,}` and `{field:;}` list
+    the first texts of a sequence, `{field:or none}` has words for what is empty, and a cause is
+    what the system said. A class whose text has parts that vary names properties, or overrides
+    `__str__`.
     """
 
     kind: ErrorKind = ErrorKind.UNEXPECTED
+    """What it means to a program; one error may differ from its class."""
     retryable: ClassVar[bool] = False
+    """Whether the same call, unchanged, may succeed later."""
+    message: ClassVar[str] = ""
+    """The template of the text; without one, the text is what the constructor was given."""
+    brief: ClassVar[str] = ""
+    """The template of `user_message`, where that is not the whole text."""
+    _by_name: ClassVar[bool] = False
+
+    def __init_subclass__(
+        cls,
+        *,
+        kind: ErrorKind | None = None,
+        retryable: bool | None = None,
+        kw_only: bool = False,
+    ) -> None:
+        super().__init_subclass__()
+        cls.kind = cls.kind if kind is None else kind
+        cls.retryable = cls.retryable if retryable is None else retryable
+        cls._by_name = kw_only
+        for name in {"message", "brief"} & vars(cls).keys():
+            setattr(cls, name, " ".join(vars(cls)[name].split()))
+
+    def __init__(self, *given: object, **named: object) -> None:
+        fields = declared_fields(type(self))
+        if not fields and not self.message:
+            self.args = given
+            return
+        for name, value in _bound(type(self).__name__, fields, given, named).items():
+            setattr(self, name, tuple(value) if isinstance(value, list) else value)
+        self.__post_init__()
+        self.args = (str(self),)
+
+    def __post_init__(self) -> None:
+        """Set what follows from the fields."""
+
+    def __str__(self) -> str:
+        return _filled(self.message, self) if self.message else Exception.__str__(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Have copies, and other processes, get the text and the fields as they are.
-
-        A class builds its text of its arguments, so it can't be called with the text again.
-        """
+        """Give copies, and other processes, the text and the fields without calling the class."""
         return _as_it_was, (type(self), self.args), {**_of_the_system(self), **vars(self)}
 
     @property
     def user_message(self) -> str:
         """One sentence for the person who uses the program; the whole text by default."""
-        return str(self)
+        return _filled(self.brief, self) if self.brief else str(self)
 
     @property
     def fields(self) -> Mapping[str, object]:
@@ -105,6 +163,125 @@ class AgentForgeError(Exception):
                 if not (name.startswith("_") or hasattr(AgentForgeError, name))
             }
         )
+
+
+def declared_fields(kind: type[AgentForgeError]) -> Mapping[str, Declared]:
+    """Return the fields that a class and its bases declare, in the order of its constructor."""
+    found = _DECLARED.get(kind)
+    if found is None:
+        found = _DECLARED[kind] = {}
+        for base in reversed(kind.__mro__):
+            if base is not AgentForgeError and issubclass(base, AgentForgeError):
+                found |= _own_fields(base)
+    return found
+
+
+def _own_fields(kind: type[AgentForgeError]) -> dict[str, Declared]:
+    return {
+        name: Declared(annotation, vars(kind).get(name, _REQUIRED), kind._by_name)
+        for name, annotation in vars(kind).get("__annotations__", {}).items()
+        if not str(annotation).startswith("ClassVar")
+    }
+
+
+def _bound(
+    kind: str, fields: Mapping[str, Declared], given: Sequence[object], named: Mapping[str, object]
+) -> Mapping[str, object]:
+    """Return the value of each field, as the arguments of a constructor have it."""
+    places = [name for name, field in fields.items() if not field.by_name] if given else []
+    values = {**dict(zip(places, given, strict=False)), **named}
+    bound = {name: values.get(name, field.default) for name, field in fields.items()}
+    wrong = [name for name in places[: len(given)] if name in named]
+    wrong += [name for name in named if name not in fields]
+    wrong += [name for name, value in bound.items() if value is _REQUIRED]
+    wrong += map(str, given[len(places) :])
+    if wrong:
+        raise TypeError(f"{kind}({', '.join(fields)}): missing, unknown or twice: {wrong}")
+    return bound
+
+
+class ExtraMissing(AgentForgeError, kind=ErrorKind.NOT_DONE):
+    """What was asked for needs a package that is not installed; nothing was done."""
+
+    message = """{needed_by} needs {package}, which is not installed here; nothing was done. Install
+    it with: pip install 'agentforge-sessions[{extra}]'{instead}"""
+    needed_by: str
+    package: str
+    extra: str
+    instead: str = ""
+    """What does the same until then, as the end of the text."""
+
+
+class AmbiguousId(AgentForgeError, kind=ErrorKind.AMBIGUOUS):
+    """A shortened id fits several; nothing was done."""
+
+    session_id: str
+    candidates: Sequence[str]
+    what: str = "sessions"
+
+    def __post_init__(self) -> None:
+        self.candidates = tuple(sorted(self.candidates))
+
+    def __str__(self) -> str:
+        fitting = ", ".join(first_of(self.candidates, most=_LISTED, what=""))
+        return (
+            f"{self.session_id} fits {len(self.candidates)} {self.what}: {fitting}. Give more of "
+            "the id."
+        )
+
+
+_Error = TypeVar("_Error", bound=AgentForgeError)
+
+
+def retyped(error: AgentForgeError, kind: type[_Error], **subject: object) -> _Error:
+    """Return an error of another class with the fields that both have, and with a subject."""
+    shared = declared_fields(kind).keys() & declared_fields(type(error)).keys()
+    return kind(**{name: getattr(error, name) for name in shared} | subject)
+
+
+def reason_of(cause: BaseException | None) -> str:
+    """Return what the system said, without the number and the file that an `OSError` adds."""
+    if cause is None:
+        return "unknown cause"
+    return getattr(cause, "strerror", None) or str(cause)
+
+
+class _Said:
+    """A field's value where a template names it."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        value = self._value
+        return repr(str(value)) if hasattr(value, "__fspath__") else shown(value)
+
+    def __format__(self, spec: str) -> str:
+        value = self._value
+        if spec.startswith("or ") and not value:
+            return spec.removeprefix("or ")
+        if isinstance(value, tuple):
+            texts = first_of([*map(str, value)], most=_LISTED, what="")
+            return ("; " if spec == ";" else ", ").join(texts)
+        if isinstance(value, BaseException):
+            return reason_of(value)
+        spec = "" if spec.startswith("or ") else spec
+        return format(value.value if isinstance(value, Enum) else value, spec)
+
+
+class _Fields(dict[str, _Said]):
+    """An error's attributes, as a template takes them."""
+
+    def __init__(self, error: AgentForgeError) -> None:
+        super().__init__()
+        self._error = error
+
+    def __missing__(self, name: str) -> _Said:
+        return _Said(getattr(self._error, name))
+
+
+def _filled(template: str, error: AgentForgeError) -> str:
+    return template.format_map(_Fields(error))
 
 
 def _as_it_was(kind: type[AgentForgeError], args: tuple[object, ...]) -> AgentForgeError:

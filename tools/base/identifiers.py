@@ -34,11 +34,7 @@ def _whole(pattern: str, flags: int = 0) -> Callable[[str], re.Match[str] | None
 
 
 class InvalidIdentifier(AgentForgeError, ValueError):
-    """A text is not an identifier of the kind that was asked for; nothing was looked up with it.
-
-    Attributes:
-        given: The text.
-    """
+    """A text is not an identifier of the kind that was asked for; nothing was looked up with it."""
 
     given: object
 

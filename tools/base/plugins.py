@@ -10,7 +10,7 @@ takes longer than most commands work.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,44 +25,25 @@ GROUPS: Final = ("stores", "executors", "agents", "observers", "commands")
 _PREFIX: Final = "agentforge."
 
 
-class PluginUnusable(AgentForgeError):
-    """A plugin can't be loaded; nothing was done.
+class PluginUnusable(AgentForgeError, kind=ErrorKind.NOT_DONE):
+    """A plugin can't be loaded; nothing was done."""
 
-    Attributes:
-        plugin: Its name.
-        group: One of `GROUPS`.
-        package: The package that it is of.
-    """
-
-    kind = ErrorKind.NOT_DONE
-
-    def __init__(self, plugin: "Plugin", reason: str) -> None:
-        super().__init__(
-            f"the plugin {plugin.name} of {plugin.package} ({plugin.group}) can't be used: "
-            f"{reason}. Nothing was done; upgrade or uninstall that package."
-        )
-        self.plugin = plugin.name
-        self.group = plugin.group
-        self.package = plugin.package
+    message = """the plugin {plugin} of {package} ({group}) can't be used: {reason}. Nothing was
+    done; upgrade or uninstall that package."""
+    plugin: str
+    group: str
+    package: str
+    reason: str
 
 
-class PluginAmbiguous(AgentForgeError):
-    """Several packages add a plugin of the same name; none of them is used.
+class PluginAmbiguous(AgentForgeError, kind=ErrorKind.AMBIGUOUS):
+    """Several packages add a plugin of the same name; none of them is used."""
 
-    Attributes:
-        plugin: The name.
-        packages: The packages.
-    """
-
-    kind = ErrorKind.AMBIGUOUS
-
-    def __init__(self, name: str, group: str, packages: tuple[str, ...]) -> None:
-        super().__init__(
-            f"{' and '.join(packages)} both add {name} ({group}). Nothing was done; uninstall all "
-            "but one of them."
-        )
-        self.plugin = name
-        self.packages = packages
+    message = """several packages add {plugin} ({group}): {packages:,}. Nothing was done; uninstall
+    all but one of them."""
+    plugin: str
+    group: str
+    packages: Sequence[str]
 
 
 class Plugin(NamedTuple):
@@ -90,7 +71,11 @@ class Plugin(NamedTuple):
         try:
             return attrgetter(attribute)(import_module(module))
         except Exception as error:
-            raise PluginUnusable(self, f"{type(error).__name__}: {error}") from error
+            raise self.unusable(f"{type(error).__name__}: {error}") from error
+
+    def unusable(self, reason: str) -> PluginUnusable:
+        """Return the error that says why this plugin can't be used."""
+        return PluginUnusable(self.name, self.group, self.package, reason)
 
 
 class Register:

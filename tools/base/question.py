@@ -6,42 +6,29 @@ value; what may be asked is a rule of those who ask (`questions.rules`, `workflo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import field, frozen
 
-from .errors import AgentForgeError, ErrorKind, listed
+from .errors import AgentForgeError, ErrorKind
 
 
-class QuestionError(AgentForgeError):
-    """Base of the errors of questions to a person.
+class QuestionError(AgentForgeError, kind=ErrorKind.REFUSED, kw_only=True):
+    """Base of the errors of questions to a person."""
 
-    Attributes:
-        session_id: The question session it is about, or None.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, message: str, *, session_id: str | None = None) -> None:
-        super().__init__(message)
-        self.session_id = session_id
+    session_id: str | None = None
+    """The question session it is about."""
 
 
-class FaultyInput(QuestionError, ValueError):
-    """Input with faults, all of them reported at once; nothing was written.
+class FaultyInput(QuestionError, ValueError, kind=ErrorKind.USAGE):
+    """Input with faults, all of them reported at once; nothing was written."""
 
-    Attributes:
-        faults: Everything that is wrong, in the order of the input; the message is the first ones.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(
-        self, faults: Iterable[str], *, session_id: str | None = None, where: str = ""
-    ) -> None:
-        self.faults: tuple[str, ...] = tuple(faults)
-        super().__init__(where + listed(self.faults), session_id=session_id)
+    message = "{where}{faults:;}"
+    faults: Sequence[str]
+    """Everything that is wrong, in the order of the input."""
+    where: str = ""
+    """What the input is, as the beginning of the text."""
 
 
 class InvalidQuestions(FaultyInput):

@@ -25,18 +25,11 @@ _EXCERPT: Final = 160
 _CUT: Final = "…"
 
 
-class InvalidSearch(AgentForgeError, ValueError):
-    """Words that can't be searched for; nothing was read.
+class InvalidSearch(AgentForgeError, ValueError, kind=ErrorKind.USAGE):
+    """Words that can't be searched for; nothing was read."""
 
-    Attributes:
-        reason: What is wrong with them.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"words: {reason}")
-        self.reason = reason
+    message = "words: {reason}"
+    reason: str
 
 
 @frozen

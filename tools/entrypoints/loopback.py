@@ -42,23 +42,14 @@ _CODE: Final = re.compile(r"[A-Za-z0-9_-]{32}", re.ASCII)
 _OWN_NAME: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
 
 
-class AddressRefused(AgentForgeError):
-    """The server of a page could not listen.
+class AddressRefused(AgentForgeError, kind=ErrorKind.USAGE):
+    """The server of a page could not listen."""
 
-    Attributes:
-        host: The address.
-        port: The port.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, host: str, port: int, cause: OSError) -> None:
-        super().__init__(
-            f"could not listen on {host} port {port}: {cause.strerror or cause}. "
-            "Give another port with --port, or --port 0 for any that is free."
-        )
-        self.host = host
-        self.port = port
+    message = """could not listen on {host} port {port}: {cause}. Give another port with --port, or
+    --port 0 for any that is free."""
+    host: str
+    port: int
+    cause: OSError
 
 
 def is_own_name(host: str) -> bool:

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..base.errors import ExtraMissing
 from .postgres.address import require_address, without_password
-from .postgres.errors import StoreExtraMissing
 
 if TYPE_CHECKING:
     from .postgres.database import Database
@@ -26,7 +26,7 @@ def open_store(address: str, base_path: Path | None, *, direct: str | None = Non
     """Open the sessions of a database, with their places in a directory of this machine.
 
     Raises:
-        StoreExtraMissing: The packages for it are not installed.
+        ExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no such address.
     """
     database = open_database(address, direct=direct)
@@ -52,7 +52,7 @@ def open_database(store: str, *, direct: str | None = None, migrated: bool = Tru
         migrated: Whether its tables are looked at before the first statement.
 
     Raises:
-        StoreExtraMissing: The packages for it are not installed.
+        ExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no such address.
     """
     require_address(store)
@@ -62,7 +62,7 @@ def open_database(store: str, *, direct: str | None = None, migrated: bool = Tru
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _PACKAGES:
             raise
-        raise StoreExtraMissing(store=without_password(store)) from error
+        raise ExtraMissing(without_password(store), "psycopg", "postgres") from error
     return Database(
         store,
         direct=direct or os.environ.get(DIRECT_VARIABLE) or None,

@@ -62,7 +62,7 @@ def open_sessions(
     Raises:
         InvalidStoreAddress: It names no store.
         PluginUnusable: The plugin that it names can't be loaded.
-        StoreExtraMissing: It is a database, and the packages for it are not installed.
+        ExtraMissing: It is a database, and the packages for it are not installed.
     """
     base = sessions_directory(Path.cwd()) if base_path is None else Path(base_path)
     scheme = None if store is None else _SCHEME.match(store)

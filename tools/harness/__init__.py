@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .domain.session_description import UNCHANGED
     from .domain.session_observer import SessionEvent, SessionObserver
     from .errors import (
-        AmbiguousSessionId,
         BudgetExceeded,
         ChangesUnsaved,
         HarnessError,
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
         UnsupportedSchema,
     )
     from .events.event_feed import EventFeed
-    from .format.session_json import session_from_dict
+    from .format.session_document import session_from_dict
     from .format.session_schema import session_schema
     from .ports import (
         PhaseExecutor,
@@ -95,7 +94,7 @@ else:
             ".base.question": "Option Question",
             "views.briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "AmbiguousSessionId BudgetExceeded ChangesUnsaved HarnessError "
+            "errors": "BudgetExceeded ChangesUnsaved HarnessError "
             "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
@@ -110,7 +109,7 @@ else:
             "SessionContext SessionHistory SessionState TokenBudget",
             "views.session_filter": "BudgetLeft SessionFilter",
             "views.session_head": "SessionSummary UnreadableSession",
-            "format.session_json": "session_from_dict",
+            "format.session_document": "session_from_dict",
             "session_manager": "SessionManager",
             "domain.session_observer": "SessionEvent SessionObserver",
             "views.entry_events": "EntryEvent",
@@ -124,7 +123,6 @@ else:
 
 __all__ = [
     "UNCHANGED",
-    "AmbiguousSessionId",
     "BudgetExceeded",
     "BudgetLeft",
     "BudgetState",

@@ -1,244 +1,136 @@
 """What can go wrong with a session, as typed errors with fields.
 
-The errors of single values stand in `session_checks` and `session_domain`, those of files and disks
+The errors of single values are in `session_checks` and `session_states`, those of files and disks
 in `disk_errors`. `except HarnessError` catches all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
-from ..base.errors import AgentForgeError, ErrorKind, listed
-
-_SHOWN_IDS = 8
+from ..base.errors import AgentForgeError, ErrorKind
 
 
-class HarnessError(AgentForgeError):
-    """Base of the harness's errors.
+class HarnessError(AgentForgeError, kind=ErrorKind.REFUSED, kw_only=True):
+    """Base of the harness's errors."""
 
-    Attributes:
-        session_id: The session it is about, or None.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, message: str, *, session_id: str | None = None) -> None:
-        super().__init__(message)
-        self.session_id = session_id
+    session_id: str | None = None
+    """The session it is about."""
 
 
-class NoActiveSession(HarnessError):
-    """An operation needs a current session and the manager has none.
+class _Located(HarnessError):
+    path: Path | str
+    """Its file, or the address of what is no file."""
 
-    Attributes:
-        operation: What was asked.
-    """
-
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, operation: str) -> None:
-        super().__init__(
-            f"{operation}() needs a current session, and there is none. Create or open one first."
-        )
-        self.operation = operation
-
-    @property
-    def user_message(self) -> str:
-        """What to do, for the person who uses the program."""
-        return "No active session. Create or load a session first."
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.where = str(self.path)
+        self.path = Path(self.path)
 
 
-class SessionAlreadyActive(HarnessError):
+class NoActiveSession(HarnessError, kind=ErrorKind.NOT_FOUND):
+    """An operation needs a current session and the manager has none."""
+
+    message = "{operation}() needs a current session, and there is none. Create or open one first."
+    brief = "No active session. Create or load a session first."
+    operation: str
+
+
+class SessionAlreadyActive(HarnessError, kind=ErrorKind.CONFLICT):
     """`create()` while the current session has not ended."""
 
-    kind = ErrorKind.CONFLICT
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__(
-            f"session {session_id} is current and has not ended. Complete it, abort it, or let go "
-            "of it with release() first; nothing was changed.",
-            session_id=session_id,
-        )
-
-    @property
-    def user_message(self) -> str:
-        """What to do, for the person who uses the program."""
-        return "A session is already active. Complete or abort it first."
+    message = """session {session_id} is current and has not ended. Complete it, abort it, or let go
+    of it with release() first; nothing was changed."""
+    brief = "A session is already active. Complete or abort it first."
+    session_id: str
 
 
 class NoPhaseExecutor(HarnessError):
     """`run_phase()` of a manager that was given nothing to run phase work with."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "this manager has no phase executor: give it one (SessionManager(executor=...)) or "
-            "build it with agentforge_sessions.wiring.bootstrap.build_manager()"
-        )
+    message = """this manager has no phase executor: give it one (SessionManager(executor=...)) or
+    build it with agentforge_sessions.wiring.bootstrap.build_manager()"""
 
 
 class NoQuestionChannel(HarnessError):
     """`ask()` of a manager that was given nowhere to put questions."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "this manager has no question channel: give it one (SessionManager(channel=...)) or "
-            "build it with agentforge_sessions.wiring.bootstrap.build_manager()"
-        )
+    message = """this manager has no question channel: give it one (SessionManager(channel=...)) or
+    build it with agentforge_sessions.wiring.bootstrap.build_manager()"""
 
 
 class ChangesUnsaved(HarnessError):
-    """A manager was asked, within `changes()`, for what can't be a part of its one save.
+    """A manager was asked, within `changes()`, for what can't be a part of its one save."""
 
-    Attributes:
-        operation: What was asked.
-    """
-
-    def __init__(self, operation: str, *, session_id: str) -> None:
-        super().__init__(
-            f"{operation}() can't be called within changes(): what the block changed of session "
-            f"{session_id} is not saved yet. Nothing was done; end the block first.",
-            session_id=session_id,
-        )
-        self.operation = operation
+    message = """{operation}() can't be called within changes(): what the block changed of session
+    {session_id} is not saved yet. Nothing was done; end the block first."""
+    operation: str
 
 
-class SessionNotFound(HarnessError):
-    """There is no such session.
+class SessionNotFound(_Located, kind=ErrorKind.NOT_FOUND):
+    """There is no such session."""
 
-    Attributes:
-        path: Where it was looked for.
-        where: The same in words, which a store that is no directory has, too.
-    """
+    message = "there is no session {session_id} in {where}. `agentforge list` shows those that are."
+    brief = "Session {session_id} not found."
+    session_id: str
 
-    kind = ErrorKind.NOT_FOUND
 
-    def __init__(self, session_id: str, *, path: Path | str) -> None:
-        super().__init__(
-            f"there is no session {session_id} in {path}. `agentforge list` shows those that are.",
-            session_id=session_id,
-        )
-        self.path = Path(path)
-        self.where = str(path)
+class SessionConflict(_Located, kind=ErrorKind.CONFLICT, retryable=True):
+    """Another worker saved, deleted or replaced the session since it was loaded."""
+
+    message = """session {session_id} was loaded at revision {expected_revision}, and {found}.
+    Nothing was written; load it again and repeat the change."""
+    session_id: str
+    expected_revision: int
+    """The revision that was loaded."""
+    actual_revision: int | None
+    """The revision on disk, or None if the session was deleted."""
+    replaced: bool = False
 
     @property
-    def user_message(self) -> str:
-        """What was not found, for the person who uses the program."""
-        return f"Session {self.session_id} not found."
+    def found(self) -> str:
+        """What is there now."""
+        if self.replaced:
+            return "another session was created under its id since"
+        if self.actual_revision is not None:
+            return f"revision {self.actual_revision} is on disk"
+        return "it was deleted meanwhile"
 
 
-class AmbiguousSessionId(HarnessError):
-    """A shortened id fits several sessions.
+class SessionFenced(SessionConflict, retryable=False):
+    """Another worker has taken the session over; what this one still saves is refused."""
 
-    Attributes:
-        candidates: The ids it fits.
-    """
-
-    kind = ErrorKind.AMBIGUOUS
-
-    def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
-        self.candidates = tuple(sorted(candidates))
-        shown = ", ".join(self.candidates[:_SHOWN_IDS])
-        more = len(self.candidates) - _SHOWN_IDS
-        super().__init__(
-            f"{shortened} fits {len(self.candidates)} sessions: {shown}"
-            f"{f' and {more} more' if more > 0 else ''}. Give more of the id.",
-            session_id=shortened,
-        )
+    message = """session {session_id} was taken over by another worker, which goes on with it.
+    Nothing was written; what was not saved before is thrown away."""
+    actual_revision: int | None = None
 
 
-class SessionConflict(HarnessError):
-    """Another worker saved, deleted or replaced the session since it was loaded.
+class SessionIdTaken(SessionConflict, retryable=False):
+    """A session can't be created under an id: something is there already."""
 
-    Attributes:
-        path: Its file.
-        where: The same in words, which a session that is no file has, too.
-        expected_revision: The revision that was loaded.
-        actual_revision: The revision on disk, or None if the session was deleted.
-    """
+    message = """the id {session_id} is taken: {taken} is there already. Nothing was written; create
+    the session under another id."""
+    expected_revision: int = 0
+    actual_revision: int | None = None
 
-    kind = ErrorKind.CONFLICT
-    retryable: ClassVar[bool] = True
+    def __post_init__(self) -> None:
+        self._taken = self.path.parent if isinstance(self.path, Path) else self.path
+        super().__post_init__()
 
-    def __init__(
-        self,
-        session_id: str,
-        *,
-        path: Path | str,
-        expected: int,
-        actual: int | None,
-        made_anew: bool = False,
-    ) -> None:
-        if made_anew:
-            found = "another session was created under its id since"
-        elif actual is not None:
-            found = f"revision {actual} is on disk"
-        else:
-            found = "it was deleted meanwhile"
-        super().__init__(
-            f"session {session_id} was loaded at revision {expected}, and {found}. "
-            "Nothing was written; load it again and repeat the change.",
-            session_id=session_id,
-        )
-        self.path = Path(path)
-        self.where = str(path)
-        self.expected_revision = expected
-        self.actual_revision = actual
+    @property
+    def taken(self) -> Path | str:
+        """What has the id."""
+        return self._taken
 
 
-class SessionFenced(SessionConflict):
-    """Another worker has taken the session over; what this one still saves is refused.
+class StreamMoved(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
+    """Another worker wrote, replaced or removed a stream since it was read; nothing was done."""
 
-    Attributes:
-        path: Its file.
-    """
-
-    retryable: ClassVar[bool] = False
-
-    def __init__(self, session_id: str, *, path: Path | str, expected: int) -> None:
-        super().__init__(session_id, path=path, expected=expected, actual=None)
-        self.args = (
-            f"session {session_id} was taken over by another worker, which goes on with it. "
-            "Nothing was written; what was not saved before is thrown away.",
-        )
-
-
-class SessionIdTaken(SessionConflict):
-    """A session can't be created under an id: its directory, or something else, is there already.
-
-    Attributes:
-        path: The file that was not written.
-    """
-
-    retryable: ClassVar[bool] = False
-
-    def __init__(self, session_id: str, *, path: Path | str) -> None:
-        super().__init__(session_id, path=path, expected=0, actual=None)
-        taken = path.parent if isinstance(path, Path) else path
-        self.args = (
-            f"the id {session_id} is taken: {taken} is there already. Nothing was written; "
-            "create the session under another id.",
-        )
-
-
-class StreamMoved(HarnessError):
-    """Another worker wrote, replaced or removed a stream since it was read; nothing was done.
-
-    Attributes:
-        stream: Its name.
-    """
-
-    kind = ErrorKind.CONFLICT
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, session_id: str, *, stream: str) -> None:
-        super().__init__(
-            f"the stream {stream} of session {session_id} is not as it was read: another worker "
-            "wrote it. Nothing was changed; read it anew, then try again.",
-            session_id=session_id,
-        )
-        self.stream = stream
+    message = """the stream {stream} of session {session_id} is not as it was read: another worker
+    wrote it. Nothing was changed; read it again, then repeat the change."""
+    session_id: str
+    stream: str
 
 
 class BudgetExceeded(HarnessError):
@@ -246,162 +138,85 @@ class BudgetExceeded(HarnessError):
 
     Raised only where a caller asks for the refusal (`SessionManager.require_budget`): what was
     spent is recorded over the budget too.
-
-    Attributes:
-        required: What the step needs, in tokens.
-        remaining: What is left; negative when more was spent than allotted.
     """
 
-    def __init__(self, session_id: str, *, required: int, remaining: int) -> None:
-        super().__init__(
-            f"the next step of session {session_id} needs {required:,} tokens, and {remaining:,} "
-            "are left of its budget. Nothing was changed; extend the budget, or complete the "
-            "session.",
-            session_id=session_id,
-        )
-        self.required = required
-        self.remaining = remaining
-
-    @property
-    def user_message(self) -> str:
-        """What to do, for the person who uses the program."""
-        return "Token budget exceeded. Consider extending budget or completing session."
+    message = """the next step of session {session_id} needs {required:,} tokens, and {remaining:,}
+    are left of its budget. Nothing was changed; extend the budget, or complete the session."""
+    brief = "Token budget exceeded. Consider extending budget or completing session."
+    session_id: str
+    required: int
+    remaining: int
+    """What is left, in tokens; negative when more was spent than allotted."""
 
 
-class SessionCorrupted(HarnessError):
-    """A session's file can't be read as a session.
+class SessionCorrupted(_Located, kind=ErrorKind.INVALID_FILE):
+    """A session's file can't be read as a session; it was not touched."""
 
-    Attributes:
-        path: The file; it was not touched.
-        where: The same in words, which a session that is no file has, too.
-        faults: Everything that is wrong with it, in the order of the file.
-        details: The same as one text.
-    """
+    message = """{where} is not a readable session: {faults:;}. The file was left as it is: mend it
+    by hand, bring back a copy, or delete the session."""
+    brief = "Session {session_id} state file is corrupted: {details}"
+    faults: Sequence[str]
+    """Everything that is wrong with it, in the order of the file; `details` is the same as text."""
 
-    kind = ErrorKind.INVALID_FILE
-
-    def __init__(
-        self, *, path: Path | str, faults: Iterable[str], session_id: str | None = None
-    ) -> None:
-        self.path = Path(path)
-        self.where = str(path)
-        self.faults: tuple[str, ...] = tuple(faults)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.details = "; ".join(self.faults)
-        super().__init__(
-            f"{path} is not a readable session: {listed(self.faults)}. The file was left as it is: "
-            "mend it by hand, bring back a copy, or delete the session.",
-            session_id=self.path.parent.name if session_id is None else session_id,
+        if self.session_id is None:
+            self.session_id = Path(self.path).parent.name
+
+
+class UnsupportedSchema(SessionCorrupted, kw_only=True):
+    """A session's file was written by a newer version."""
+
+    faults: Sequence[str] = ()
+    schema_version: int
+    """The version that the file has."""
+    newest: int
+    """The newest version that this program reads."""
+
+    def __post_init__(self) -> None:
+        self.faults = (
+            f"schema_version: {self.schema_version} is newer than {self.newest}, the newest that "
+            "this version of AgentForge Harness reads; upgrade it",
         )
-
-    @property
-    def user_message(self) -> str:
-        """Which session, and what is wrong, for the person who uses the program."""
-        return f"Session {self.session_id} state file is corrupted: {self.details}"
+        super().__post_init__()
 
 
-class UnsupportedSchema(SessionCorrupted):
-    """A session's file was written by a newer version.
+class QuestionWaits(HarnessError, retryable=True):
+    """A question was not answered in the time that was waited; it still waits."""
 
-    Attributes:
-        schema_version: The version that the file says.
-    """
-
-    def __init__(
-        self, *, path: Path | str, schema_version: int, newest: int, session_id: str | None = None
-    ) -> None:
-        super().__init__(
-            path=path,
-            faults=[
-                f"schema_version: {schema_version} is newer than {newest}, the newest that this "
-                "version of AgentForge Harness reads; upgrade it"
-            ],
-            session_id=session_id,
-        )
-        self.schema_version = schema_version
+    message = """nobody answered question {question_id} of session {session_id} within {timeout_s:g}
+    s. It still waits; ask the same again, from any worker, to find the answer."""
+    session_id: str
+    question_id: str
+    timeout_s: float
 
 
-class QuestionWaits(HarnessError):
-    """A question was not answered in the time that was waited; it still waits.
+class SessionTooLarge(_Located):
+    """A session's file would grow over what is read back; it was not touched."""
 
-    Attributes:
-        question_id: The question.
-        timeout_s: How long was waited, in seconds.
-    """
-
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, session_id: str, *, question_id: str, timeout_s: float) -> None:
-        super().__init__(
-            f"nobody answered question {question_id} of session {session_id} within "
-            f"{timeout_s:g} s. It still waits; ask the same again, from any worker, to find the "
-            "answer.",
-            session_id=session_id,
-        )
-        self.question_id = question_id
-        self.timeout_s = timeout_s
+    message = """session {session_id} would take {size_bytes:,} bytes, more than the limit of
+    {max_bytes:,}. Nothing was written; keep long output in the workspace and name the file in the
+    details."""
+    session_id: str
+    size_bytes: int
+    max_bytes: int
 
 
-class SessionTooLarge(HarnessError):
-    """A session's file would grow over what is read back.
+class SessionNotAdopted(HarnessError, kind=ErrorKind.PERSON_NEEDED):
+    """A session is not this person's: it came with a clone, a copy or an archive."""
 
-    Attributes:
-        path: The file; it was not touched.
-        where: The same in words, which a session that is no file has, too.
-        size_bytes: How large it would have become.
-        max_bytes: The limit.
-    """
-
-    def __init__(
-        self, session_id: str, *, path: Path | str, size_bytes: int, max_bytes: int
-    ) -> None:
-        super().__init__(
-            f"session {session_id} would take {size_bytes:,} bytes, more than the limit of "
-            f"{max_bytes:,}. Nothing was written; keep long output in the workspace and name the "
-            "file in the details.",
-            session_id=session_id,
-        )
-        self.path = Path(path)
-        self.where = str(path)
-        self.size_bytes = size_bytes
-        self.max_bytes = max_bytes
+    message = """session {session_id} in {where} was not made by you on this machine, or its folder
+    was moved. Nothing of it was run or shown to an agent, and nothing was changed. Look at it with
+    `agentforge show {session_id}`; a person makes it theirs with `agentforge adopt
+    {session_id}`."""
+    session_id: str
+    where: str
 
 
-class SessionNotAdopted(HarnessError):
-    """A session is not this person's: it came with a clone, a copy or an archive. It was not used.
+class SessionInUse(_Located, kind=ErrorKind.CONFLICT, retryable=True):
+    """A session was to be deleted while it is in use; nothing was touched."""
 
-    Attributes:
-        where: Where it is.
-    """
-
-    kind = ErrorKind.PERSON_NEEDED
-
-    def __init__(self, session_id: str, *, where: str) -> None:
-        super().__init__(
-            f"session {session_id} in {where} was not made by you on this machine, or its folder "
-            "was moved. Nothing of it was run or shown to an agent, and nothing was changed. Look "
-            f"at it with `agentforge show {session_id}`; a person makes it theirs with `agentforge "
-            f"adopt {session_id}`.",
-            session_id=session_id,
-        )
-        self.where = where
-
-
-class SessionInUse(HarnessError):
-    """A session was to be deleted while it is in use; nothing was touched.
-
-    Attributes:
-        path: Its directory.
-        where: The same in words, which a session that is no directory has, too.
-    """
-
-    kind = ErrorKind.CONFLICT
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, session_id: str, *, path: Path | str) -> None:
-        super().__init__(
-            f"session {session_id} is in use: a run, an execution or a save holds a lock in "
-            f"{path}. Nothing was deleted; stop the run or let it end, then delete the session.",
-            session_id=session_id,
-        )
-        self.path = Path(path)
-        self.where = str(path)
+    message = """session {session_id} is in use: a run, an execution or a save holds a lock in
+    {where}. Nothing was deleted; stop the run or let it end, then delete the session."""
+    session_id: str

@@ -15,7 +15,6 @@ from typing import Any, Final, Self, cast
 
 from ..base.clock import as_utc, utc_now
 from ..base.identifiers import next_session_id, session_id_at
-from .domain.entry_data import thawed
 from .domain.history_events import (
     BackAtCheckpoint,
     HistoryEvent,
@@ -34,16 +33,10 @@ from .domain.session_checks import (
     InvalidSessionId,
     check,
     count_fault,
-    id_fault,
     in_utc,
     item_faults,
-    list_fault,
     name_fault,
-    text_fault,
-    time_fault,
-    time_text,
     validate_session_id,
-    with_type,
 )
 from .domain.session_data import (
     NO_METADATA,
@@ -51,14 +44,11 @@ from .domain.session_data import (
     Metadata,
     frozen_workflow_state,
     metadata_fault,
-    parent_fault,
     settled,
-    tags_fault,
-    title_fault,
-    workflow_state_fault,
 )
 from .domain.session_description import Description, DescriptionChange, described_event
 from .domain.session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
+from .domain.session_fields import SESSION, as_json, field_faults
 from .domain.session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
@@ -197,42 +187,25 @@ class SessionContext:
         The entries of `artifacts` and `history` can't be changed and were checked when they were
         made, so this costs the same however many there are.
         """
-        faults = id_fault(self.session_id)
-        faults += self._life_faults()
-        faults += _budget_fault(self.token_budget)
-        faults += name_fault("workflow_type", self.workflow_type, optional=True)
-        faults += name_fault("current_phase", self.current_phase, optional=True)
-        faults += count_fault("attempt_number", self.attempt_number, least=1)
-        faults += text_fault("goal", self.goal, optional=True, limit=MAX_GOAL_CHARS)
-        faults += count_fault("revision", self.revision, least=0)
-        faults += title_fault(self.title) + tags_fault(self.tags)
-        faults += metadata_fault(self.metadata) + workflow_state_fault(self.workflow_state)
-        faults += parent_fault(self.parent_id, session_id=self.session_id)
-        faults += list_fault("artifacts", self.artifacts) + list_fault("history", self.history)
+        faults = field_faults(self)
+        wrong = {fault.partition(":")[0] for fault in faults}
         if self.history == []:
             faults.append(_NO_HISTORY)
+        if self.parent_id is not None and self.parent_id == self.session_id:
+            faults.append("parent_id: is the session itself")
+        in_order = not wrong & {"created_at", "updated_at"}
+        if in_order and self.updated_at < self.created_at:
+            faults.append("updated_at: is before created_at")
+        if wrong & {"state", "completed_at"}:
+            return faults
+        ended = self.completed_at
+        if self.state.is_terminal and ended is None:
+            faults.append(f"completed_at: is missing, and the session is {self.state.value}")
+        elif not self.state.is_terminal and ended is not None:
+            faults.append(f"completed_at: is set, and the session is {self.state.value}")
+        elif ended is not None and "created_at" not in wrong and ended < self.created_at:
+            faults.append("completed_at: is before created_at")
         return faults
-
-    def _life_faults(self) -> list[str]:
-        """Return what is wrong with the state and the times, each and together."""
-        faults = _state_fault(self.state)
-        ended = time_fault("completed_at", self.completed_at, optional=True)
-        created = time_fault("created_at", self.created_at)
-        updated = time_fault("updated_at", self.updated_at)
-        if not created and not updated and self.updated_at < self.created_at:
-            updated = ["updated_at: is before created_at"]
-        if not faults and not ended:
-            if self.state.is_terminal and self.completed_at is None:
-                ended = [f"completed_at: is missing, and the session is {self.state.value}"]
-            elif not self.state.is_terminal and self.completed_at is not None:
-                ended = [f"completed_at: is set, and the session is {self.state.value}"]
-            elif (
-                self.completed_at is not None
-                and not created
-                and self.completed_at < self.created_at
-            ):
-                ended = ["completed_at: is before created_at"]
-        return faults + created + updated + ended
 
     @classmethod
     def create(
@@ -293,32 +266,9 @@ class SessionContext:
         It is as the published schema says (`agentforge schema`); `session_from_dict` reads it. What
         a newer version wrote into the file beside these fields is not in it.
         """
-        budget = self.token_budget
-        return {
-            "schema_version": f"{SCHEMA_VERSION}.{max(self.schema_minor, OWN_DATA_MINOR)}",
-            "session_id": self.session_id,
-            "parent_id": self.parent_id,
-            "title": self.title,
-            "tags": list(self.tags),
-            "revision": self.revision,
-            "state": self.state.value,
-            "workflow_type": self.workflow_type,
-            "current_phase": self.current_phase,
-            "attempt_number": self.attempt_number,
-            "created_at": time_text(self.created_at),
-            "updated_at": time_text(self.updated_at),
-            "completed_at": None if self.completed_at is None else time_text(self.completed_at),
-            "token_budget": {
-                "total_budget": budget.total_budget,
-                "tokens_used": budget.tokens_used,
-                "remaining": budget.tokens_remaining,
-            },
-            "goal": self.goal,
-            "metadata": thawed(self.metadata),
-            "workflow_state": thawed(self.workflow_state),
-            "artifacts": [one.to_dict() for one in self.artifacts],
-            "history": [one.to_dict() for one in self.history],
-        }
+        version = f"{SCHEMA_VERSION}.{max(self.schema_minor, OWN_DATA_MINOR)}"
+        fields = {one.name: as_json(one, getattr(self, one.name)) for one in SESSION}
+        return {"schema_version": version, **fields}
 
     def touch(self, now: datetime | None = None) -> datetime:
         """Move `updated_at` to now, never back, and return it."""
@@ -502,7 +452,7 @@ class SessionContext:
         target = TRANSITIONS.get((self.state, operation))
         if target is None:
             raise InvalidStateTransition(
-                session_id=self.session_id, state=self.state, operation=operation
+                session_id=self.session_id, current_state=self.state, operation=operation
             )
         if operation in {"pause", "abort"}:
             fields["reason"] = details
@@ -534,7 +484,7 @@ class SessionContext:
         """
         if self.state is not SessionState.ACTIVE:
             raise InvalidStateForPhaseAdvance(
-                session_id=self.session_id, state=self.state, operation="advance_phase"
+                session_id=self.session_id, current_state=self.state, operation="advance_phase"
             )
         check(name_fault("new_phase", new_phase, optional=False))
         came_from = self.current_phase
@@ -585,9 +535,9 @@ class SessionContext:
         if self.state not in states:
             raise InvalidStateTransition(
                 session_id=self.session_id,
-                state=self.state,
+                current_state=self.state,
                 operation=operation,
-                target=states[0],
+                target_state=states[0],
             )
 
     def only_describes(self, ended: Self) -> bool:
@@ -628,7 +578,10 @@ class SessionContext:
         recorded = self.state is stored or self.is_state_recorded
         if stored.is_terminal or not recorded:
             raise InvalidStateTransition(
-                session_id=self.session_id, state=stored, operation="save", target=self.state
+                session_id=self.session_id,
+                current_state=stored,
+                operation="save",
+                target_state=self.state,
             )
 
     @property
@@ -645,15 +598,3 @@ class SessionContext:
 
 
 _NO_HISTORY: Final = "history: is empty, and begins with the entry of the session's creation"
-
-
-def _state_fault(value: object) -> list[str]:
-    if isinstance(value, SessionState):
-        return []
-    return [f"state: expected a SessionState, got {with_type(value)}"]
-
-
-def _budget_fault(value: object) -> list[str]:
-    if isinstance(value, TokenBudget):
-        return value.faults()
-    return [f"token_budget: expected a TokenBudget, got {with_type(value)}"]

@@ -21,11 +21,11 @@ from ..base.cancellation import check_cancelled
 from ..base.clock import Clock, utc_now
 from ..base.event_log import get_logger
 from ..base.files import WriteError
+from ..base.files.tree_changes import TreeChanges
 from ..base.identifiers import next_session_id
 from ..base.question import Question
 from ..base.settings.choices import DEFAULT_PARTS
 from ..base.tracing import Attribute, Traced, is_traced, traced
-from ..base.tree_changes import TreeChanges
 from .domain.history_events import (
     BudgetExtended,
     CheckpointTaken,

@@ -333,7 +333,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         Raises:
             InvalidSessionId: It could not be a part of an id.
             SessionNotFound: It fits none.
-            AmbiguousSessionId: It fits several.
+            AmbiguousId: It fits several.
         """
         ...
 

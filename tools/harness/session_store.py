@@ -44,7 +44,7 @@ from ..base.files.regular_file import create_file
 from ..base.files.safe_path import Missing, directory_beneath
 from ..base.files.tree_removal import DISCARDED_PREFIX
 from ..base.identifiers import names_no_session
-from .disk_errors import raising_harness_errors
+from .disk_errors import SESSION_ERRORS, STORE_ERRORS
 from .errors import (
     SessionConflict,
     SessionCorrupted,
@@ -121,7 +121,7 @@ class SessionStore(SessionReader):
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
         self._mutex = RLock()  # for the writers only; never held while the disk is waited for
 
-    @raising_harness_errors
+    @STORE_ERRORS.raised()
     def ensure_directory(self) -> None:
         """Make the base and its `.gitkeep`, durably, if they are missing.
 
@@ -143,7 +143,7 @@ class SessionStore(SessionReader):
 
     # ------------------------------------------------------------------------------- writing
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session.session_id")
     def save(
         self,
         session: SessionContext,
@@ -196,7 +196,7 @@ class SessionStore(SessionReader):
             writer.written(pieces[0], session)
         return path
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session.session_id")
     def adopt(
         self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
     ) -> Path:
@@ -290,7 +290,10 @@ class SessionStore(SessionReader):
             lock.acquire()
         except FileNotFoundError:
             raise SessionConflict(
-                session.session_id, path=path, expected=session.revision, actual=None
+                session.session_id,
+                path=path,
+                expected_revision=session.revision,
+                actual_revision=None,
             ) from None
         previous_fd = -1
         try:
@@ -338,9 +341,9 @@ class SessionStore(SessionReader):
             raise SessionConflict(
                 session.session_id,
                 path=path,
-                expected=session.revision,
-                actual=None if stored is None else stored.revision,
-                made_anew=made_anew,
+                expected_revision=session.revision,
+                actual_revision=None if stored is None else stored.revision,
+                replaced=made_anew,
             )
         return stored.state
 
@@ -490,7 +493,7 @@ class SessionStore(SessionReader):
             self._writers.move_to_end(session_id)
             return writer
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def delete(
         self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
     ) -> bool:
@@ -606,7 +609,7 @@ class SessionStore(SessionReader):
 
     # ------------------------------------------------------------------------------- streams
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all files beside a session but its own, and its streams; see `SessionRepository`.
 
@@ -616,7 +619,7 @@ class SessionStore(SessionReader):
         kept.update(self._streamed().export(self.session_directory(session_id)))
         return kept
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def append_entries(
         self,
         session_id: str,
@@ -629,7 +632,7 @@ class SessionStore(SessionReader):
         directory = self.session_directory(session_id)
         self._streamed().append(directory, stream, entries, expected)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def replace_entries(
         self,
         session_id: str,
@@ -642,19 +645,19 @@ class SessionStore(SessionReader):
         directory = self.session_directory(session_id)
         self._streamed().replace(directory, stream, entries, expected)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
     ) -> StreamPart:
         """Return what a stream holds, in order; see `SessionStreams`."""
         return self._streamed().read(self.session_directory(session_id), stream, since)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
         """Return the last entries of a stream; see `SessionStreams`."""
         return self._streamed().read_last(self.session_directory(session_id), stream, count)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_bodies(
         self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
     ) -> list[bytes]:
@@ -716,7 +719,9 @@ class SessionStore(SessionReader):
             finally:
                 close_reader(self._fs, fd)
         if actual != expected:
-            raise SessionConflict(session_id, path=path, expected=expected, actual=actual)
+            raise SessionConflict(
+                session_id, path=path, expected_revision=expected, actual_revision=actual
+            )
 
 
 class _Writer:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import frozen
 
-from ..base.tree_changes import TreeChanges
+from ..base.files.tree_changes import TreeChanges
 
 
 @frozen

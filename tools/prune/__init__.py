@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     )
     from .engine import prune
     from .errors import (
-        ArchiveUnavailable,
         InvalidArchive,
         InvalidPolicy,
         NotInTrash,
@@ -66,7 +65,7 @@ else:
             "archive.archive_writer": "TarArchiver",
             "records.audit_log": "AUDIT_NAME read_audit",
             "engine": "prune",
-            "errors": "ArchiveUnavailable InvalidArchive InvalidPolicy NotInTrash PruneBusy "
+            "errors": "InvalidArchive InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
             "removal.leftovers": "left_half_done",
             "removal.environment": "Outside",
@@ -86,7 +85,6 @@ else:
 __all__ = [
     "AUDIT_NAME",
     "PRIVATE",
-    "ArchiveUnavailable",
     "Archiver",
     "Candidate",
     "Dated",

@@ -15,9 +15,9 @@ from datetime import UTC, timedelta
 
 from attrs import frozen
 
-from ..base.errors import AgentForgeError
+from ..base.errors import AgentForgeError, reason_of
 from .domain import Decision, Plan, PruneResult, Reason
-from .errors import InvalidPolicy, reason_of
+from .errors import InvalidPolicy
 from .policy import RetentionPolicy, decide, only_as_shown
 from .ports import Archiver, Disposal, PruneObserver, Silent, StoredSessions
 from .removal.environment import Outside

@@ -18,7 +18,6 @@ from .domain import (
     ValidationReport,
 )
 from .errors import (
-    AmbiguousSessionId,
     AnswersTimeout,
     CallIdMismatch,
     InvalidAnswers,
@@ -55,7 +54,6 @@ from .session_status import SessionStatus
 
 __all__ = [
     "DEFAULT_BASE_DIR",
-    "AmbiguousSessionId",
     "AnswersTimeout",
     "Asker",
     "AtomicReadError",

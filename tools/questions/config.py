@@ -20,15 +20,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import evolve, field, fields, frozen
 
 from ..base.data_folder import NAME, project_folder, state_folder
 from ..base.files import FileSystem
-from ..base.reading.toml_table import meant
+from ..base.reading.fields import Fields
 from ..base.settings.configuration_file import (
     DEFAULT_PATH,
     ConfigurationFile,
@@ -40,6 +40,7 @@ from .files.session_files import DEFAULT_BASE_DIR
 from .rules import QuestionsConfig
 from .service import QuestionSessions
 
+_Section = TypeVar("_Section", QuestionsConfig, "NotifyConfig")
 DEFAULT_CONFIG_PATH: Final = DEFAULT_PATH
 DIRECTORY_VARIABLE: Final = "AGENTFORGE_QUESTIONS"
 """The environment variable that says where the question sessions are; it beats the file."""
@@ -192,56 +193,35 @@ def config_of(
     file: ConfigurationFile, environment: Mapping[str, str] = os.environ
 ) -> Config | None:
     """Read the sections of questions; what is wrong with them is added to the file's faults."""
-    faults: list[str] = []
-    sections = {}
-    for name in ("questions", "notify"):
-        section = file.values.get(name, {})
-        if not isinstance(section, dict):
-            faults.append(f"{name}: expected a section [{name}], got {section!r}")
-            section = {}
-        sections[name] = dict(section)
-    directory = sections["questions"].pop("directory", None)
-    if directory is not None and not (isinstance(directory, str) and directory.strip()):
-        faults.append(f"questions.directory: expected a path, got {directory!r}")
-        directory = None
-    shared = sections["questions"].pop("shared", False)
-    if not isinstance(shared, bool):
-        faults.append(f"questions.shared: expected true or false, got {shared!r}")
-    elif shared and directory is not None:
-        faults.append("questions.shared: it names another place than questions.directory")
-    elif shared:
+    before = len(file.faults)
+    top = file.top()
+    asking, notifying = (
+        top.inner(name, expected=f"a section [{name}]") for name in ("questions", "notify")
+    )
+    directory = asking.text("directory")
+    if asking.flag("shared"):
+        if directory is not None:
+            asking.fault("shared", "it names another place than questions.directory")
         directory = str(shared_directory(environment))
-    others = ["directory", "shared"]
-    questions = _build("questions", QuestionsConfig, sections["questions"], faults, others)
-    notify = _build("notify", NotifyConfig, sections["notify"], faults, [])
-    for fault in faults:
-        key, _, problem = fault.partition(": ")
-        file.faults.add(key, problem)
-    if faults or questions is None or notify is None:
+    questions, notify = _built(QuestionsConfig, asking), _built(NotifyConfig, notifying)
+    if len(file.faults) > before or questions is None or notify is None:
         return None
     return Config(
         directory=None if directory is None else Path(directory), questions=questions, notify=notify
     )
 
 
-def _build(
-    section: str, kind: Any, values: dict[str, Any], faults: list[str], others: list[str]
-) -> Any:
-    known = [one.name for one in fields(kind)]
-    faults += _unknown(f"{section}.", values, known + others)
+def _built(kind: type[_Section], table: Fields) -> _Section | None:
+    """Build the value of a section, which judges its fields."""
+    given = {name: table.take(name) for name in [one.name for one in fields(kind)]}
+    table.done()
     try:
-        return kind(**{name: value for name, value in values.items() if name in known})
+        return kind(**{name: one for name, one in given.items() if one is not None})
     except InvalidConfig as error:
-        faults += [f"{section}.{fault}" for fault in error.faults]
-        return None
-
-
-def _unknown(prefix: str, given: Iterable[str], known: list[str]) -> list[str]:
-    return [
-        f"{prefix}{name}: there is no such key; {meant(name, known)}"
-        for name in given
-        if name not in known
-    ]
+        for fault in error.faults:
+            name, _, problem = fault.partition(": ")
+            table.fault(name, problem)
+    return None
 
 
 def open_sessions(

@@ -2,114 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from ..base.errors import ErrorKind, listed
+from ..base.files.errors import LockTimeout, ReadError, StorageErrors, WriteError
 from ..base.question import QuestionError
 from .errors import QuestionStoreError
 
 
-class SessionCorrupted(QuestionError):
-    """A session's files are not what they should be.
+class SessionCorrupted(QuestionError, kind=ErrorKind.INVALID_FILE):
+    """A session's files are not what they should be."""
 
-    Attributes:
-        path: The session's directory or the file; None where it is not kept in files.
-        faults: Everything that is wrong.
-        abandoned: Whether the session was ended as abandoned because of it.
-    """
+    session_id: str
+    faults: Sequence[str]
+    path: Path | None = None
+    """The session's directory or the file; None where it is not kept in files."""
+    abandoned: bool = False
+    """Whether the session was ended as abandoned because of it."""
 
-    kind = ErrorKind.INVALID_FILE
-
-    def __init__(
-        self,
-        session_id: str,
-        *,
-        path: Path | None = None,
-        faults: Iterable[str],
-        abandoned: bool = False,
-    ) -> None:
-        self.faults: tuple[str, ...] = tuple(faults)
-        became = "the session was abandoned" if abandoned else "they were left as they are"
-        place = "" if path is None else f"Look at them in {path.parent if path.suffix else path}, "
-        super().__init__(
-            f"the files of question session {session_id} can't be used: {listed(self.faults)}; "
-            f"{became}. {place + 'and ask' if place else 'Ask'} anew.",
-            session_id=session_id,
+    def __str__(self) -> str:
+        became = "the session was abandoned" if self.abandoned else "they were left as they are"
+        advice = "Ask again."
+        if self.path is not None:
+            folder = self.path.parent if self.path.suffix else self.path
+            advice = f"Look at them in {folder}, and ask again."
+        return (
+            f"the files of question session {self.session_id} can't be used: "
+            f"{listed(self.faults)}; {became}. {advice}"
         )
-        self.path = path
-        self.abandoned = abandoned
 
     @property
     def user_message(self) -> str:
         """The documented sentence: answers that don't fit, or a file that can't be read."""
         answers = "answers.json: "
         fault = self.faults[0] if self.faults else ""
-        if fault.startswith(f"{answers}it is no JSON") or not fault.startswith(answers):
-            did = "read" if fault.endswith("it is missing") else "parse JSON from"
-            name = fault.partition(".json")[0]
-            return (
-                f"Failed to {did} session file {name}.json for session {self.session_id}: {fault}"
-            )
-        return (
-            f"Answer validation failed for session {self.session_id}: {fault.removeprefix(answers)}"
-        )
+        of_session = f"for session {self.session_id}"
+        if fault.startswith(answers) and not fault.startswith(f"{answers}it is no JSON"):
+            return f"Answer validation failed {of_session}: {fault.removeprefix(answers)}"
+        did = "read" if fault.endswith("it is missing") else "parse JSON from"
+        name = fault.partition(".json")[0]
+        return f"Failed to {did} session file {name}.json {of_session}: {fault}"
 
 
-class SessionBusy(QuestionError):
-    """Another process held the session's lock for the whole wait.
+class SessionBusy(QuestionError, kind=ErrorKind.CONFLICT, retryable=True):
+    """Another process held the session's lock for the whole wait."""
 
-    Attributes:
-        holder: Who holds it, as far as its lock file says, or None.
-        timeout_s: How long was waited, in seconds.
-    """
-
-    kind = ErrorKind.CONFLICT
-    retryable = True
-
-    def __init__(self, session_id: str, *, holder: str | None, timeout_s: float) -> None:
-        super().__init__(
-            f"question session {session_id} is locked by {holder or 'another process'}, waited "
-            f"{timeout_s:g} s; nothing was changed. Try again, or look at that process.",
-            session_id=session_id,
-        )
-        self.holder = holder
-        self.timeout_s = timeout_s
+    message = """question session {session_id} is locked by {holder:or another process}, waited
+    {timeout_s:g} s; nothing was changed. Try again, or look at that process."""
+    session_id: str
+    holder: str | None
+    """Who holds it, as far as its lock file says."""
+    timeout_s: float
 
 
-class AtomicWriteError(QuestionStoreError):
-    """A write did not become durable.
-
-    Attributes:
-        path: The file that was to be written.
-        operation: The step that failed: "write", "verify", "rename", "fsync of the directory", ….
-        cause: What the system answered.
-        visible: Whether the new content is what a reader sees in spite of the failure.
-    """
-
-    def __init__(
-        self,
-        *,
-        path: Path,
-        operation: str,
-        cause: BaseException | None,
-        visible: bool = False,
-        session_id: str | None = None,
-    ) -> None:
-        kept = (
-            "the new content is in place but may not survive a power failure"
-            if visible
-            else "the old content is untouched and no temporary file is left"
-        )
-        super().__init__(
-            f"Atomic write failed: {path}: {operation}: {cause}; {kept}. Free the disk or fix its "
-            "permissions, then try again.",
-            session_id=session_id,
-        )
-        self.path = path
-        self.operation = operation
-        self.cause = cause
-        self.visible = visible
+class AtomicWriteError(QuestionStoreError, WriteError):
+    """A write did not become durable; `base.files.WriteError` has the fields."""
 
     @property
     def user_message(self) -> str:
@@ -117,24 +66,8 @@ class AtomicWriteError(QuestionStoreError):
         return _file_failed("write", self.session_id, self.path)
 
 
-class AtomicReadError(QuestionStoreError):
-    """The system would not read a file or the directory.
-
-    Attributes:
-        path: What could not be read.
-        cause: What the system answered.
-    """
-
-    def __init__(
-        self, *, path: Path, cause: BaseException | None, session_id: str | None = None
-    ) -> None:
-        super().__init__(
-            f"Atomic read failed: {path}: {cause}; nothing was changed. Fix its permissions or the "
-            "disk, then try again.",
-            session_id=session_id,
-        )
-        self.path = path
-        self.cause = cause
+class AtomicReadError(QuestionStoreError, ReadError):
+    """The system would not read a file or the directory."""
 
     @property
     def user_message(self) -> str:
@@ -143,9 +76,14 @@ class AtomicReadError(QuestionStoreError):
 
 
 def _file_failed(did: str, session_id: str | None, path: Path) -> str:
+    failed = f"Atomic {did} failed: {path}"
     if session_id is None:
-        return f"Atomic {did} failed: {path}"
-    return (
-        f"Failed to {did} session file {path.name} for session {session_id}: "
-        f"Atomic {did} failed: {path}"
-    )
+        return failed
+    return f"Failed to {did} session file {path.name} for session {session_id}: {failed}"
+
+
+QUESTION_ERRORS: Final = StorageErrors(
+    {LockTimeout: SessionBusy, WriteError: AtomicWriteError, ReadError: AtomicReadError},
+    subject="session_id",
+)
+"""Those about one question session; about all of them, with None."""

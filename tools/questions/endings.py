@@ -19,7 +19,7 @@ from ..base.question import QuestionError, text_faults
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession, SessionAnswers, StatusRecord, UserAnswer, next_status
 from .errors import CallIdMismatch, InvalidAnswers, NoAnswers
-from .files.json_fields import to_millis
+from .files.json_form import to_millis
 from .repository import LockedSession, QuestionRepository
 from .rules import QuestionsConfig, submission_faults
 from .session_status import SessionStatus

@@ -2,248 +2,162 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from ..base.errors import ErrorKind, shown
 from ..base.identifiers import InvalidIdentifier
 from ..base.question import FaultyInput, QuestionError
 from .session_status import SessionStatus
 
-_SHOWN_IDS: Final = 8
-
 
 class InvalidAnswers(FaultyInput):
     """Answers that don't fit their questions; the session is as it was."""
 
 
-class InvalidSessionId(QuestionError, InvalidIdentifier):
-    """A text that is no id of a question session; the disk was not touched.
+class InvalidSessionId(QuestionError, InvalidIdentifier, kind=ErrorKind.USAGE):
+    """A text that is no id of a question session; the disk was not touched."""
 
-    Attributes:
-        given: What was given.
-    """
+    message = """Invalid session ID format: {given!r}. A question session's id is a version 4 UUID
+    in lower case; nothing was read or written."""
+    brief = "Invalid session ID format: {bare}"
 
-    kind = ErrorKind.USAGE
-
-    def __init__(self, session_id: object) -> None:
-        self.given = session_id
-        self._text = shown(session_id)
-        super().__init__(
-            f"Invalid session ID format: {self._text}. A question session's id is a version 4 UUID "
-            "in lower case; nothing was read or written.",
-            session_id=session_id if isinstance(session_id, str) else None,
-        )
-        if isinstance(session_id, str) and self._text[-1] in "'\"":
-            self._text = self._text[1:-1]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.session_id = self.given if isinstance(self.given, str) else None
 
     @property
-    def user_message(self) -> str:
-        """The documented sentence."""
-        return f"Invalid session ID format: {self._text}"
+    def bare(self) -> str:
+        """What was given, without the quotes of a text."""
+        text = shown(self.given)
+        return text[1:-1] if isinstance(self.given, str) and text[-1] in "'\"" else text
 
 
-class SessionNotFound(QuestionError, LookupError):
-    """There is no such question session (any more).
+class SessionNotFound(QuestionError, LookupError, kind=ErrorKind.NOT_FOUND):
+    """There is no such question session (any more)."""
 
-    Attributes:
-        path: The directory in which it was looked for, or None.
-    """
-
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, session_id: str, *, path: Path | None = None) -> None:
-        super().__init__(f"Session not found: {session_id}", session_id=session_id)
-        self.path = path
+    message = "Session not found: {session_id}"
+    session_id: str
+    path: Path | None = None
+    """The directory in which it was looked for."""
 
 
 class SessionExists(QuestionError):
-    """There is a question session of this id already; it was left as it is.
+    """There is a question session of this id already; it was left as it is."""
 
-    Attributes:
-        where: Where the sessions are kept.
-        path: Its directory; None where it has none.
-    """
-
-    def __init__(self, session_id: str, *, where: str, path: Path | None = None) -> None:
-        super().__init__(
-            f"question session {session_id} exists already in {where}; nothing was changed. "
-            "Wait for that one, or create one without an id of your own.",
-            session_id=session_id,
-        )
-        self.where = where
-        self.path = path
+    message = """question session {session_id} exists already in {where}; nothing was changed. Wait
+    for that one, or create one without an id of your own."""
+    session_id: str
+    where: str
+    """Where the sessions are."""
+    path: Path | None = None
+    """Its directory; None where it has none."""
 
 
-class QuestionStoreError(QuestionError):
-    """Where the question sessions are kept, a read or a write failed."""
+class QuestionStoreError(QuestionError, kind=ErrorKind.STORAGE, retryable=True):
+    """Base of the errors of where the question sessions are: a read or a write failed."""
 
-    kind = ErrorKind.STORAGE
-    retryable = True
+
+class QuestionsRefused(QuestionStoreError):
+    """The store of question sessions refused a read or a write; nothing of it was done."""
+
+    message = "{reason}"
+    reason: str
 
 
 class QuestionsUnavailable(QuestionStoreError):
     """The store of question sessions does not answer for now; who waits already waits on."""
 
-
-class AmbiguousSessionId(QuestionError):
-    """A shortened id fits several question sessions.
-
-    Attributes:
-        candidates: The ids it fits.
-    """
-
-    kind = ErrorKind.AMBIGUOUS
-
-    def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
-        self.candidates: tuple[str, ...] = tuple(sorted(candidates))
-        more = len(self.candidates) - _SHOWN_IDS
-        super().__init__(
-            f"{shortened} fits {len(self.candidates)} question sessions: "
-            f"{', '.join(self.candidates[:_SHOWN_IDS])}{f' and {more} more' if more > 0 else ''}. "
-            "Give more of the id.",
-            session_id=shortened,
-        )
+    message = "{reason}"
+    reason: str
 
 
 class SessionEnded(QuestionError):
-    """The session has ended, so it can't be answered, rejected, abandoned or timed out any more.
+    """The session has ended, so it can't be answered, rejected, abandoned or timed out any more."""
 
-    Attributes:
-        status: How it ended.
-        operation: What was asked: "answer", "reject", "abandon", "time out" or "wait for".
-        reason: Why it ended, as far as somebody said so to who waits; or None.
-    """
-
-    def __init__(
-        self,
-        session_id: str,
-        *,
-        status: SessionStatus,
-        operation: str,
-        reason: str | None = None,
-        message: str | None = None,
-    ) -> None:
-        super().__init__(
-            message
-            or f"cannot {operation} question session {session_id}: it {status.phrase}. "
-            "Nothing was changed; what it ended with is kept.",
-            session_id=session_id,
-        )
-        self.status = status
-        self.operation = operation
-        self.reason = reason
-
-
-class SessionRejected(SessionEnded):
-    """The person rejected the questions that somebody waits for; the message is SESSION_REJECTED.
-
-    `reason` is what the person said, or None.
-    """
-
-    kind = ErrorKind.NOT_DONE
-
-    def __init__(self, session_id: str, *, status: SessionStatus, reason: str | None) -> None:
-        super().__init__(
-            session_id,
-            status=status,
-            operation="wait for",
-            reason=reason,
-            message="SESSION_REJECTED",
-        )
-
-
-class AnswersTimeout(QuestionError, TimeoutError):
-    """No answer came in the time that was waited.
-
-    Attributes:
-        timeout_s: How long was waited, in seconds.
-        ended: Whether the session was ended as timed out; if not, it still can be answered.
-    """
-
-    kind = ErrorKind.TIMEOUT
-    retryable = True
-
-    def __init__(self, session_id: str, *, timeout_s: float, ended: bool) -> None:
-        became = (
-            "the session has timed out"
-            if ended
-            else "the session still waits and can be answered; wait for it again by its id"
-        )
-        super().__init__(
-            f"no answer to question session {session_id} within {round(timeout_s, 1):,} s; "
-            f"{became}.",
-            session_id=session_id,
-        )
-        self.timeout_s = timeout_s
-        self.ended = ended
+    message = """cannot {operation} question session {session_id}: it {phrase}. Nothing was changed;
+    what it ended with is kept."""
+    session_id: str
+    status: SessionStatus
+    """How it ended."""
+    operation: str
+    """What was asked: "answer", "reject", "abandon", "time out" or "wait for"."""
+    reason: str | None = None
+    """Why it ended, as far as somebody said so to who waits."""
 
     @property
-    def user_message(self) -> str:
-        """The documented sentence."""
+    def phrase(self) -> str:
+        """How it ended, in words."""
+        return self.status.phrase
+
+
+class SessionRejected(SessionEnded, kind=ErrorKind.NOT_DONE):
+    """The person rejected the questions that somebody waits for; `reason` is what they said."""
+
+    message = "SESSION_REJECTED"
+    operation: str = "wait for"
+
+
+class AnswersTimeout(QuestionError, TimeoutError, kind=ErrorKind.TIMEOUT, retryable=True):
+    """No answer came in the time that was waited."""
+
+    brief = """Session {session_id} timed out waiting for user response: Timeout waiting for user
+    response"""
+    session_id: str
+    timeout_s: float
+    ended: bool
+    """Whether the session was ended as timed out; if not, it still can be answered."""
+
+    def __str__(self) -> str:
+        became = (
+            "the session has timed out"
+            if self.ended
+            else "the session still waits and can be answered; wait for it again by its id"
+        )
         return (
-            f"Session {self.session_id} timed out waiting for user response: "
-            "Timeout waiting for user response"
+            f"no answer to question session {self.session_id} within "
+            f"{round(self.timeout_s, 1):,} s; {became}."
         )
 
 
 class CallIdMismatch(QuestionError):
-    """The session or its answers belong to another call than the one that waits.
+    """The session or its answers belong to another call than the one that waits."""
 
-    Attributes:
-        expected: The call id that was expected.
-        actual: The call id that is on disk, or None.
-    """
+    message = """question session {session_id} belongs to {found}, not to call {expected!r}; its
+    answers were not taken, and nothing was changed."""
+    session_id: str
+    expected: str
+    """The call id that was expected."""
+    actual: str | None
+    """The call id that is on disk."""
 
-    def __init__(self, session_id: str, *, expected: str, actual: str | None) -> None:
-        found = "no call" if actual is None else f"call {actual!r}"
-        super().__init__(
-            f"question session {session_id} belongs to {found}, not to call {expected!r}; its "
-            "answers were not taken, and nothing was changed.",
-            session_id=session_id,
-        )
-        self.expected = expected
-        self.actual = actual
+    @property
+    def found(self) -> str:
+        """Whose the session is."""
+        return "no call" if self.actual is None else f"call {self.actual!r}"
 
 
 class NoAnswers(QuestionError):
     """A session has no answers, so nothing could be noted about them."""
 
-    def __init__(self, session_id: str) -> None:
-        super().__init__(
-            f"Session {session_id} has no answers to mark as read", session_id=session_id
-        )
+    message = "Session {session_id} has no answers to mark as read"
+    session_id: str
 
 
-class TooManySessions(QuestionError):
-    """As many sessions wait as are allowed to.
+class TooManySessions(QuestionError, retryable=True):
+    """As many sessions wait as are allowed to."""
 
-    Attributes:
-        waiting: How many wait.
-        max_sessions: How many may.
-    """
-
-    retryable = True
-
-    def __init__(self, *, waiting: int, max_sessions: int) -> None:
-        super().__init__(
-            f"{waiting} question sessions wait already and max_sessions is {max_sessions}; nothing "
-            "was created. Answer or reject some, or raise max_sessions."
-        )
-        self.waiting = waiting
-        self.max_sessions = max_sessions
+    message = """{waiting} question sessions wait already and max_sessions is {max_sessions};
+    nothing was created. Answer or reject some, or raise max_sessions."""
+    waiting: int
+    max_sessions: int
 
 
-class InvalidConfig(FaultyInput):
-    """A configuration that can't be used, with everything that is wrong with it.
+class InvalidConfig(FaultyInput, kind=ErrorKind.INVALID_FILE, kw_only=True):
+    """A configuration that can't be used, with everything that is wrong with it."""
 
-    Attributes:
-        path: The file, or None where the values came from code.
-    """
+    path: Path | None = None
+    """The file, or None where the values came from code."""
 
-    kind = ErrorKind.INVALID_FILE
-
-    def __init__(self, faults: Iterable[str], *, path: Path | None = None) -> None:
-        super().__init__(faults, where=f"{path}: " if path is not None else "")
-        self.path = path
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.where = f"{self.path}: " if self.path is not None else ""

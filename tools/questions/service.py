@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from ..base.clock import Clock, utc_now
+from ..base.errors import AmbiguousId
 from ..base.event_log import get_logger
 from ..base.files import FileSystem, OsFileSystem
 from ..base.files.atomic_file import random_token
@@ -39,14 +40,13 @@ from .domain import (
 )
 from .endings import SessionEndings
 from .errors import (
-    AmbiguousSessionId,
     InvalidSessionId,
     QuestionStoreError,
     SessionEnded,
     SessionNotFound,
     TooManySessions,
 )
-from .files.json_fields import to_millis
+from .files.json_form import to_millis
 from .files.session_files import DEFAULT_BASE_DIR
 from .files.store import QuestionStore
 from .formatting import SHORT_ID_CHARS
@@ -566,7 +566,7 @@ class QuestionSessions:
         Raises:
             InvalidSessionId: It can't be a part of an id.
             SessionNotFound: It fits no session's id.
-            AmbiguousSessionId: It fits several.
+            AmbiguousId: It fits several.
         """
         text = shortened.strip().lower()
         if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
@@ -576,7 +576,7 @@ class QuestionSessions:
         if not found:
             raise SessionNotFound(text, path=self._folder)
         if len(found) > 1:
-            raise AmbiguousSessionId(text, found)
+            raise AmbiguousId(text, found, "question sessions")
         return found[0]
 
     def short_ids(self) -> dict[str, str]:

@@ -39,24 +39,13 @@ _PIECE: Final = 1 << 20
 _OWN_FOLDER: Final = b".agentforge/"
 
 
-class BaseUnavailable(RepositoryError):
-    """A base can't be checked out; there is no workspace.
+class BaseUnavailable(RepositoryError, kind=ErrorKind.STORAGE):
+    """A base can't be checked out; there is no workspace."""
 
-    Attributes:
-        commit: The base.
-        problem: Why not.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(self, commit: str, problem: str) -> None:
-        super().__init__(
-            f"the base {commit[:12]} can't be checked out: {problem}. Nothing of the repository "
-            "was changed. In a partial clone, fetch the missing objects first "
-            "(git fetch --refetch)."
-        )
-        self.commit = commit
-        self.problem = problem
+    message = """the base {commit:.12} can't be checked out: {problem}. Nothing of the repository
+    was changed. In a partial clone, fetch the missing objects first (git fetch --refetch)."""
+    commit: str
+    problem: str
 
 
 @frozen

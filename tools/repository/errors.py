@@ -18,137 +18,100 @@ def printable(output: bytes | str, limit: int = _SHOWN_CHARS) -> str:
     return line if len(line) <= limit else f"…{line[-limit:]}"
 
 
-class RepositoryError(AgentForgeError):
+class RepositoryError(AgentForgeError, kind=ErrorKind.REFUSED):
     """Base of this package's errors."""
 
-    kind = ErrorKind.REFUSED
+
+class GitUnavailable(RepositoryError, kind=ErrorKind.NOT_DONE):
+    """There is no git that can be used; nothing was changed."""
+
+    message = """{problem}; nothing was changed. Install git {required} or newer from your system's
+    packages (apt-get install git, dnf install git, apk add git, brew install git) and see that its
+    folder is in PATH."""
+    problem: str
+    required: str
+    """The least version that is supported."""
+    found: str | None = None
+    """Where a git is that is too old or does not run."""
+    version: str | None = None
 
 
-class GitUnavailable(RepositoryError):
-    """There is no git that can be used; nothing was changed.
+class GitFailed(RepositoryError, kind=ErrorKind.STORAGE, kw_only=True):
+    """Git did not do what it was asked to."""
 
-    Attributes:
-        found: Where a git is that is too old or does not run, or None.
-        version: Its version, as far as it says one.
-        required: The least version that is supported.
-    """
+    message = "git {command} on {git_dir} {ended}{said}"
+    command: str
+    """Which of git's commands, such as "write-tree"."""
+    git_dir: Path
+    exit_code: int | None
+    """How it ended; negative for a signal."""
+    output: str = ""
+    """What it printed on standard error, as `printable` has it."""
+    problem: str | None = None
+    """What happened, where git did not end by itself."""
 
-    kind = ErrorKind.NOT_DONE
+    @property
+    def ended(self) -> str:
+        """How git ended."""
+        return self.problem or f"ended with exit code {self.exit_code}"
 
-    def __init__(
-        self, problem: str, *, required: str, found: str | None = None, version: str | None = None
-    ) -> None:
-        super().__init__(
-            f"{problem}; nothing was changed. Install git {required} or newer from your system's "
-            "packages (apt-get install git, dnf install git, apk add git, brew install git) and "
-            "see that its folder is in PATH."
-        )
-        self.found = found
-        self.version = version
-        self.required = required
-
-
-class GitFailed(RepositoryError):
-    """Git did not do what it was asked to.
-
-    Attributes:
-        command: Which of git's commands, such as "write-tree".
-        git_dir: The repository that it ran on.
-        exit_code: How it ended; negative for a signal.
-        output: What it printed on standard error, on one line, without control characters.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(
-        self,
-        *,
-        command: str,
-        git_dir: Path,
-        exit_code: int | None,
-        output: bytes | str = b"",
-        problem: str | None = None,
-    ) -> None:
-        self.command = command
-        self.git_dir = git_dir
-        self.exit_code = exit_code
-        self.output = printable(output)
-        ended = problem if problem is not None else f"ended with exit code {exit_code}"
-        said = f": {self.output}" if self.output else ""
-        super().__init__(f"git {command} on {git_dir} {ended}{said}")
+    @property
+    def said(self) -> str:
+        """What git printed."""
+        return f": {self.output}" if self.output else ""
 
 
-class GitTimedOut(GitFailed):
-    """Git took too long and was ended, with all that it had started.
+class GitTimedOut(GitFailed, kind=ErrorKind.TIMEOUT, kw_only=True):
+    """Git took too long and was ended, with all that it had started."""
 
-    Attributes:
-        timeout_s: How long it was given, in seconds.
-    """
+    exit_code: int | None = None
+    timeout_s: float
 
-    kind = ErrorKind.TIMEOUT
-
-    def __init__(
-        self, *, command: str, git_dir: Path, timeout_s: float, output: bytes = b""
-    ) -> None:
-        super().__init__(
-            command=command,
-            git_dir=git_dir,
-            exit_code=None,
-            output=output,
-            problem=f"took longer than {timeout_s:g} s and was ended",
-        )
-        self.timeout_s = timeout_s
+    @property
+    def ended(self) -> str:
+        """How git ended."""
+        return f"took longer than {self.timeout_s:g} s and was ended"
 
 
-class GitOutputTooLarge(GitFailed):
-    """Git printed more than is taken from it and was ended.
+class GitOutputTooLarge(GitFailed, kw_only=True):
+    """Git printed more than is taken from it and was ended."""
 
-    Attributes:
-        max_bytes: The most that is taken.
-    """
+    exit_code: int | None = None
+    max_bytes: int
 
-    def __init__(self, *, command: str, git_dir: Path, max_bytes: int) -> None:
-        super().__init__(
-            command=command,
-            git_dir=git_dir,
-            exit_code=None,
-            problem=f"printed more than {max_bytes:,} bytes and was ended",
-        )
-        self.max_bytes = max_bytes
+    @property
+    def ended(self) -> str:
+        """How git ended."""
+        return f"printed more than {self.max_bytes:,} bytes and was ended"
 
 
 class NotARepository(RepositoryError):
-    """There is no git repository with a checkout at a path; nothing was changed.
+    """There is no git repository with a checkout at a path; nothing was changed."""
 
-    Attributes:
-        path: The path.
-        reason: What is wrong with it.
-    """
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"{path} is no checkout of a git repository: {reason}; nothing was changed. Name a "
-            "folder of a checkout, or begin one there with `git init`."
-        )
-        self.path = path
-        self.reason = reason
+    message = """{path} is no checkout of a git repository: {reason}; nothing was changed. Name a
+    folder of a checkout, or begin one there with `git init`."""
+    path: Path
+    reason: str
 
 
-class UnknownRevision(RepositoryError):
-    """A repository has no commit of a name; nothing was changed.
+class UnknownRevision(RepositoryError, kind=ErrorKind.NOT_FOUND):
+    """A repository has no commit of a name; nothing was changed."""
 
-    Attributes:
-        revision: What was looked for.
-        git_dir: Where.
-    """
+    revision: str
+    git_dir: Path
+    hint: Sequence[str] = ()
+    """What may help, as sentences."""
 
-    kind = ErrorKind.NOT_FOUND
+    def __str__(self) -> str:
+        missing = f"there is no commit {printable(self.revision, 80)!r} in {self.git_dir}"
+        return " ".join([f"{missing}; nothing was changed.", *self.hint])
 
-    def __init__(self, revision: str, *, git_dir: Path, hint: Sequence[str] = ()) -> None:
-        also = f" {' '.join(hint)}" if hint else ""
-        super().__init__(
-            f"there is no commit {printable(revision, 80)!r} in {git_dir}; nothing was "
-            f"changed.{also}"
-        )
-        self.revision = revision
-        self.git_dir = git_dir
+
+class SnapshotRefused(RepositoryError, kind=ErrorKind.REFUSED):
+    """A workspace holds what no snapshot can keep; nothing was stored."""
+
+    message = """the workspace {workspace} can't be kept as a snapshot: {faults:;}. Nothing was
+    stored. Remove or shrink what is named, then try again."""
+    workspace: Path
+    faults: Sequence[str]
+    """What stands against it, the first twenty."""

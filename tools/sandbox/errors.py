@@ -10,244 +10,147 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import AgentForgeError, ErrorKind, shown
+from ..base.errors import AgentForgeError, ErrorKind, reason_of
 from ..base.identifiers import InvalidIdentifier
 
 
-class SandboxError(AgentForgeError):
-    """The base of every error the sandbox raises on purpose."""
-
-    kind = ErrorKind.SANDBOX
+class SandboxError(AgentForgeError, kind=ErrorKind.SANDBOX):
+    """Base of the sandbox's errors."""
 
 
-class InvalidPolicy(SandboxError, ValueError):
-    """An `ExecutionPolicy` has values that cannot be honoured; nothing was made.
+class InvalidPolicy(SandboxError, ValueError, kind=ErrorKind.USAGE):
+    """An `ExecutionPolicy` has values that cannot be honoured; nothing was made."""
 
-    Attributes:
-        faults: Every fault found, one sentence each, in the order of the policy's fields.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        self.faults = tuple(faults)
-        super().__init__(
-            "the execution policy was refused: " + "; ".join(self.faults) + ". "
-            "No sandbox was made; correct the values and build the policy again"
-        )
+    message = """the execution policy was refused: {faults:;}. No sandbox was made; correct the
+    values and build the policy again"""
+    faults: Sequence[str]
 
 
-class InvalidExecution(SandboxError, ValueError):
-    """The arguments of one `Sandbox.execute` cannot be honoured; nothing ran.
+class InvalidExecution(SandboxError, ValueError, kind=ErrorKind.USAGE):
+    """The arguments of one `Sandbox.execute` cannot be honoured; nothing ran."""
 
-    Attributes:
-        faults: Every fault found, one sentence each, in the order of the arguments.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, faults: Sequence[str]) -> None:
-        self.faults = tuple(faults)
-        super().__init__(
-            "the execution was refused: " + "; ".join(self.faults) + ". "
-            "No code ran and the workspace is untouched; correct the arguments and call again"
-        )
+    message = """the execution was refused: {faults:;}. No code ran and the workspace is untouched;
+    correct the arguments and call again"""
+    faults: Sequence[str]
 
 
 class WorkspaceError(SandboxError):
-    """A workspace, or a file in it, cannot be used; no code ran and nothing in it was changed.
+    """A workspace, or a file in it, cannot be used; no code ran and nothing in it was changed."""
 
-    Attributes:
-        path: The host path that was refused.
-        reason: What is wrong with it.
-        remedy: What to do about it.
-    """
-
-    def __init__(self, path: Path, reason: str, remedy: str) -> None:
-        self.path = path
-        self.reason = reason
-        self.remedy = remedy
-        super().__init__(
-            f"workspace {str(path)!r}: {reason}. No code ran and nothing was changed; {remedy}"
-        )
+    message = "workspace {path!r}: {reason}. No code ran and nothing was changed; {remedy}"
+    path: Path
+    reason: str
+    remedy: str
 
 
 class SandboxUnavailable(SandboxError, RuntimeError):
-    """This process or machine cannot run guests now; no code ran.
+    """This process or machine cannot run guests now; no code ran."""
 
-    Attributes:
-        reason: What stands in the way.
-        remedy: What to do about it.
-    """
-
-    def __init__(self, reason: str, remedy: str) -> None:
-        self.reason = reason
-        self.remedy = remedy
-        super().__init__(f"the sandbox cannot run code: {reason}. No code ran; {remedy}")
+    message = "the sandbox cannot run code: {reason}. No code ran; {remedy}"
+    reason: str
+    remedy: str
 
 
-class WorkspaceBusy(SandboxError, TimeoutError):
-    """Something else held the workspace for the whole wait; nothing was done.
+class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):
+    """Something else held the workspace for the whole wait; nothing was done."""
 
-    Attributes:
-        path: The workspace both wanted.
-        waited_s: Seconds waited.
-        held_by: "this process" or "another process".
-    """
-
-    kind = ErrorKind.CONFLICT
-
-    def __init__(self, path: Path, waited_s: float, held_by: str) -> None:
-        self.path = path
-        self.waited_s = waited_s
-        self.held_by = held_by
-        super().__init__(
-            f"workspace {str(path)!r}: {held_by} still used it after {waited_s:.1f} s. No code "
-            "ran and nothing was changed; wait for the execution or deletion there to end, raise "
-            "busy_timeout_s, or give each its own workspace"
-        )
+    message = """workspace {path!r}: {held_by} still used it after {waited_s:.1f} s. No code ran and
+    nothing was changed; wait for the execution or deletion there to end, raise busy_timeout_s, or
+    give each its own workspace"""
+    path: Path
+    waited_s: float
+    held_by: str
+    """Who held it: "this process" or "another process"."""
 
 
 class InputFileError(SandboxError):
-    """One of the files an execution was to find in its workspace could not be put there.
+    """One of the files an execution was to find in its workspace could not be put there."""
 
-    Attributes:
-        path: Its workspace-relative path.
-        reason: Why not.
-        placed: The files put there before it; they stay.
-    """
+    message = """the input file {path!r} could not be put into the workspace: {reason}. No code ran;
+    {count} of the files are there; correct the cause and call again, which writes all of them
+    again"""
+    path: str
+    reason: str
+    placed: Sequence[str]
+    """The files put there before it; they stay."""
 
-    def __init__(self, path: str, reason: str, placed: Sequence[str]) -> None:
-        self.path = path
-        self.reason = reason
-        self.placed = tuple(placed)
-        super().__init__(
-            f"the input file {path!r} could not be put into the workspace: {reason}. No code ran; "
-            f"{len(self.placed)} of the files are there; correct the cause and call again, which "
-            "writes all of them anew"
-        )
+    @property
+    def count(self) -> int:
+        """How many files are there."""
+        return len(self.placed)
 
 
 class SandboxClosed(SandboxError, RuntimeError):
-    """A closed sandbox was asked to execute; no code ran.
+    """A closed sandbox was asked to execute; no code ran."""
 
-    Attributes:
-        path: Its workspace, which is as the last execution left it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        super().__init__(
-            f"the sandbox over {str(path)!r} is closed. No code ran and its files are kept; create "
-            "another sandbox over the same workspace"
-        )
+    message = """the sandbox over {path!r} is closed. No code ran and its files are kept; create
+    another sandbox over the same workspace"""
+    path: Path
 
 
-class InvalidSessionId(SandboxError, InvalidIdentifier):
-    """A session id cannot name a workspace; the file system was not touched.
+class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
+    """A session id cannot name a workspace; the file system was not touched."""
 
-    Attributes:
-        given: What was given.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, session_id: object) -> None:
-        self.given = session_id
-        super().__init__(
-            f"the session id {shown(session_id)} was refused: it must have 1 to 128 letters, "
-            "digits, '-' and '_', the first of them a letter or digit. Nothing was touched; "
-            "use an id that create_session_sandbox returned"
-        )
+    message = """the session id {given!r} was refused: it must have 1 to 128 letters, digits, '-'
+    and '_', the first of them a letter or digit. Nothing was touched; use an id that
+    create_session_sandbox returned"""
 
 
-class PathEscapesWorkspace(SandboxError, ValueError):
-    """A path names something outside a session's workspace, or might; nothing was done.
+class PathEscapesWorkspace(SandboxError, ValueError, kind=ErrorKind.USAGE):
+    """A path names something outside a session's workspace, or might; nothing was done."""
 
-    Attributes:
-        relative_path: The path as it was given.
-        reason: What is wrong with it.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, relative_path: object, reason: str) -> None:
-        self.relative_path = relative_path
-        self.reason = reason
-        super().__init__(
-            f"the path {shown(relative_path)} escapes the session's workspace: {reason}. "
-            "Nothing was read or changed; name a path below the workspace that leads over no link"
-        )
+    message = """the path {relative_path!r} escapes the session's workspace: {reason}. Nothing was
+    read or changed; name a path below the workspace that leads over no link"""
+    relative_path: object
+    reason: str
 
 
-class ReservedSessionPath(SandboxError, ValueError):
-    """A path names the session's metadata, which is not one of its files; nothing was done.
+class ReservedSessionPath(SandboxError, ValueError, kind=ErrorKind.USAGE):
+    """A path names the session's metadata, which is not one of its files; nothing was done."""
 
-    Attributes:
-        relative_path: The path as it was given.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, relative_path: object) -> None:
-        self.relative_path = relative_path
-        super().__init__(
-            f"the path {shown(relative_path)} is reserved: it names the session's metadata. "
-            "Nothing was read or changed; use read_session_metadata or repair_session_metadata"
-        )
+    message = """the path {relative_path!r} is reserved: it names the session's metadata. Nothing
+    was read or changed; use read_session_metadata or repair_session_metadata"""
+    relative_path: object
 
 
 class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
-    """A session has no workspace under the workspace root.
+    """A session has no workspace under the workspace root."""
 
-    Attributes:
-        session_id: The session.
-    """
+    message = "no session has a workspace by the id {session_id!r}"
+    session_id: str
 
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        FileNotFoundError.__init__(
-            self, errno.ENOENT, "no session has a workspace by this id", session_id
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.errno, self.filename = errno.ENOENT, self.session_id
+        self.strerror = "no session has a workspace by this id"
 
 
 class CorruptedMetadata(SandboxError, ValueError):
-    """A session's metadata is there and makes no sense; it was left as it is.
+    """A session's metadata is there and makes no sense; it was left as it is."""
 
-    Attributes:
-        session_id: The session.
-        reason: What is wrong with it.
-        newer: Whether a later version of the file seems to be all that is wrong.
-    """
+    message = """the metadata of session {session_id} cannot be used: {reason}. It was left as it
+    is; {remedy}"""
+    session_id: str
+    reason: str
+    newer: bool = False
+    """Whether a later version of the file seems to be all that is wrong."""
 
-    def __init__(self, session_id: str, reason: str, *, newer: bool = False) -> None:
-        self.session_id = session_id
-        self.reason = reason
-        self.newer = newer
-        remedy = (
-            "use the release that wrote it" if newer else "repair_session_metadata makes it anew"
-        )
-        super().__init__(
-            f"the metadata of session {session_id} cannot be used: {reason}. "
-            f"It was left as it is; {remedy}"
-        )
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.newer:
+            return "use the release that wrote it"
+        return "repair_session_metadata writes it again"
 
 
-class UnreadableMetadata(CorruptedMetadata):
-    """The system would not read a session's metadata; what is in it is unknown.
-
-    Attributes:
-        errno: What the system answered.
-    """
-
-    retryable = True
+class UnreadableMetadata(CorruptedMetadata, retryable=True):
+    """The system would not read a session's metadata; what is in it is unknown."""
 
     def __init__(self, session_id: str, cause: OSError) -> None:
-        super().__init__(session_id, f"its file cannot be read ({cause.strerror or cause})")
         self.errno = cause.errno
+        super().__init__(session_id, f"its file cannot be read ({reason_of(cause)})")
 
-    def __str__(self) -> str:
-        return (
-            f"the metadata of session {self.session_id} cannot be used: {self.reason}. "
-            "It was left as it is; let this user read it, or look after the disk"
-        )
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return "let this user read it, or look after the disk"

@@ -280,7 +280,7 @@ def archive_sessions(
         What went; `archives` has the file of each session.
 
     Raises:
-        ArchiveUnavailable: The extra `archive` is not installed.
+        ExtraMissing: The extra `archive` is not installed.
         PruneError: As by `prune_sessions`.
     """
     outside = outside or Outside()

@@ -27,11 +27,13 @@ class RuntimeType(StrEnum):
 class UnsupportedRuntime(SandboxError, ValueError):
     """A sandbox was asked to run a language that it has no interpreter for."""
 
-    def __init__(self, runtime: object) -> None:
-        super().__init__(
-            f"the runtime {shown(runtime)} is not supported; nothing was made. "
-            f"Use one of {', '.join(repr(str(known)) for known in RuntimeType)}"
-        )
+    message = "the runtime {runtime!r} is not supported; nothing was made. Use one of: {known}"
+    runtime: object
+
+    @property
+    def known(self) -> str:
+        """The languages that there are."""
+        return ", ".join(repr(str(known)) for known in RuntimeType)
 
 
 class SandboxOptions(TypedDict, total=False):

@@ -351,7 +351,7 @@ def open_questions(
 
     Raises:
         InvalidConfig: The configuration can't be used.
-        StoreExtraMissing: The store is a database, and the packages for it are not installed.
+        ExtraMissing: The store is a database, and the packages for it are not installed.
     """
     from ..questions import open_sessions as questions_of_config
     from .phases.question_channel import SessionEnds

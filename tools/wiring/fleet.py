@@ -55,7 +55,7 @@ class SessionRunners:
         claimed: Called with the id of a session once it is claimed.
 
     Raises:
-        StoreExtraMissing: The packages for it are not installed.
+        ExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
         InvalidConfiguration: The project's configuration can't be used.
     """
@@ -116,7 +116,7 @@ class SessionRunners:
 
     def _manager(self, isolation: str) -> SessionManager:
         if isolation not in ISOLATIONS and self._executor is None:
-            raise ExecutorNotAllowed(isolation)
+            raise ExecutorNotAllowed(executor=isolation)
         if isolation not in self._managers:
             self._managers[isolation] = build_manager(
                 store=self._sessions,
@@ -144,7 +144,7 @@ def open_shared_sessions(
         direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
-        StoreExtraMissing: The packages for it are not installed.
+        ExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
     if not is_database(store):
@@ -176,7 +176,7 @@ def open_submitting(
         direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
-        StoreExtraMissing: The packages for it are not installed.
+        ExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is no PostgreSQL store.
     """
     database = open_shared_sessions(store, direct=direct).database

@@ -142,7 +142,7 @@ def prune_store(
         clock: The time.
 
     Raises:
-        ArchiveUnavailable: The extra that compresses is not installed; nothing was removed.
+        ExtraMissing: The extra that compresses is not installed; nothing was removed.
         StoreError: The store does not answer, or is no database; what was removed is in its log.
     """
     from ..fleet.postgres.store import PostgresStore

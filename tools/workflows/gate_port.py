@@ -206,15 +206,9 @@ class GateCommands(Protocol):
         ...
 
 
-class GateUnavailable(HarnessError):
-    """A gate can't run on this machine; nothing was judged.
+class GateUnavailable(HarnessError, kind=ErrorKind.SANDBOX):
+    """A gate can't run on this machine; nothing was judged."""
 
-    Attributes:
-        problem: What is missing, and what to do.
-    """
-
-    kind = ErrorKind.SANDBOX
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"the gate can't run: {problem}")
-        self.problem = problem
+    message = "the gate can't run: {problem}"
+    problem: str
+    """What is missing, and what to do."""

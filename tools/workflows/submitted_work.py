@@ -25,68 +25,47 @@ _OTHER: Final = "other"
 _KNOWN: Final = frozenset({*COMMANDS, "openai", "anthropic", _RECORDED})
 
 
-class NotAllowedHere(HarnessError):
-    """Base of the refusals of a worker whose own configuration does not allow what is needed.
+class NotAllowedHere(HarnessError, kind=ErrorKind.REFUSED, kw_only=True):
+    """Base of the refusals of a worker whose own configuration does not allow what is needed."""
 
-    Attributes:
-        needs: What, as the queues of the workers that allow it have it.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, message: str, *, needs: str) -> None:
-        super().__init__(message)
-        self.needs = needs
+    needs: str
+    """What, as the queues of the workers that allow it have it."""
 
 
-class AgentNotAllowed(NotAllowedHere):
-    """A submission names an agent that this worker does not run.
+class AgentNotAllowed(NotAllowedHere, kw_only=True):
+    """A submission names an agent that this worker does not run."""
 
-    Attributes:
-        agent: The agent, or what kind it is of: a command line may hold secrets.
-    """
+    message = """this worker asks no agent {agent} for those who submit. Nothing was changed, and
+    the session waits for a worker that does: {setting} in [worker] of its own configuration."""
+    agent: str
+    """The agent, or what kind it is of: a command line may hold secrets."""
 
-    def __init__(self, agent: str, *, needs: str) -> None:
-        allow = "agent_commands = true" if needs == COMMAND else f"agents = [{agent!r}]"
-        super().__init__(
-            f"this worker asks no agent {agent} for those who submit. Nothing was changed, and the "
-            f"session waits for a worker that does: {allow} in [worker] of its own configuration.",
-            needs=needs,
-        )
-        self.agent = agent
+    @property
+    def setting(self) -> str:
+        """What allows it."""
+        return "agent_commands = true" if self.needs == COMMAND else f"agents = [{self.agent!r}]"
 
 
-class ExecutorNotAllowed(NotAllowedHere):
-    """A submission names an executor of a plugin, which no worker runs for those who submit.
+class ExecutorNotAllowed(NotAllowedHere, kw_only=True):
+    """A submission names an executor of a plugin, which no worker runs for those who submit."""
 
-    Attributes:
-        executor: Its name.
-    """
-
-    def __init__(self, executor: str) -> None:
-        super().__init__(
-            f"workers run scripts in {' or '.join(ISOLATIONS)}, and not by {executor}: how sealed "
-            "that is, nobody knows. Nothing was run; submit the workflow with another isolation.",
-            needs=_OTHER,
-        )
-        self.executor = executor
+    message = (
+        f"workers run scripts in {' or '.join(ISOLATIONS)}, and not by {{executor}}: how sealed "
+        "that is, nobody knows. Nothing was run; submit the workflow with another isolation."
+    )
+    executor: str
+    needs: str = _OTHER
 
 
-class RepositoryNotAllowed(NotAllowedHere):
-    """A submission names a repository, or a wheel, of this machine that the worker does not read.
+class RepositoryNotAllowed(NotAllowedHere, kw_only=True):
+    """A submission names a repository or wheel of this machine that the worker does not read."""
 
-    Attributes:
-        repository: The checkout or wheel that was named.
-    """
-
-    def __init__(self, repository: str) -> None:
-        super().__init__(
-            f"this worker reads nothing of {repository} for those who submit. Nothing was changed, "
-            "and the session waits for a worker that does: its folder in repositories in [worker] "
-            "of its own configuration, or the folder that it is started in.",
-            needs=REPOSITORY,
-        )
-        self.repository = repository
+    message = """this worker reads nothing of {repository} for those who submit. Nothing was
+    changed, and the session waits for a worker that does: its folder in repositories in [worker] of
+    its own configuration, or the folder that it is started in."""
+    repository: str
+    """The checkout or wheel that was named."""
+    needs: str = REPOSITORY
 
 
 def served_by(allowed: WorkerConfiguration) -> tuple[str, ...]:
@@ -107,9 +86,9 @@ def granted(choice: AgentChoice, allowed: WorkerConfiguration) -> AgentChoice:
     """
     if choice.kind == "command":
         if not allowed.agent_commands:
-            raise AgentNotAllowed("by a command line", needs=COMMAND)
+            raise AgentNotAllowed(agent="by a command line", needs=COMMAND)
     elif not _is_named(choice.text, allowed.agents):
-        raise AgentNotAllowed(choice.text, needs=_needs_of(choice.text))
+        raise AgentNotAllowed(agent=choice.text, needs=_needs_of(choice.text))
     return evolve(choice, network=allowed.agent_network, environment=allowed.agent_environment)
 
 
@@ -121,7 +100,7 @@ def require_repository(work_tree: str, folders: Collection[Path]) -> None:
     """
     real = Path(os.path.realpath(work_tree))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
-        raise RepositoryNotAllowed(work_tree)
+        raise RepositoryNotAllowed(repository=work_tree)
 
 
 def _needs_of(text: str) -> str:

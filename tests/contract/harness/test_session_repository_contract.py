@@ -16,13 +16,13 @@ from typing import Final
 import pytest
 from attrs import frozen
 
+from agentforge_sessions.base.errors import AmbiguousId
 from agentforge_sessions.base.files import LockTimeout
 from agentforge_sessions.base.files.errors import WriteError
 from agentforge_sessions.entrypoints.pages.session_page import session_report
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
-    AmbiguousSessionId,
     InvalidSession,
     InvalidSessionId,
     InvalidStateTransition,
@@ -679,7 +679,7 @@ def test_resolve_takes_the_best_fit(kept: Kept, shortened: str, found: str | Non
     kept.put(*KNOWN)
 
     if found is None:
-        with pytest.raises(AmbiguousSessionId):
+        with pytest.raises(AmbiguousId):
             kept.sessions.resolve(shortened)
     else:
         assert kept.sessions.resolve(shortened) == found
@@ -689,7 +689,7 @@ def test_resolve_takes_the_best_fit(kept: Kept, shortened: str, found: str | Non
 def test_resolve_refuses_what_fits_several(kept: Kept, shortened: str, fitting: int) -> None:
     kept.put(*KNOWN)
 
-    with pytest.raises(AmbiguousSessionId) as caught:
+    with pytest.raises(AmbiguousId) as caught:
         kept.sessions.resolve(shortened)
 
     assert len(caught.value.candidates) == fitting

@@ -22,12 +22,12 @@ from unittest import mock
 
 import pytest
 
+from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.fleet.objects import (
     InvalidObjectStoreAddress,
     ObjectDamaged,
     ObjectMissing,
     ObjectStore,
-    ObjectStoreExtraMissing,
     ObjectStoreFull,
     ObjectStoreRefused,
     ObjectStoreUnavailable,
@@ -268,7 +268,7 @@ def test_without_the_extra_only_a_folder_is_opened(tmp_path: Path) -> None:
     name = "agentforge_sessions.fleet.objects.remote_store"
     loaded = {key: one for key, one in sys.modules.items() if key not in {name, "obstore"}}
     with mock.patch.dict(sys.modules, {**loaded, "obstore": None}, clear=True):
-        with pytest.raises(ObjectStoreExtraMissing, match=r"agentforge-sessions\[object-store\]"):
+        with pytest.raises(ExtraMissing, match=r"agentforge-sessions\[object-store\]"):
             open_objects("s3://bucket/p")
         put(open_objects(tmp_path.as_uri()), "one", b"x")
     assert os.listdir(tmp_path) == ["one"]

@@ -254,7 +254,7 @@ def test_scenario_validate_session(sessions: QuestionSessions, questions_dir: Pa
         "Session ID mismatch in status file",
     )
     assert sessions.validate_session(session_id).remarks == (
-        "request.json: expected an object, got nothing",
+        "request.json: expected an object, found nothing",
     )
     os.unlink(path / "request.json")
     os.unlink(path / "status.json")

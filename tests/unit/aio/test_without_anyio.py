@@ -42,7 +42,7 @@ except agentforge_sessions.AgentForgeError as error:
     print(type(error).__name__, error.kind.value, error)
 """
     said = run(program)
-    assert said.startswith("AsyncExtraMissing not_done the asynchronous face needs anyio 4.11")
+    assert said.startswith("ExtraMissing not_done the asynchronous face needs anyio 4.11")
     assert "pip install 'agentforge-sessions[async]'" in said
 
 

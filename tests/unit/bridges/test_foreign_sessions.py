@@ -64,7 +64,7 @@ def test_a_missing_extra_says_how_to_install_it(module: str, missing: str, extra
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
     )
-    assert "BridgeExtraMissing: this bridge needs an SDK that is not installed" in done.stderr
+    assert "ExtraMissing: this bridge needs an SDK, which is not installed here" in done.stderr
     assert f"pip install 'agentforge-sessions[{extra}]'" in done.stderr
 
 

@@ -193,14 +193,14 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
 def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
     done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
-    assert done.code == ExitCode.PERSON
+    assert done.code == ExitCode.PERSON_NEEDED
     waiting = done.document["waiting_for"]
     assert (tmp_path / "questions" / str(waiting)).is_dir()
     assert f"waiting for an answer to question {waiting}" in str(done.document["reason"])
     answer = f"agentforge answer {waiting} --questions {tmp_path / 'questions'}"
     assert done.document["next"] == answer
     again = cli("resume", only(tmp_path), "--no-wait", "--json")
-    assert (again.code, again.document["waiting_for"]) == (ExitCode.PERSON, waiting)
+    assert (again.code, again.document["waiting_for"]) == (ExitCode.PERSON_NEEDED, waiting)
 
 
 def test_person_is_told_of_an_agents_question_as_of_any_other(
@@ -212,7 +212,7 @@ def test_person_is_told_of_an_agents_question_as_of_any_other(
     monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
     done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
-    assert done.code == ExitCode.PERSON, done.err
+    assert done.code == ExitCode.PERSON_NEEDED, done.err
     wait_until(told.exists)  # it runs in the background
     assert told.read_text().strip() == done.document["waiting_for"]
 
@@ -277,7 +277,7 @@ def test_spec_begins_with_a_specification_that_is_there(cli: Cli, tmp_path: Path
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
     arguments = ("spec", "manager", "--about-file", str(document), "--from", str(document))
     done = cli(*arguments, "--agent", agent, "--no-wait", "--json")
-    assert done.code == ExitCode.PERSON
+    assert done.code == ExitCode.PERSON_NEEDED
     workspace = Path(str(done.document["workspace"]))
     assert (workspace / "specs" / "manager.yaml").read_bytes() == document.read_bytes()
     missing = cli("spec", "manager", "--from", str(tmp_path / "nothing"), "--agent", agent)
@@ -319,7 +319,7 @@ def test_every_fault_of_a_file_stands_on_a_line_of_its_own(
     assert done.code == ExitCode.INVALID_FILE
     *faults, last = done.err.splitlines()
     assert [one.split(": ", 1)[0] for one in faults] == [f"{spec}:2", f"{spec}:14"]
-    assert "metadata.status: 'done' is none of draft, approved" in faults[0]
+    assert "metadata.status: expected one of draft, approved, found done" in faults[0]
     assert last == f"error: 2 faults in {spec}; nothing was begun"
     told = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}", "--json").document
     assert len(told["error"]["faults"]) == 2  # type: ignore[index]
@@ -344,11 +344,11 @@ def test_contested_test_is_written_again_with_retry_from(
     (recordings / "red-2.md").write_text(GOOD["red"][0])
     (recordings / "green-2.md").write_text(GOOD["green"][0])
     done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
-    assert done.code == ExitCode.PERSON
+    assert done.code == ExitCode.PERSON_NEEDED
     assert "Contested: test_ac_01_two_numbers_are_added: Wrong." in done.out
     assert f"retry {only(tmp_path)} --from red" in done.out
     refused = cli("resume", only(tmp_path))
-    assert refused.code == ExitCode.PERSON
+    assert refused.code == ExitCode.PERSON_NEEDED
     assert cli("retry", only(tmp_path), "--from", "verify").code == ExitCode.USAGE
     again = cli("retry", only(tmp_path), "--from", "red")
     assert again.code == 0, again.err
@@ -408,7 +408,7 @@ def test_an_approved_specification_names_the_command_that_builds_from_it(
 ) -> None:
     agent = f"recorded:{specified}"
     done = cli("spec", "small", "--agent", agent, "--no-wait", "--json")
-    assert done.code == ExitCode.PERSON, done.out
+    assert done.code == ExitCode.PERSON_NEEDED, done.out
     approve(tmp_path / "questions", str(done.document["waiting_for"]))
     done = cli("resume", only(tmp_path), "--no-wait", "--json")
     assert done.document["state"] == "completed"

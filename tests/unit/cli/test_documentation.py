@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from agentforge_sessions.entrypoints.cli.main import app
-from agentforge_sessions.entrypoints.cli.output.exit_codes import MEANINGS
+from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
 
 GROUPS = ("prune", "sandbox", "store", "webhooks")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -21,7 +21,7 @@ def text() -> str:
 def test_the_documented_exit_codes_are_those_of_the_program(text: str) -> None:
     section = text.split("## Exit codes", 1)[1].split("\n## ", 1)[0]
     documented = dict(re.findall(r"^\| (\d+) \| (.*) \|$", section, re.MULTILINE))
-    assert documented == {str(int(code)): meaning for code, meaning in MEANINGS.items()}
+    assert documented == {str(int(code)): code.meaning for code in ExitCode}
 
 
 def test_every_command_and_every_option_is_documented(text: str) -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.errors import AgentForgeError, ErrorKind
+from agentforge_sessions.base.errors import AgentForgeError, AmbiguousId, ErrorKind
 from agentforge_sessions.base.files import LockTimeout, ReadError, RemovalError, WriteError
-from agentforge_sessions.entrypoints.cli.output.exit_codes import MEANINGS, ExitCode, exit_code_of
+from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode, exit_code_of
 from agentforge_sessions.harness import (
-    AmbiguousSessionId,
     InvalidSession,
     InvalidSessionId,
     InvalidStateTransition,
@@ -19,7 +18,7 @@ from agentforge_sessions.harness import (
     SessionTooLarge,
     UnsupportedSchema,
 )
-from agentforge_sessions.harness.disk_errors import of_the_harness
+from agentforge_sessions.harness.disk_errors import SESSION_ERRORS, STORE_ERRORS
 from agentforge_sessions.sandbox import SandboxUnavailable, WorkspaceError
 from agentforge_sessions.workflows import (
     AlreadyRunning,
@@ -39,15 +38,11 @@ CODES = {
     1: {
         "integrations.observers.errors.WebhookUnreached",
         "base.plugins.PluginUnusable",
-        "fleet.postgres.errors.StoreExtraMissing",
-        "entrypoints.aio.errors.AsyncExtraMissing",
-        "integrations.bridges.errors.BridgeExtraMissing",
         "entrypoints.cli.output.errors.Declined",
-        "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
         "repository.apply.apply_errors.CommitRefused",
-        "fleet.objects.errors.ObjectStoreExtraMissing",
+        "base.errors.ExtraMissing",
     },
     2: {
         "wiring.phases.executors.UnknownExecutor",
@@ -59,8 +54,6 @@ CODES = {
         "entrypoints.mcp_server.errors.TokenRefused",
         "entrypoints.mcp_server.errors.TokenRequired",
         "entrypoints.loopback.AddressRefused",
-        "entrypoints.terminal.errors.ExtraMissing",
-        "entrypoints.ui.errors.UiExtraMissing",
         "entrypoints.ui.errors.InvalidForm",
         "entrypoints.ui.errors.UnfitAnswers",
         "entrypoints.terminal.errors.NoTerminal",
@@ -71,7 +64,6 @@ CODES = {
         "harness.domain.session_checks.InvalidSessionId",
         "harness.views.session_page.InvalidCursor",
         "base.settings.errors.UnknownExample",
-        "prune.errors.ArchiveUnavailable",
         "prune.errors.InvalidPolicy",
         "questions.errors.InvalidAnswers",
         "base.question.FaultyInput",
@@ -108,11 +100,8 @@ CODES = {
         "fleet.objects.errors.ObjectMissing",
     },
     4: {
-        "entrypoints.cli.output.errors.AmbiguousSandboxSession",
-        "entrypoints.cli.output.errors.AmbiguousTrash",
         "base.plugins.PluginAmbiguous",
-        "harness.errors.AmbiguousSessionId",
-        "questions.errors.AmbiguousSessionId",
+        "base.errors.AmbiguousId",
     },
     5: {
         "integrations.bridges.errors.ForeignIdTaken",
@@ -169,7 +158,7 @@ CODES = {
         "harness.services.session_checkpoints.WorkspaceNotKept",
         "questions.errors.TooManySessions",
         "repository.errors.RepositoryError",
-        "repository.snapshots.workspace_scan.SnapshotRefused",
+        "repository.errors.SnapshotRefused",
         "workflows.agents.port.AgentCrashed",
         "workflows.agents.port.AgentCutOff",
         "workflows.agents.port.AgentFailed",
@@ -243,6 +232,7 @@ CODES = {
         "fleet.objects.errors.ObjectStoreFull",
         "fleet.objects.errors.ObjectStoreRefused",
         "fleet.objects.errors.ObjectStoreUnavailable",
+        "questions.errors.QuestionsRefused",
     },
     9: {
         "jail.errors.JailError",
@@ -268,20 +258,15 @@ CODES = {
         "workflows.errors.BudgetTooSmall",
     },
     70: {
-        "integrations.observers.errors.ObserverError",
-        "entrypoints.cli.output.errors.CliError",
         "entrypoints.mcp_server.errors.InvalidArguments",
-        "entrypoints.mcp_server.errors.McpServerError",
         "entrypoints.mcp_server.transports.http_times.BodyTooSlow",
         "entrypoints.mcp_server.server.ServerStopping",
         "entrypoints.terminal.drafts.draft_store.DraftUnreadable",
-        "entrypoints.ui.errors.UiError",
-        "entrypoints.terminal.errors.TerminalError",
         "entrypoints.terminal.errors.TerminalFailed",
         "base.errors.AgentForgeError",
         "base.identifiers.InvalidIdentifier",
-        "base.settings.errors.ProjectError",
         "prune.errors.PruneError",
+        "entrypoints.mcp_server.errors.CallCancelled",
     },
     124: {
         "questions.errors.AnswersTimeout",
@@ -321,10 +306,15 @@ def of_kind(kind: ErrorKind) -> AgentForgeError:
         (InvalidSession(["x"]), 2),
         (InvalidSessionId("x/"), 2),
         (SessionNotFound("x", path=HERE), 3),
-        (AmbiguousSessionId("x", ["xa", "xb"]), 4),
-        (SessionConflict("x", path=HERE, expected=1, actual=2), 5),
+        (AmbiguousId("x", ["xa", "xb"]), 4),
+        (SessionConflict("x", path=HERE, expected_revision=1, actual_revision=2), 5),
         (AlreadyRunning("x"), 5),
-        (InvalidStateTransition(session_id="x", state=SessionState.ABORTED, operation="pause"), 6),
+        (
+            InvalidStateTransition(
+                session_id="x", current_state=SessionState.ABORTED, operation="pause"
+            ),
+            6,
+        ),
         (SessionTooLarge("x", path=HERE, size_bytes=2, max_bytes=1), 6),
         (AttemptsExhausted("x", phase="p", attempts=3, max_attempts=3), 6),
         (BudgetTooSmall("x", phase="p", required=2, remaining=1), 11),
@@ -336,10 +326,10 @@ def of_kind(kind: ErrorKind) -> AgentForgeError:
         (ReadError(path=HERE, reason="it is not a regular file"), 7),
         (ReadError(path=HERE, cause=OSError(40, "loop")), 7),
         (ReadError(path=HERE, cause=PermissionError(13, "no")), 8),
-        (of_the_harness(ReadError(path=HERE, reason="it is no file"), None), 7),
-        (of_the_harness(ReadError(path=HERE, cause=PermissionError(13, "no")), None), 8),
-        (of_the_harness(ReadError(path=HERE, reason="it is no file"), "x"), 7),
-        (of_the_harness(ReadError(path=HERE, cause=PermissionError(13, "no")), "x"), 8),
+        (STORE_ERRORS.of(ReadError(path=HERE, reason="it is no file")), 7),
+        (STORE_ERRORS.of(ReadError(path=HERE, cause=PermissionError(13, "no"))), 8),
+        (SESSION_ERRORS.of(ReadError(path=HERE, reason="it is no file"), "x"), 7),
+        (SESSION_ERRORS.of(ReadError(path=HERE, cause=PermissionError(13, "no")), "x"), 8),
         (WriteError(path=HERE, operation="fsync"), 8),
         (LockTimeout(path=HERE, timeout_s=1), 8),
         (RemovalError(path=HERE, cause=OSError(1, "no")), 8),
@@ -354,4 +344,4 @@ def test_each_error_leads_to_its_code(error: Exception, code: int) -> None:
 
 
 def test_every_code_has_a_meaning() -> None:
-    assert set(MEANINGS) == set(ExitCode)
+    assert len({code.meaning for code in ExitCode}) == len(ExitCode)

@@ -55,7 +55,7 @@ def test_every_command_of_every_module_is_listed() -> None:
         if module.ispkg or (package in {"prune", "sandbox"} and last != "group"):
             continue
         part = new_part()
-        import_module(module.name).add_to(part)
+        import_module(module.name).commands(part)
         names += [one.name for one in part.registered_commands]
         names += [one.typer_instance.info.name for one in part.registered_groups]
     listed = typer.main.get_command(app).commands
@@ -102,9 +102,22 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
     assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
 
 
+@pytest.mark.parametrize("words", [(), ("prune",), ("sandbox",), ("submit",)])
+def test_a_list_of_commands_loads_none_of_them(words: tuple[str, ...]) -> None:
+    loaded = loaded_by(*words, "--help")
+    prefix = "agentforge_sessions.entrypoints.cli.commands."
+    own = {"prune": {"group", "options"}, "sandbox": {"group"}, "submit": {"submit", "fleet"}}
+    found = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
+    modules = {name.partition(".")[2] for name in found} - {""}
+    assert modules == (own[words[0]] if words else set())
+
+
 @pytest.mark.parametrize("group", ["prune", "sandbox"])
 def test_a_group_lists_and_completes_its_commands_without_the_engine(group: str) -> None:
-    engines = {f"agentforge_sessions.{name}" for name in ("bootstrap", "prune", "sandbox")}
+    engines = {
+        f"agentforge_sessions.{name}"
+        for name in ("wiring.bootstrap", "prune.engine", "sandbox.sandbox")
+    }
     assert not loaded_by(group, "--help") & {*engines, "wasmtime", "rich", "pydantic"}
     completed = subprocess.run(
         [sys.executable, "-c", COMPLETED],

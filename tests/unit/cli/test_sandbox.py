@@ -392,7 +392,7 @@ def test_ctrl_c_cancels_and_a_second_one_gives_up_waiting(
     ],
 )
 def test_a_size_is_a_number_and_a_unit(text: str, size: int) -> None:
-    assert parse_size(text, "--memory") == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,16 @@ def test_such_a_file_is_listed_and_saved_in_our_own_form(tmp_path: Path) -> None
 
     assert SessionStore(tmp_path).load(ID) == session
     assert "  total_budget: 5000\n  tokens_used: 1200\n" in path.read_text()
+
+
+def test_what_breaks_the_domains_rules_is_said_with_all_else_and_its_own_line() -> None:
+    text = REQUIRED.replace("state: active", "state: done").replace("used: 1200", "used: -1")
+    with pytest.raises(SessionCorrupted) as caught:
+        read(f"{text}revision: -5\ncurrent_phase: ''\nhistori: []\n")
+    assert caught.value.faults == (
+        "line 3: state: expected one of active, paused, completed, aborted, found done",
+        "line 6: token_budget.tokens_used: -1 is less than 0",
+        "line 8: revision: -5 is less than 0",
+        "line 9: current_phase: is empty",
+        "line 10: histori: is not a field of a session",
+    )

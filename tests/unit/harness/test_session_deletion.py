@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import AmbiguousId
 from agentforge_sessions.base.files import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 from agentforge_sessions.base.identifiers import is_session_id
 from agentforge_sessions.harness import (
-    AmbiguousSessionId,
     InvalidSessionId,
     SessionContext,
     SessionInUse,
@@ -96,7 +96,7 @@ def delete_what_is_no_session(folder: Path) -> None:
             with pytest.raises(InvalidSessionId):
                 call(hostile)  # type: ignore[arg-type]
         if isinstance(hostile, str):
-            with suppress(InvalidSessionId, SessionNotFound, AmbiguousSessionId):
+            with suppress(InvalidSessionId, SessionNotFound, AmbiguousId):
                 assert store.resolve(hostile) in os.listdir(project)
 
     assert snapshot(project) == before

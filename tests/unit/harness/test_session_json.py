@@ -150,8 +150,8 @@ def test_everything_that_is_wrong_with_a_document_is_said_at_once() -> None:
         session_from_dict(document)
     said = "; ".join(caught.value.faults)
     for part in (
-        "schema_version: expected 1.n, got str '2.0'",
-        "state: expected a SessionState",
+        "schema_version: expected 1.n, found '2.0'",
+        "state: expected one of active, paused, completed, aborted, found 'done'",
         "title: is empty",
         "revision: -1 is less than 0",
         "token_budget.total_budget: 0 is less than 1",
@@ -160,7 +160,7 @@ def test_everything_that_is_wrong_with_a_document_is_said_at_once() -> None:
     ):
         assert part in said
     assert len(caught.value.faults) == 7
-    with pytest.raises(InvalidSession, match="session: expected a mapping"):
+    with pytest.raises(InvalidSession, match="expected the fields of a session, found a list"):
         session_from_dict([])
 
 

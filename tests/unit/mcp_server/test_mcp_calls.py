@@ -17,7 +17,6 @@ from pydantic import BaseModel
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.entrypoints.mcp_server import McpServerError
 from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
 from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, CancelScopes, Workers
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
@@ -99,7 +98,7 @@ async def called(one: Tool, arguments: dict[str, Any] | None = None) -> CallTool
     ("error", "words"),
     [
         (
-            SessionConflict("s", path=Path("/p"), expected=1, actual=2),
+            SessionConflict("s", path=Path("/p"), expected_revision=1, actual_revision=2),
             "Nothing was written; load it again and repeat the change.",
         ),
         (
@@ -123,7 +122,9 @@ async def test_a_typed_error_is_told_in_its_own_words(error: Exception, words: s
 
 
 async def test_the_fields_of_an_error_are_told_to_programs() -> None:
-    result = await called(raising(SessionConflict("s", path=Path("/p"), expected=1, actual=None)))
+    result = await called(
+        raising(SessionConflict("s", path=Path("/p"), expected_revision=1, actual_revision=None))
+    )
     assert result.meta is not None
     told = result.meta["agentforge/error"]
     assert set(told) == {"type", "user_message", "retryable", "fields"}
@@ -140,7 +141,7 @@ async def test_the_fields_of_an_error_are_told_to_programs() -> None:
     )
 
 
-class Hostile(McpServerError):
+class Hostile(AgentForgeError):
     """An error whose fields are of every kind."""
 
     retryable = True

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.mcp_server import McpUnavailable, require_sdk
+from agentforge_sessions.entrypoints.mcp_server import require_sdk
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,13 +31,13 @@ def test_without_the_sdk_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(McpUnavailable) as caught:
+    with pytest.raises(ExtraMissing) as caught:
         require_sdk()
-    assert caught.value.package == "mcp"
+    assert caught.value.extra == "mcp"
     assert run(["mcp"]) == 1
     told = capsys.readouterr().err
     assert "pip install 'agentforge-sessions[mcp]'" in told
-    assert "nothing was started" in told
+    assert "nothing was done" in told
     assert "Traceback" not in told
 
 

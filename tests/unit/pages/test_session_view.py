@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
 from agentforge_sessions.base.question import Question
-from agentforge_sessions.base.tree_changes import FileChange, TreeChanges
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
 from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of, with_steps
 from agentforge_sessions.entrypoints.pages.values.contents import NoContent, TextContent

@@ -15,7 +15,7 @@ from attrs import fields
 
 from agentforge_sessions.agents.hooks.settings import read_settings
 from agentforge_sessions.base.data_folder import configuration_folder
-from agentforge_sessions.base.reading.toml_table import TomlFaults
+from agentforge_sessions.base.reading.faults import Faults
 from agentforge_sessions.base.settings.configuration import (
     DEFAULT_AGENT_BUDGET,
     Configuration,
@@ -98,7 +98,7 @@ def keys_of_the_schema() -> Iterator[str]:
         exists=True,
         above=False,
         values={**sections},
-        faults=TomlFaults(),
+        faults=Faults(),
     )
     configuration_of(file)
     for section, asked in sections.items():

@@ -100,7 +100,7 @@ def test_everything_wrong_is_told_at_once_with_the_nearest_name(file: Path) -> N
         "line 1: question: there is no such key; did you mean 'questions'?",
         "line 3: questions.max_session: there is no such key; did you mean 'max_sessions'?",
         "line 5: questions.retention_s: expected a number of seconds, 0 or more, got -1",
-        "line 6: questions.directory: expected a path, got 3",
+        "line 6: questions.directory: expected text, found 3",
         "line 8: notify.bell: expected true or false, got 'yes'",
         "line 9: notify.on_question: expected a command, got ''",
         "line 10: notify.beep: there is no such key; there are bell, desktop, events, on_event, "
@@ -183,7 +183,7 @@ def test_the_configuration_chooses_the_shared_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("shared = 1", "line 2: questions.shared: expected true or false, got 1"),
+        ("shared = 1", "line 2: questions.shared: expected true or false, found 1"),
         (
             'shared = true\ndirectory = "x"',
             "line 2: questions.shared: it names another place than questions.directory",

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import AmbiguousId
 from agentforge_sessions.questions import (
-    AmbiguousSessionId,
     AtomicReadError,
     AtomicWriteError,
     InvalidAnswers,
@@ -639,7 +639,7 @@ def test_shortened_ids(base: Path) -> None:
     assert sessions.resolve_id("1") == sessions.resolve_id(" 12345678 ") == three
     assert sessions.resolve_id(two.upper()) == two
     assert sessions.resolve_id("f") == two  # an end wins over a middle; no id begins so
-    with pytest.raises(AmbiguousSessionId) as caught:
+    with pytest.raises(AmbiguousId) as caught:
         sessions.resolve_id("ABC")
     assert caught.value.candidates == (one, two)
     with pytest.raises(SessionNotFound):

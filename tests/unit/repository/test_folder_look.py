@@ -8,13 +8,10 @@ from attrs import evolve
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
+from agentforge_sessions.repository.errors import SnapshotRefused
 from agentforge_sessions.repository.snapshots.folder_look import FIELDS, MODE, MODE_SHIFT, looks_of
 from agentforge_sessions.repository.snapshots.snapshots import Snapshots
-from agentforge_sessions.repository.snapshots.workspace_scan import (
-    ScanLimits,
-    SnapshotRefused,
-    scan_workspace,
-)
+from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits, scan_workspace
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.promptness import wait_until
 from tests.support.repositories import write_files

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import LockTimeout
-from agentforge_sessions.base.tree_changes import FileChange
+from agentforge_sessions.base.files.tree_changes import FileChange
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitUnavailable, UserRepository
+from agentforge_sessions.repository.errors import SnapshotRefused
 from agentforge_sessions.repository.git.git_command import Git
 from agentforge_sessions.repository.snapshots.snapshot_repository import (
     NoSnapshots,
@@ -19,7 +20,7 @@ from agentforge_sessions.repository.snapshots.snapshot_repository import (
 from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
 from agentforge_sessions.repository.snapshots.snapshots import SnapshotMissing, Snapshots
 from agentforge_sessions.repository.snapshots.workspace_memory import FILE
-from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
+from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits
 from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
 from tests.support.trees import tree_of

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.repository.errors import SnapshotRefused
 from agentforge_sessions.repository.snapshots.folder_look import FolderLook
 from agentforge_sessions.repository.snapshots.snapshots import Snapshots
 from agentforge_sessions.repository.snapshots.workspace_memory import (
@@ -18,7 +19,6 @@ from agentforge_sessions.repository.snapshots.workspace_memory import (
     read_memory,
     write_memory,
 )
-from agentforge_sessions.repository.snapshots.workspace_scan import SnapshotRefused
 from tests.support.repositories import plain_git, write_files
 from tests.support.trees import tree_of
 

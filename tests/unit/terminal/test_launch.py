@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.exit_codes import exit_code_of
 from agentforge_sessions.entrypoints.terminal import (
-    ExtraMissing,
     NoTerminal,
     TerminalFailed,
     drafts_directory,
@@ -70,7 +70,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         f"from agentforge_sessions.entrypoints.cli.main import run; sys.exit(run({arguments!r}))"
     )
     status, told = at_terminal(code)
-    assert status == 2
+    assert status == 1
     assert "error: `agentforge questions` needs Textual" in told
     assert "pip install 'agentforge-sessions[terminal]'" in told
     assert not (tmp_path / "questions").exists()
@@ -116,7 +116,7 @@ def test_drafts_are_kept_beside_the_sessions_never_among_them(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ExtraMissing("Textual"), 2),
+        (ExtraMissing("`agentforge questions`", "Textual", "terminal"), 1),
         (NoTerminal(), 2),
         (TerminalFailed(ValueError("x"), drafts=Path("d")), 70),
     ],

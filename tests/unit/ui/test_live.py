@@ -103,10 +103,11 @@ def test_a_missing_extra_names_what_to_install() -> None:
     code = """
 import sys
 sys.modules["uvicorn"] = None
+from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.entrypoints import ui
 try:
     ui.run_ui(ui.UiPlaces(), ready=print)
-except ui.UiExtraMissing as error:
+except ExtraMissing as error:
     print(error)
 """
     ended = subprocess.run(

@@ -153,8 +153,8 @@ def test_what_stopped_for_the_budget_goes_on_once_there_is_enough(tmp_path: Path
     ("error", "ending"),
     [
         (KeyboardInterrupt(), Ending.STOPPED),
-        (SessionFenced("s", path="p", expected=1), Ending.FENCED),
-        (SessionConflict("s", path="p", expected=1, actual=2), Ending.FENCED),
+        (SessionFenced("s", path="p", expected_revision=1), Ending.FENCED),
+        (SessionConflict("s", path="p", expected_revision=1, actual_revision=2), Ending.FENCED),
         (SessionNotFound("s", path="p"), Ending.ABSENT),
         (AlreadyRunning("s"), Ending.BUSY),
         (WriteError(path=Path("p"), operation="save", cause=OSError(5, "io")), Ending.UNAVAILABLE),

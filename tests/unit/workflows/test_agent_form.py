@@ -75,7 +75,7 @@ def test_file_runs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("schema_version: 1", "schema_version: 9", "schema_version: expected 1, found 9"),
+        ("schema_version: 1", "schema_version: 9", "schema_version: 9 is newer than 1"),
         ("role: You write letters.", "", "role: is missing"),
         ("writes: [letters]", "writes: [books]", "'books' is no file group"),
         ("group: letters", "group: code", "'code' is the component's"),
@@ -83,8 +83,12 @@ def test_file_runs(tmp_path: Path) -> None:
         ("kind: script", "kind: magic", "'magic' is none of tests_fail"),
         ("kind: files", "kind: tests_pass", "needs a component"),
         ("on_failure: write", "on_failure: later", "'later' is no earlier phase"),
-        ("budget_share: 0.8", "budget_share: 80", "expected above 0 and at most 1, found 80"),
-        ("budget_share: 0.8", "budget_share: 0", "expected above 0"),
+        (
+            "budget_share: 0.8",
+            "budget_share: 80",
+            "budget_share: expected more than 0, up to 1, found 80",
+        ),
+        ("budget_share: 0.8", "budget_share: 0", "expected more than 0, up to 1, found 0"),
         ("    writes: [letters]\n", "", "has to be allowed to write something"),
         ("    prompt: Write letters/one.md.\n", "", "prompt: is missing"),
         ("name: check", "name: write", "'write' stands twice"),

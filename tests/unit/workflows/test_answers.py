@@ -149,17 +149,19 @@ def test_questions_in_their_spellings() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- 7", "expected keys and values"),
-        ("{prompt: }", "prompt: expected text"),
-        ("{prompt: a, colour: red}", "colour is no key here"),
-        (r'{prompt: "a\ud800"}', "prompt: it holds a lone surrogate"),
-        (r'{prompt: a, options: ["\ud800"]}', "label: it holds a lone surrogate"),
+        ("- 7", "line 2: questions[0]: expected keys and values, found 7"),
+        ("{prompt: }", "line 2: questions[0].prompt: is empty"),
+        ("{prompt: a, colour: red}", "questions[0].colour: there is no such key"),
+        (r'{prompt: "a\ud800"}', "line 2: it is not YAML"),
+        (r'{prompt: a, options: ["\ud800"]}', "line 2: it is not YAML"),
         ("{prompt: a, options: b}", "options: expected a list"),
         ("{prompt: a, options: [b, b]}", "a label of its own"),
-        ("{prompt: a, options: [{text: b}]}", "each is a text"),
+        ("{prompt: a, options: [{text: b}]}", "options[0].label: is missing"),
         ("{prompt: a, multi_select: maybe}", "true or false"),
-        ("{prompt: [", "no YAML"),
-        ("!!python/object/apply:os.system [id]", "no YAML"),
+        ("{prompt: [", "it is not YAML"),
+        ("{prompt: a\ud800}", "it is not YAML: surrogates not allowed"),
+        ("{prompt: &a b, title: *a}", "line 2: an anchor"),
+        ("!!python/object/apply:os.system [id]", "a tag (tag:yaml.org,2002:python/object/"),
     ],
 )
 def test_questions_that_are_none_are_refused(text: str, words: str) -> None:

@@ -145,7 +145,7 @@ def test_document_passes_the_specification_gate_and_can_be_approved(text: str) -
 
 
 SPOILT = [
-    ("status: draft", "status: done", "metadata.status: 'done' is none of draft, approved"),
+    ("status: draft", "status: done", "metadata.status: expected one of draft, approved, found"),
     ("  impl_file: tools/harness/session_store.py\n", "", "impl_file: is missing"),
     ("module: tools.harness.session_domain", "module: tools.domain",
      "components[0].module: 'tools.domain' is not what tools/harness/session_domain.py is"),
@@ -154,7 +154,7 @@ SPOILT = [
     ("behavior: Checks if session file exists", "behaviour: Checks", "did you mean 'behavior'?"),
     ("- id: AC-002", "- id: AC-001", "'AC-001' stands on line"),
     ("      then: IDs are unique due to microsecond precision\n", "", "then: is missing"),
-    ("priority: should", "priority: perhaps", "'perhaps' is none of must, should"),
+    ("priority: should", "priority: perhaps", "priority: expected one of must, should"),
     ("- error_code: SessionCorrupted\n  condition:", "- error_code: SessionCorrupted\n  when:",
      "error_handling[4].condition: is missing"),
     ("nullable: false", "nullable: never", "nullable: expected true or false"),

@@ -62,10 +62,14 @@ def test_example_is_this_projects_own_session_domain() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("schema_version: 1", "schema_version: 2", "line 1: schema_version: 2 is not 1"),
+        ("schema_version: 1", "schema_version: 2", "line 1: schema_version: 2 is newer than 1"),
         ("schema_version: 1\n", "", "schema_version: is missing"),
         ('version: "1.0.0"', "version: 1.0", "line 2: metadata.version: expected text"),
-        ("status: approved", "status: maybe", "'maybe' is none of draft, approved"),
+        (
+            "status: approved",
+            "status: maybe",
+            "status: expected one of draft, approved, found maybe",
+        ),
         ("spec_id: small", "spec_id: Small One", "metadata.spec_id: 'Small One' is no name"),
         ("title: Small", "titel: Small", "did you mean 'title'?"),
         ("component_id: adder", "component_id: Adder", "component_id: 'Adder' is no name"),
@@ -80,7 +84,7 @@ def test_example_is_this_projects_own_session_domain() -> None:
         ("location: adder.py", "location: tests/adder.py", "and among its tests (tests/)"),
         ("tests: [tests/]", "tests: [adder_tests.py]", "neither a file test_….py nor a directory"),
         ("tests: [tests/]", "tests: []", "tests: is an empty list"),
-        ("kind: function", "kind: gadget", "'gadget' is none of class, enum"),
+        ("kind: function", "kind: gadget", "kind: expected one of class, enum"),
         ("(a: int, b: int) -> int", "a, b", "'a, b' is none; write it as"),
         ("description: The sum.", "raises: [Boom]", "add.add raises 'Boom', which is neither"),
         ("id: AC-01", "id: one", "'one' is no name here; it is as AC-01"),
@@ -189,9 +193,9 @@ def test_component_may_be_in_another_language() -> None:
         ("lib/star-height.js\n", "../a.js\n", "not inside the workspace"),
         ("lib/star-height.js\n", "README.md\n", "is no source file"),
         ('"test/**/*.test.js"', "lib/star-height.js", "and among its tests"),
-        ("types/index.d.ts", "/etc/passwd", "other_files: '/etc/passwd' is not inside"),
+        ("types/index.d.ts", "/etc/passwd", "other_files[0]: '/etc/passwd' is not inside"),
         ("name: starHeight\n", "name: star height\n", "it has 1 to 100 characters, and no blank"),
-        ("kind: interface", "kind: thing", "'thing' is none of class, enum"),
+        ("kind: interface", "kind: thing", "kind: expected one of class, enum"),
         (
             "    entities:\n",
             "    import_root: lib\n    entities:\n",

@@ -190,7 +190,7 @@ BROKEN = {
     "tag": (f"{ONE}goal: !!str text\n", "line 7: a tag (tag:yaml.org,2002:str)"),
     "python tag": (f"{ONE}goal: !!python/name:os.system x\n", "line 7: a tag"),
     "key that is no text": (f"{ONE}? [a]\n: b\n", "line 7: a key that is no text"),
-    "merge key": (f"{ONE}<<: {{goal: a}}\n", "line 7: '<<' is no key here"),
+    "merge key": (f"{ONE}<<: {{goal: a}}\n", "line 7: <<: there is no such key"),
     "too deep": (f"{ONE}goal: [[[[[[[[[[a]]]]]]]]]]\n", "line 7: nested deeper"),
     "no version": (ONE[18:], "line 1: schema_version: is missing"),
     "newer version": (
@@ -219,18 +219,24 @@ BROKEN = {
         "line 7: token_budget: expected a whole number, found much",
     ),
     "quoted budget": (f"{ONE}token_budget: '5'\n", "found the text '5'; take its quotes away"),
-    "negative budget": (f"{ONE}token_budget: -1\n", "line 7: token_budget: -1 is not from 0 to"),
+    "negative budget": (f"{ONE}token_budget: -1\n", "line 7: token_budget: expected 0 to"),
     "fraction as the budget": (f"{ONE}token_budget: 1.5\n", "expected a whole number, found 1.5"),
     "octal budget": (f"{ONE}token_budget: 010\n", "expected a whole number, found 010"),
-    "huge budget": (f"{ONE}token_budget: {9**25}\n", "is not from 0 to"),
+    "huge budget": (f"{ONE}token_budget: {9**25}\n", "token_budget: expected 0 to 9,223"),
     "endless budget": (f"{ONE}token_budget: {'9' * 5000}\n", "expected a whole number"),
-    "unknown key": (f"{ONE}phase: 1\n", "line 7: 'phase' is no key here; did you mean 'phases'?"),
+    "unknown key": (
+        f"{ONE}phase: 1\n",
+        "line 7: phase: there is no such key; did you mean 'phases'?",
+    ),
     "misspelt key": (
         f"{ONE}    token: 1\n",
-        "line 7: phases[0]: 'token' is no key here; did you mean 'tokens'?",
+        "line 7: phases[0].token: there is no such key; did you mean 'tokens'?",
     ),
-    "key in capitals": (f"{ONE}Goal: a\n", "line 7: 'Goal' is no key here; did you mean 'goal'?"),
-    "key far off": (f"{ONE}zzz: a\n", "line 7: 'zzz' is no key here; there are goal, inputs,"),
+    "key in capitals": (
+        f"{ONE}Goal: a\n",
+        "line 7: Goal: there is no such key; did you mean 'goal'?",
+    ),
+    "key far off": (f"{ONE}zzz: a\n", "line 7: zzz: there is no such key; there are goal, inputs,"),
     "no phases": (HEAD, "line 1: phases: is missing"),
     "empty phases": (f"{HEAD}phases: []\n", "line 4: phases: is an empty list"),
     "phases as keys": (
@@ -290,29 +296,32 @@ BROKEN = {
         ONE.replace("code: x", "script: data.bin"),
         "line 6: phases[0].script: data.bin: byte 1, on its line 1, is not UTF-8",
     ),
-    "negative tokens": (f"{ONE}    tokens: -5\n", "line 7: phases[0].tokens: -5 is not from 0 to"),
+    "negative tokens": (f"{ONE}    tokens: -5\n", "line 7: phases[0].tokens: expected 0 to"),
     "no deadline at all": (
         f"{ONE}    deadline_s: 0\n",
-        "line 7: phases[0].deadline_s: 0 is not above 0 and at most 86400 seconds",
+        "line 7: phases[0].deadline_s: expected more than 0, up to 86400 seconds, found 0",
     ),
     "endless deadline": (f"{ONE}    deadline_s: .inf\n", "expected a number of seconds"),
-    "deadline that overflows": (f"{ONE}    deadline_s: 1e999\n", "is not above 0"),
+    "deadline that overflows": (
+        f"{ONE}    deadline_s: 1e999\n",
+        "up to 86400 seconds, found 1e999",
+    ),
     "deadline with a unit": (
         f"{ONE}    deadline_s: 60s\n",
         "line 7: phases[0].deadline_s: expected a number of seconds, found 60s",
     ),
-    "no fuel": (f"{ONE}    fuel: 0\n", "line 7: phases[0].fuel: 0 is not from 1 to"),
+    "no fuel": (f"{ONE}    fuel: 0\n", "line 7: phases[0].fuel: expected 1 to"),
     "success as a text": (
         f"{ONE}    success: yes\n",
         "line 7: phases[0].success: expected keys and values, found yes",
     ),
     "misspelt success": (
         f"{ONE}    success: {{exitcode: 1}}\n",
-        "line 7: phases[0].success: 'exitcode' is no key here; did you mean 'exit_code'?",
+        "line 7: phases[0].success.exitcode: there is no such key; did you mean 'exit_code'?",
     ),
     "exit code too large": (
         f"{ONE}    success: {{exit_code: 256}}\n",
-        "line 7: phases[0].success.exit_code: 256 is not from 0 to 255",
+        "line 7: phases[0].success.exit_code: expected 0 to 255, found 256",
     ),
     "artifacts as a text": (
         f"{ONE}    success: {{artifacts: a}}\n",
@@ -335,27 +344,27 @@ BROKEN = {
     "long part": (f"{ONE}    success: {{artifacts: [{'ä' * 101}]}}\n", "a part of more than 200"),
     "no attempts": (
         f"{ONE}    retry: {{max_attempts: 0}}\n",
-        "line 7: phases[0].retry.max_attempts: 0 is not from 1 to 1000",
+        "line 7: phases[0].retry.max_attempts: expected 1 to 1,000, found 0",
     ),
     "misspelt retry": (
         f"{ONE}    retry: {{attempts: 1}}\n",
-        "'attempts' is no key here; did you mean 'max_attempts'?",
+        "attempts: there is no such key; did you mean 'max_attempts'?",
     ),
     "too many retries of the run": (
         f"{ONE}retry: {{attempts: 1001}}\n",
-        "line 7: retry.attempts: 1001 is not from 0 to 1000",
+        "line 7: retry.attempts: expected 0 to 1,000, found 1001",
     ),
     "retries without a wait": (
         f"{ONE}retry: {{wait_s: 0}}\n",
-        "line 7: retry.wait_s: 0 is not above 0 and at most 86400 seconds",
+        "line 7: retry.wait_s: expected more than 0, up to 86400 seconds, found 0",
     ),
     "waits that shrink": (
         f"{ONE}retry: {{factor: 0}}\n",
-        "line 7: retry.factor: 0 is not from 1 to 10",
+        "line 7: retry.factor: expected 1 to 10, found 0",
     ),
     "misspelt retry of the run": (
         f"{ONE}retry: {{max_attempts: 1}}\n",
-        "'max_attempts' is no key here; did you mean 'attempts'?",
+        "max_attempts: there is no such key; did you mean 'attempts'?",
     ),
     "inputs as keys": (f"{ONE}inputs: {{a: b}}\n", "line 7: inputs: expected a list"),
     "input without a source": (
@@ -368,7 +377,7 @@ BROKEN = {
     ),
     "input with its text": (
         f"{ONE}inputs:\n  - {{target: a, source: red.py, text: b}}\n",
-        "line 8: inputs[0]: 'text' is no key here",
+        "line 8: inputs[0].text: there is no such key",
     ),
     "missing input": (
         f"{ONE}inputs:\n  - source: no.txt\n    target: a\n",
@@ -523,7 +532,7 @@ def test_inputs_that_are_text_stay_readable_in_the_snapshot(folder: Path) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ("code: |", "script: |", "'script' is no key here"),
+        ("code: |", "script: |", "script: there is no such key"),
         ("base64: AP8=", "base64: '?'", "inputs[0].base64: is not base64"),
         ("base64: AP8=", "source: x", "expected text or base64, one of the two"),
         ("base64: AP8=", "base64: AP8=\n    text: x", "expected text or base64"),

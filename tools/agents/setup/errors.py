@@ -7,15 +7,9 @@ from pathlib import Path
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class SetupRefused(AgentForgeError):
-    """An agent program's files can't be changed; nothing was.
+class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):
+    """An agent program's files can't be changed; nothing was."""
 
-    Attributes:
-        path: The file in the way.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}. Nothing was changed.")
-        self.path = path
+    message = "{path}: {reason}. Nothing was changed."
+    path: Path
+    reason: str

@@ -3,119 +3,136 @@
 from __future__ import annotations
 
 import errno
-import os
+from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from ..errors import AgentForgeError, ErrorKind
-
-
-def _reason(cause: BaseException | None) -> str:
-    if isinstance(cause, OSError) and cause.errno is not None:
-        return os.strerror(cause.errno)
-    return str(cause) if cause is not None else "unknown cause"
+from ..errors import AgentForgeError, ErrorKind, reason_of, retyped
 
 
-class DurableError(AgentForgeError):
-    """Base of this package's errors.
+class DurableError(AgentForgeError, kind=ErrorKind.STORAGE, kw_only=True):
+    """Base of this package's errors."""
 
-    Attributes:
-        path: The file or directory it is about.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(self, message: str, *, path: Path) -> None:
-        super().__init__(message)
-        self.path = path
+    path: Path
+    """The file or directory it is about."""
 
 
-class WriteError(DurableError):
-    """A write did not become durable.
+class WriteError(DurableError, kw_only=True):
+    """A write did not become durable."""
 
-    Attributes:
-        path: The file that was to be written.
-        operation: The step that failed: "create", "write", "fsync", "rename", "mkdir", ….
-        cause: What the system answered.
-        errno: The cause's errno, or None.
-        visible: False: the old content is what a reader sees. True: the new content is visible,
-            but the system would not confirm that it survives a power failure, and putting the old
-            content back failed too.
-    """
+    message = """could not write {path}: {operation} failed: {cause:or unknown cause}; {kept}.
+    {advice}"""
+    operation: str
+    """The step that failed: "create", "write", "fsync", "rename", "mkdir", …."""
+    cause: BaseException | None = None
+    visible: bool = False
+    """False: the old content is what a reader sees. True: the new content is visible, but the
+    system would not confirm that it survives a power failure, and putting the old content back
+    failed too."""
+    advice: str = "Free the disk or fix its permissions, then try again."
 
-    def __init__(
-        self,
-        *,
-        path: Path,
-        operation: str,
-        cause: BaseException | None = None,
-        visible: bool = False,
-        advice: str = "Free the disk or fix its permissions, then try again.",
-    ) -> None:
-        kept = (
-            "the new content is in place but may not survive a power failure"
-            if visible
-            else "the old content is untouched"
-        )
-        super().__init__(
-            f"could not write {path}: {operation} failed: {_reason(cause)}; {kept}. {advice}",
-            path=path,
-        )
-        self.operation = operation
-        self.cause = cause
-        self.errno = cause.errno if isinstance(cause, OSError) else None
-        self.visible = visible
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.errno = self.cause.errno if isinstance(self.cause, OSError) else None
+
+    @property
+    def kept(self) -> str:
+        """What a reader finds now."""
+        if self.visible:
+            return "the new content is in place but may not survive a power failure"
+        return "the old content is untouched"
 
 
-class LockTimeout(WriteError):
-    """Another process held the lock for longer than the caller was ready to wait.
+class LockTimeout(WriteError, kw_only=True):
+    """Another process held the lock for longer than the caller was ready to wait."""
 
-    Attributes:
-        timeout_s: How long was waited, in seconds.
-        holder: Who holds it, as far as a lock file says, or None.
-    """
-
-    def __init__(self, *, path: Path, timeout_s: float, holder: str | None = None) -> None:
-        super().__init__(
-            path=path,
-            operation=f"lock (waited {timeout_s:g} s)",
-            cause=TimeoutError(f"{holder or 'another process'} holds the lock"),
-            advice="See who has it open (fuser or lsof on the directory), then try again.",
-        )
-        self.timeout_s = timeout_s
-        self.holder = holder
+    message = """could not write {path}: {operation} failed: {holder:or another process} holds it
+    (waited {timeout_s:g} s); {kept}. {advice}"""
+    operation: str = "lock"
+    timeout_s: float
+    holder: str | None = None
+    """Who holds it, as far as a lock file says."""
+    advice: str = "See who has it open (fuser or lsof on the directory), then try again."
 
 
-class ReadError(DurableError):
-    """A file exists but could not be read.
+class ReadError(DurableError, kw_only=True):
+    """A file exists but could not be read."""
 
-    Attributes:
-        path: The file.
-        cause: What the system answered, or None where the file is refused for what it is.
-    """
+    cause: BaseException | None = None
+    """What the system answered, or None where the file is refused for what it is."""
+    reason: str | None = None
 
-    def __init__(
-        self, *, path: Path, cause: BaseException | None = None, reason: str | None = None
-    ) -> None:
-        super().__init__(
-            f"could not read {path}: {reason or _reason(cause)}; nothing was changed.", path=path
-        )
-        self.cause = cause
-        refused = cause is None or getattr(cause, "errno", None) == errno.ELOOP
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refused = self.cause is None or getattr(self.cause, "errno", None) == errno.ELOOP
         self.kind = ErrorKind.INVALID_FILE if refused else ErrorKind.STORAGE
 
+    def __str__(self) -> str:
+        reason = self.reason or reason_of(self.cause)
+        return f"could not read {self.path}: {reason}; nothing was changed."
 
-class RemovalError(DurableError):
-    """Something under a removed directory could not be deleted.
 
-    Attributes:
-        path: What is left, out of sight of every listing.
-        cause: What the system answered.
-    """
+class RemovalError(DurableError, kw_only=True):
+    """Something under a removed directory could not be deleted."""
 
-    def __init__(self, *, path: Path, cause: BaseException) -> None:
-        super().__init__(
-            f"could not delete {path}: {_reason(cause)}; it is out of every listing already and "
-            "the next removal tries again.",
-            path=path,
-        )
-        self.cause = cause
+    message = """could not delete {path}: {cause}; it is out of every listing already and the next
+    removal tries again."""
+    cause: BaseException
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Owner = TypeVar("_Owner")
+
+
+class StorageErrors:
+    """The errors of files and disks as one package raises them, about what the files belong to."""
+
+    def __init__(
+        self, kinds: Mapping[type[DurableError], type[AgentForgeError]], *, subject: str = ""
+    ) -> None:
+        """Take the package's class for each of this package's, and the field of the subject."""
+        self.kinds: Final = kinds
+        self._ours = tuple(kinds.values())
+        self._subject = subject
+
+    def of(self, error: DurableError, subject: object = None) -> AgentForgeError:
+        """Return the package's error that stands for one of a file or a disk."""
+        kind = next((self.kinds[one] for one in type(error).__mro__ if one in self.kinds), None)
+        if kind is None or isinstance(error, self._ours):
+            return error
+        return retyped(error, kind, **({self._subject: subject} if self._subject else {}))
+
+    def raised(
+        self, subject: str = ""
+    ) -> Callable[[Callable[Concatenate[_Owner, _P], _T]], Callable[Concatenate[_Owner, _P], _T]]:
+        """Have a method raise the package's errors.
+
+        Args:
+            subject: The method's parameter that is the subject, or `parameter.attribute`.
+        """
+        parameter, _, attribute = subject.partition(".")
+
+        def decorated(
+            method: Callable[Concatenate[_Owner, _P], _T],
+        ) -> Callable[Concatenate[_Owner, _P], _T]:
+            place = method.__code__.co_varnames.index(parameter) - 1 if parameter else None
+
+            @wraps(method)
+            def call(owner: _Owner, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+                try:
+                    return method(owner, *args, **kwargs)
+                except DurableError as error:
+                    about: object = None
+                    if place is not None:
+                        about = args[place] if place < len(args) else kwargs[parameter]
+                        about = getattr(about, attribute) if attribute else about
+                    typed = self.of(error, about)
+                    if typed is error:
+                        raise
+                    raise typed from error
+
+            return call
+
+        return decorated

@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from ..files import FileSystem
-from ..reading.toml_table import TomlTable
+from ..reading.fields import Fields
 from .choices import (
     AGENT_MODES,
     BRIEFING_PARTS,
@@ -348,24 +348,24 @@ def checked_configuration(file: ConfigurationFile) -> Configuration:
 def configuration_of(file: ConfigurationFile) -> Configuration:
     """Read the sections of a file; what is wrong with them is added to its faults."""
     top, root = file.top(), file.root
-    sessions = top.table("sessions")
+    sessions = _section(top, "sessions")
     directory = sessions.text("directory")
     sessions.done()
     return Configuration(
         path=file.path if file.exists else None,
         root=root,
         sessions=None if directory is None else root / directory,
-        project=_project(top.table("project")),
-        run=_run(top.table("run"), root),
-        context=_context(top.table("context"), root, given="context" in file.values),
-        briefing=_briefing(top.table("briefing")),
-        repository=_repository(top.table("repository"), root),
-        gate=_gate(top.table("gate")),
-        jail=_jail(top.table("jail"), root),
-        agents=_agents(top.table("agents")),
-        store=_store(top.table("store")),
+        project=_project(_section(top, "project")),
+        run=_run(_section(top, "run"), root),
+        context=_context(_section(top, "context"), root, given="context" in file.values),
+        briefing=_briefing(_section(top, "briefing")),
+        repository=_repository(_section(top, "repository"), root),
+        gate=_gate(_section(top, "gate")),
+        jail=_jail(_section(top, "jail"), root),
+        agents=_agents(_section(top, "agents")),
+        store=_store(_section(top, "store")),
         webhooks=webhooks_of(top),
-        observers=tuple(map(_observer, top.tables("observers"))),
+        observers=tuple(map(_observer, top.each("observers", expected="tables [[observers]]"))),
         given=tuple(file.values),
         left_out=file.left_out,
         trusted_workflow=file.trusted.get(WORKFLOW_KEY),
@@ -373,24 +373,23 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
     )
 
 
-def _briefing(table: TomlTable) -> BriefingConfiguration:
-    shows = table.take("shows")
-    table.done()
-    if shows is None:
-        return BriefingConfiguration()
+def _section(top: Fields, name: str) -> Fields:
+    return top.inner(name, expected=f"a table [{name}]")
+
+
+def _briefing(table: Fields) -> BriefingConfiguration:
     known = ", ".join(BRIEFING_PARTS)
-    found = table.texts(
-        "shows", lambda one: None if one in BRIEFING_PARTS else f"expected one of {known}"
+    shows = table.texts(
+        "shows", judge=lambda one: None if one in BRIEFING_PARTS else f"expected one of {known}"
     )
-    return BriefingConfiguration(shows=found)
+    table.done()
+    return BriefingConfiguration(shows=shows if table.has("shows") else DEFAULT_PARTS)
 
 
-def _project(table: TomlTable) -> ProjectFacts:
-    language = table.one_of("language", LANGUAGES, "")
-    manager = table.one_of("package_manager", PACKAGE_MANAGERS, "")
+def _project(table: Fields) -> ProjectFacts:
     found = ProjectFacts(
-        language=language or None,
-        package_manager=manager or None,
+        language=table.one_of("language", LANGUAGES, None),
+        package_manager=table.one_of("package_manager", PACKAGE_MANAGERS, None),
         source=_inside(table, "source") or ".",
         tests=_all_inside(table, "tests"),
         test=table.text("test"),
@@ -399,40 +398,40 @@ def _project(table: TomlTable) -> ProjectFacts:
     return found
 
 
-def _run(table: TomlTable, root: Path) -> RunConfiguration:
+def _run(table: Fields, root: Path) -> RunConfiguration:
     workflow = table.text("workflow")
     found = RunConfiguration(
         workflow=None if workflow is None else root / workflow,
         agent=table.text("agent"),
         agent_timeout_s=table.number("agent_timeout_s", above=0, most=_DAY_S),
-        max_output=table.whole("max_output", 0, least=1, most=10**9) or None,
+        max_output=table.whole("max_output", None, least=1, most=10**9),
         agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
         agent_network=table.flag("agent_network", default=False),
-        agent_environment=table.texts("agent_environment", _no_name),
+        agent_environment=table.texts("agent_environment", judge=_no_name),
         isolation=_executor(table),
     )
     table.done()
     return found
 
 
-def _observer(table: TomlTable) -> tuple[str, Mapping[str, Any]]:
-    plugin = table.text("plugin")
-    if plugin is None:
+def _observer(table: Fields) -> tuple[str, Mapping[str, Any]]:
+    if not table.has("plugin"):
         table.fault("plugin", "is missing; it names what an installed package adds")
-    return plugin or "", table.rest()
+    return table.text("plugin") or "", table.rest()
 
 
-def _executor(table: TomlTable) -> str:
-    said = table.text("isolation") or "sandbox"
-    if EXECUTOR_NAME.fullmatch(said) is None:
-        table.fault("isolation", f"{said[:60]!r} is no name of an executor, as sandbox or jail")
-    return said
+def _executor(table: Fields) -> str:
+    return table.text("isolation", judge=_no_executor) or "sandbox"
 
 
-def _context(table: TomlTable, root: Path, *, given: bool) -> ContextConfiguration:
+def _no_executor(said: str) -> str | None:
+    fits = EXECUTOR_NAME.fullmatch(said)
+    return None if fits else f"{said[:60]!r} is no name of an executor, as sandbox or jail"
+
+
+def _context(table: Fields, root: Path, *, given: bool) -> ContextConfiguration:
     default = ContextConfiguration()
-    rules = table.text("rules")
-    guides = table.take("guides")
+    rules, guides = table.text("rules"), _all_inside(table, "guides")
     found = ContextConfiguration(
         enabled=table.flag("enabled", default=given),
         files=_all_inside(table, "files"),
@@ -440,7 +439,7 @@ def _context(table: TomlTable, root: Path, *, given: bool) -> ContextConfigurati
             "max_tokens", default.max_tokens, least=100, most=MAX_CONTEXT_TOKENS
         ),
         tree=table.flag("tree", default=True),
-        guides=default.guides if guides is None else _all_inside(table, "guides"),
+        guides=guides if table.has("guides") else default.guides,
         role=table.text("role"),
         rules=None if rules is None else root / rules,
     )
@@ -448,22 +447,23 @@ def _context(table: TomlTable, root: Path, *, given: bool) -> ContextConfigurati
     return found
 
 
-def _repository(table: TomlTable, root: Path) -> RepositoryConfiguration:
+def _repository(table: Fields, root: Path) -> RepositoryConfiguration:
     path = table.text("path")
-    base = table.text("base")
-    if base is not None and base.startswith("-"):
-        table.fault("base", f"{base[:60]!r} is no revision; it begins with -")
     found = RepositoryConfiguration(
         use=table.flag("use", default=False),
         path=root if path is None else root / path,
-        base=base,
+        base=table.text("base", judge=_no_revision),
         with_uncommitted=table.flag("with_uncommitted", default=False),
     )
     table.done()
     return found
 
 
-def _gate(table: TomlTable) -> GateConfiguration:
+def _no_revision(base: str) -> str | None:
+    return f"{base[:60]!r} is no revision; it begins with -" if base.startswith("-") else None
+
+
+def _gate(table: Fields) -> GateConfiguration:
     found = GateConfiguration(
         command=table.text("command"),
         report=table.one_of("report", REPORTS, "junit"),
@@ -474,21 +474,21 @@ def _gate(table: TomlTable) -> GateConfiguration:
     return found
 
 
-def _jail(table: TomlTable, root: Path) -> JailConfiguration:
+def _jail(table: Fields, root: Path) -> JailConfiguration:
     found = JailConfiguration(
         read=tuple(root / one for one in table.texts("read")),
         mounts=_all_inside(table, "mounts"),
         network=table.flag("network", default=False),
-        environment=table.texts("environment", _no_name),
+        environment=table.texts("environment", judge=_no_name),
         timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-        memory_bytes=table.whole("memory_bytes", 0, least=16 << 20, most=_MAX_BYTES) or None,
-        processes=table.whole("processes", 0, least=4, most=1 << 20) or None,
+        memory_bytes=table.whole("memory_bytes", None, least=16 << 20, most=_MAX_BYTES),
+        processes=table.whole("processes", None, least=4, most=1 << 20),
     )
     table.done()
     return found
 
 
-def _agents(table: TomlTable) -> AgentsConfiguration:
+def _agents(table: Fields) -> AgentsConfiguration:
     found = AgentsConfiguration(
         create=table.flag("create", default=False),
         token_budget=table.whole("token_budget", DEFAULT_AGENT_BUDGET, least=1, most=10**15),
@@ -499,31 +499,24 @@ def _agents(table: TomlTable) -> AgentsConfiguration:
     return found
 
 
-def _store(table: TomlTable) -> StoreConfiguration:
+def _store(table: Fields) -> StoreConfiguration:
     found = StoreConfiguration(
         url=table.text("url"),
         direct=table.text("direct"),
         objects=table.text("objects"),
-        cache_bytes=table.whole("cache_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
+        cache_bytes=table.whole("cache_bytes", None, least=1 << 20, most=_MAX_BYTES),
     )
     table.done()
     return found
 
 
-def _inside(table: TomlTable, key: str) -> str | None:
+def _inside(table: Fields, key: str) -> str | None:
     """Take a path or glob that stays in the project."""
-    value = table.text(key)
-    if value is None:
-        return None
-    problem = _outside(value)
-    if problem is not None:
-        table.fault(key, problem)
-        return None
-    return value
+    return table.text(key, judge=_outside)
 
 
-def _all_inside(table: TomlTable, key: str) -> tuple[str, ...]:
-    return table.texts(key, _outside)
+def _all_inside(table: Fields, key: str) -> tuple[str, ...]:
+    return table.texts(key, judge=_outside)
 
 
 def _no_name(value: str) -> str | None:

@@ -17,7 +17,9 @@ from attrs import evolve, field, frozen
 
 from ..data_folder import NAME, configuration_folder, data_folder_above
 from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
-from ..reading.toml_table import TomlFaults, TomlTable, parse_toml
+from ..reading.faults import Faults
+from ..reading.fields import Fields, filled
+from ..reading.toml_values import parse_toml
 from .errors import InvalidConfiguration
 from .trust_records import TrustRecords, digest_of
 from .trust_table import merged, sifted
@@ -74,14 +76,14 @@ class ConfigurationFile:
     exists: bool
     above: bool
     values: Mapping[str, Any] = field(repr=False)
-    faults: TomlFaults = field(repr=False)
+    faults: Faults = field(repr=False)
     own: ConfigurationFile | None = None
     left_out: tuple[str, ...] = ()
     trusted: Mapping[str, str] = field(factory=dict)
 
-    def top(self) -> TomlTable:
+    def top(self) -> Fields:
         """Return the document's own table."""
-        return TomlTable(self.values, "", self.faults)
+        return Fields(self.values, "", self.faults, rule=filled)
 
     def refuse_unknown_sections(self) -> None:
         """Make a fault of each section that nothing reads."""
@@ -167,7 +169,7 @@ def _project_file(
         if own is not None:
             return evolve(own, root=root, above=above)
         return ConfigurationFile(
-            path=where, root=root, exists=False, above=above, values={}, faults=TomlFaults()
+            path=where, root=root, exists=False, above=above, values={}, faults=Faults()
         )
     file = evolve(_parsed(where, data, root), above=above)
     record = TrustRecords(environment, fs=fs).find(where, data)
@@ -212,7 +214,7 @@ def _parsed(where: Path, data: bytes, root: Path) -> ConfigurationFile:
     return file
 
 
-def document_of(data: bytes) -> tuple[dict[str, Any], TomlFaults]:
+def document_of(data: bytes) -> tuple[dict[str, Any], Faults]:
     """Read a configuration's document, in which each thing that it asks for is a key.
 
     A section `[context]` without `enabled` enables it by being there.

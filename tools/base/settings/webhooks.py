@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
-from ..reading.toml_table import TomlTable
+from ..reading.fields import Fields
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -118,10 +118,10 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def webhooks_of(top: TomlTable) -> tuple[Webhook, ...]:
+def webhooks_of(top: Fields) -> tuple[Webhook, ...]:
     """Read the receivers; what is wrong with them is added to the table's faults."""
     found: list[Webhook] = []
-    for table in top.tables("webhooks"):
+    for table in top.each("webhooks", expected="tables [[webhooks]]"):
         webhook = _webhook(table)
         if webhook is None:
             continue
@@ -131,10 +131,10 @@ def webhooks_of(top: TomlTable) -> tuple[Webhook, ...]:
     return tuple(found)
 
 
-def _webhook(table: TomlTable) -> Webhook | None:
+def _webhook(table: Fields) -> Webhook | None:
     url, url_env = table.text("url"), table.text("url_env")
     name = table.text("name")
-    events = table.texts("events", _no_pattern)
+    events = table.texts("events", judge=_no_pattern)
     secret_env = table.text("secret_env")
     timeout_s = table.number("timeout_s", above=0, most=_MAX_TIMEOUT_S)
     kept_s = table.number("kept_s", above=0, most=_MAX_KEPT_S)

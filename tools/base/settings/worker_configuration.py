@@ -15,7 +15,8 @@ from attrs import field, frozen
 
 from ..data_folder import configuration_folder
 from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
-from ..reading.toml_table import TomlTable, parse_toml
+from ..reading.fields import Fields, filled
+from ..reading.toml_values import parse_toml
 from .configuration_file import FILE_NAME, MAX_BYTES
 from .errors import InvalidConfiguration
 
@@ -71,21 +72,23 @@ def load_worker_configuration(
     except ReadError as error:
         raise InvalidConfiguration(path=path, faults=[str(error)]) from error
     values, faults = parse_toml(data or b"")
-    found = worker_of(TomlTable(values, "", faults).table(SECTION))
+    found = worker_of(
+        Fields(values, "", faults, rule=filled).inner(SECTION, expected=f"a table [{SECTION}]")
+    )
     if faults:
         raise InvalidConfiguration(path=path, faults=faults.sorted())
     return found
 
 
-def worker_of(table: TomlTable) -> WorkerConfiguration:
+def worker_of(table: Fields) -> WorkerConfiguration:
     """Read the section; what is wrong with it is added to the table's faults."""
     found = WorkerConfiguration(
         agents=table.texts("agents"),
         agent_commands=table.flag("agent_commands", default=False),
         agent_jail=table.flag("agent_jail", default=True),
         agent_network=table.flag("agent_network", default=False),
-        agent_environment=table.texts("agent_environment", _no_name),
-        repositories=map(Path, table.texts("repositories", _not_absolute)),
+        agent_environment=table.texts("agent_environment", judge=_no_name),
+        repositories=map(Path, table.texts("repositories", judge=_not_absolute)),
     )
     table.done()
     return found

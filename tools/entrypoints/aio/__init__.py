@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from ...base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .errors import AsyncExtraMissing
     from .event_feed import AsyncEventFeed
     from .manager import AsyncSessionManager
     from .runner import AsyncWorkflowRunner
@@ -25,7 +24,6 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "errors": "AsyncExtraMissing",
             "event_feed": "AsyncEventFeed",
             "manager": "AsyncSessionManager",
             "runner": "AsyncWorkflowRunner",
@@ -35,7 +33,6 @@ else:
 
 __all__ = [
     "AsyncEventFeed",
-    "AsyncExtraMissing",
     "AsyncSandbox",
     "AsyncSessionManager",
     "AsyncWorkflowRunner",

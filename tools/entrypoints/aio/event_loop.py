@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from .errors import AsyncExtraMissing
+from ...base.errors import ExtraMissing
 
 
 def require_anyio() -> None:
     """Return if anyio is there in a version that serves.
 
     Raises:
-        AsyncExtraMissing: It is not.
+        ExtraMissing: It is not.
     """
     try:
         from anyio.lowlevel import EventLoopToken  # noqa: F401 (from 4.11 on)
     except ImportError as error:
-        raise AsyncExtraMissing from error
+        raise ExtraMissing("the asynchronous face", "anyio 4.11 or newer", "async") from error
 
 
 def caller_of_this_loop() -> Callable[[Callable[[], object]], object]:

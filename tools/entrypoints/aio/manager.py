@@ -39,7 +39,7 @@ class AsyncSessionManager:
                 are: a store, the path of one, or None for `.agentforge/sessions`.
 
         Raises:
-            AsyncExtraMissing: anyio is not installed.
+            ExtraMissing: anyio is not installed.
         """
         require_anyio()
         if not isinstance(manager, SessionManager):

@@ -33,7 +33,7 @@ class AsyncWorkflowRunner:
             runner: The runner; one of scripts in the sandbox, at `.agentforge/sessions`, if None.
 
         Raises:
-            AsyncExtraMissing: anyio is not installed.
+            ExtraMissing: anyio is not installed.
         """
         require_anyio()
         runner = build_runner() if runner is None else runner

@@ -31,7 +31,7 @@ class AsyncSandbox:
         """Take a sandbox, as `create_sandbox()` or `create_session_sandbox()` makes it.
 
         Raises:
-            AsyncExtraMissing: anyio is not installed.
+            ExtraMissing: anyio is not installed.
         """
         require_anyio()
         self._wrapped: Final = sandbox

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ...jail import JailPolicy
     from ...wiring.observing import ConfiguredObservers
     from ...workflows.gate_port import GateSandbox
-
-_Result = TypeVar("_Result")
 
 BASE_VARIABLE = "AGENTFORGE_BASE"
 """The environment variable that names the directory of the sessions."""
@@ -103,9 +101,10 @@ class Cli:
     submission: Submission | None = None
     labels: SessionLabels | None = None
 
-    def labelled(self, labels: SessionLabels) -> Cli:
-        """Return the same options, for a session that is begun with some labels."""
-        return evolve(self, labels=labels)
+    @property
+    def usable(self) -> Configuration | None:
+        """The project's configuration, or None where there is none or it can't be used."""
+        return None if isinstance(self.configured, AgentForgeError) else self.configured
 
     @property
     def configuration(self) -> Configuration:
@@ -163,12 +162,10 @@ class Cli:
     @property
     def store_direct(self) -> str | None:
         """The database server itself, where the store's address is a connection pooler."""
-        configured = self.configured
-        if os.environ.get(DIRECT_VARIABLE) or configured is None:
-            return os.environ.get(DIRECT_VARIABLE) or None
-        if isinstance(configured, AgentForgeError) or configured.store.url != self.store_url:
-            return None
-        return configured.store.direct
+        named = os.environ.get(DIRECT_VARIABLE)
+        if named or self.usable is None or self.usable.store.url != self.store_url:
+            return named or None
+        return self.usable.store.direct
 
     @property
     def in_database(self) -> bool:
@@ -180,10 +177,8 @@ class Cli:
     def observers(self) -> Sequence[SessionObserver]:
         """Return what the configuration tells others by; it is closed when the command ends."""
         if not self._observers:
-            configured = self.configured
-            if configured is None or isinstance(configured, AgentForgeError):
-                return ()
-            if not configured.names_observers:
+            configured = self.usable
+            if configured is None or not configured.names_observers:
                 return ()
             from ...wiring.observing import configured_observers
 
@@ -192,43 +187,19 @@ class Cli:
             self._observers.append(opened)
         return self._observers[0].observers
 
-    def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
-        """Return a manager without a session that runs no code, and asks through `channel` only."""
-        from ...harness import SessionManager
+    def manager(self) -> SessionManager:
+        """Return a manager without a session that runs no code and asks nothing."""
+        return self._manager()
 
-        return SessionManager(
-            self.store(),
-            channel=channel,
-            clock=self.outside.clock,
-            observers=self.observers(),
-            briefing_shows=self.briefing_shows,
-        )
-
-    def keeping_manager(self, channel: QuestionChannel | None = None) -> SessionManager:
-        """Return such a manager that keeps workspaces at checkpoints, and brings them back."""
-        from ...harness import SessionManager
+    def keeping_manager(
+        self, channel: QuestionChannel | None = None, executor: PhaseExecutor | None = None
+    ) -> SessionManager:
+        """Return a manager that keeps workspaces at checkpoints, and brings them back."""
         from ...harness.lazy import Lazy
         from ...wiring.bootstrap import open_snapshots
 
-        store = self.store()
-        return SessionManager(
-            store,
-            channel=channel,
-            snapshots=Lazy(lambda: open_snapshots(store, self.objects_url)),
-            clock=self.outside.clock,
-            observers=self.observers(),
-            briefing_shows=self.briefing_shows,
-        )
-
-    @property
-    def briefing_shows(self) -> tuple[str, ...]:
-        """What briefings show, as the configuration says; the default where that can't be used."""
-        from ...base.settings.choices import DEFAULT_PARTS
-
-        configured = self.configured
-        if configured is None or isinstance(configured, AgentForgeError):
-            return DEFAULT_PARTS
-        return configured.briefing.shows
+        snapshots = Lazy(lambda: open_snapshots(self.store(), self.objects_url))
+        return self._manager(channel=channel, executor=executor, snapshots=snapshots)
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
         """Return a manager without a session, that can run phases.
@@ -236,30 +207,36 @@ class Cli:
         Args:
             isolation: The executor of scripts, by its name.
         """
-        if self.outside.executor is None:
-            from ...wiring.bootstrap import build_manager
+        if self.outside.executor is not None:
+            return self.keeping_manager(executor=self.outside.executor)
+        from ...wiring.bootstrap import build_manager
 
-            return build_manager(
-                store=self.store(),
-                objects=self.objects_url,
-                isolation=isolation,
-                jail=self.jail(),
-                observers=self.observers(),
-                briefing_shows=self.briefing_shows,
-            )
-        from ...harness import SessionManager
-        from ...harness.lazy import Lazy
-        from ...wiring.bootstrap import open_snapshots
-
-        store = self.store()
-        return SessionManager(
-            store,
-            executor=self.outside.executor,
-            snapshots=Lazy(lambda: open_snapshots(store, self.objects_url)),
-            clock=self.outside.clock,
+        return build_manager(
+            store=self.store(),
+            objects=self.objects_url,
+            isolation=isolation,
+            jail=self.jail(),
             observers=self.observers(),
             briefing_shows=self.briefing_shows,
         )
+
+    def _manager(self, **adapters: Any) -> SessionManager:
+        from ...harness import SessionManager
+
+        return SessionManager(
+            self.store(),
+            clock=self.outside.clock,
+            observers=self.observers(),
+            briefing_shows=self.briefing_shows,
+            **adapters,
+        )
+
+    @property
+    def briefing_shows(self) -> tuple[str, ...]:
+        """What briefings show, as the configuration says; the default where that can't be used."""
+        from ...base.settings.choices import DEFAULT_PARTS
+
+        return DEFAULT_PARTS if self.usable is None else self.usable.briefing.shows
 
     def jail(self) -> JailPolicy | None:
         """Return what commands in a jail may use and see, where the configuration says it."""
@@ -288,7 +265,7 @@ class Cli:
 
         Raises:
             SessionNotFound: There is none.
-            AmbiguousSessionId: There are several.
+            AmbiguousId: There are several.
             SessionCorrupted: Its file is no session.
         """
         from ...harness import SessionNotFound
@@ -305,7 +282,7 @@ class Cli:
 
         Raises:
             SessionNotFound: There is none.
-            AmbiguousSessionId: There are several.
+            AmbiguousId: There are several.
             SessionNotAdopted: It is not this person's.
         """
         from ...harness.session_ports import require_own
@@ -316,8 +293,8 @@ class Cli:
         return session_id
 
     def change(
-        self, shortened: str, act: Callable[[SessionManager], _Result]
-    ) -> tuple[SessionManager, SessionContext, _Result]:
+        self, shortened: str, act: Callable[[SessionManager], object]
+    ) -> tuple[SessionManager, SessionContext]:
         """Load a session and change it; reload and repeat after a conflict.
 
         An explicit command applies to the session's current state, so it is repeated up to
@@ -330,12 +307,12 @@ class Cli:
 
         manager, session = self.load(shortened)
 
-        def read_anew() -> bool:
+        def reload() -> bool:
             manager.reload()  # in place: `session` is as it is on disk
             return True
 
-        result = despite_conflicts(lambda: act(manager), again=read_anew, attempts=_REPEATS + 1)
-        return manager, session, result
+        despite_conflicts(lambda: act(manager), again=reload, attempts=_REPEATS + 1)
+        return manager, session
 
 
 def cli_of(context: typer.Context, *, json: bool = False) -> Cli:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
+from ... import harness
 from ...base.search_words import Passage, Place, SearchWords
 from ...harness.views.session_search import SessionMatch
 from .context import Cli
-from .output.documents import summary_document, unreadable_document
+from .output.documents import error_document, selected, summary_document, unreadable_document
 from .output.render import STATE_STYLES, state_text, unreadable_lines, words
 from .output.text import age_text, first_line, safe, shorten
 
 if TYPE_CHECKING:
-    from ...harness import SessionManager
     from ...questions import QuestionSessions, UnreadableQuestion
     from ...questions.search import QuestionMatch
     from ...wiring.searching import Found
@@ -26,7 +26,7 @@ _PLACE_WIDTH: Final = 12
 
 
 def show_found(
-    cli: Cli, found: Found, manager: SessionManager, questions: QuestionSessions
+    cli: Cli, found: Found, manager: harness.SessionManager, questions: QuestionSessions
 ) -> None:
     """Write what was found, each with its passages, their words in colour in a terminal."""
     now = cli.outside.clock()
@@ -43,7 +43,7 @@ def show_found(
         cli.output.show(line.append(safe(failed.error)))
 
 
-def _session_lines(one: SessionMatch, manager: SessionManager, now: datetime) -> list[Text]:
+def _session_lines(one: SessionMatch, manager: harness.SessionManager, now: datetime) -> list[Text]:
     head = one.summary.head
     line = Text(head.session_id, "bold")
     interrupted = manager.store.is_interrupted(head.session_id, head.state)
@@ -76,7 +76,7 @@ def _passage_line(passage: Passage) -> Text:
 
 
 def found_document(
-    found: Found, asked: SearchWords, manager: SessionManager, questions: QuestionSessions
+    found: Found, asked: SearchWords, manager: harness.SessionManager, questions: QuestionSessions
 ) -> dict[str, Any]:
     """Return what was found as JSON shows it."""
     return {
@@ -95,15 +95,14 @@ def found_document(
     }
 
 
-def _session_document(one: SessionMatch, manager: SessionManager) -> dict[str, Any]:
+def _session_document(one: SessionMatch, manager: harness.SessionManager) -> dict[str, Any]:
     head = one.summary.head
     interrupted = manager.store.is_interrupted(head.session_id, head.state)
     own = manager.store.is_own(head.session_id)
     return {
         "kind": "session",
         **summary_document(one.summary, interrupted=interrupted, own=own),
-        "title": head.title,
-        "tags": head.tags,
+        **selected(head, "title tags"),
         "goal": one.goal,
         "passages": [_passage_document(passage) for passage in one.passages],
     }
@@ -124,15 +123,9 @@ def _question_document(one: QuestionMatch, questions: QuestionSessions) -> dict[
 
 
 def _passage_document(passage: Passage) -> dict[str, Any]:
-    return {
-        "place": passage.place.value,
-        "number": passage.number,
-        "timestamp": passage.at,
-        "text": passage.text,
-        "marks": passage.marks,
-    }
+    place = {"place": passage.place.value, "number": passage.number, "timestamp": passage.at}
+    return {**place, **selected(passage, "text marks")}
 
 
 def _unreadable(one: UnreadableQuestion) -> dict[str, Any]:
-    error = {"type": type(one.error).__name__, "message": str(one.error)}
-    return {"session_id": one.session_id, "error": error}
+    return {"session_id": one.session_id, "error": error_document(one.error)}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from typing import BinaryIO
 
 import typer
 
@@ -21,18 +24,35 @@ def read_given(path: Path, *, option: str, most: int) -> bytes:
     Raises:
         typer.BadParameter: It can't be read, or holds more.
     """
+    too_large = typer.BadParameter(
+        f"{path} has more than {most:,} bytes, the limit", param_hint=option
+    )
     try:
-        if path == STANDARD_INPUT:
-            data = sys.stdin.buffer.read(most + 1)
-        else:
-            with path.open("rb") as stream:
-                data = stream.read(most + 1)
-    except OSError as error:
-        raise typer.BadParameter(
-            f"{path} can't be read: {error.strerror or error}", param_hint=option
-        ) from error
+        with ExitStack() as opened:
+            stream: BinaryIO = sys.stdin.buffer
+            if path != STANDARD_INPUT:
+                stream = opened.enter_context(path.open("rb"))
+                if os.fstat(stream.fileno()).st_size > most:
+                    raise too_large
+            data = stream.read(most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise typer.BadParameter(f"{path} can't be read: {reason}", param_hint=option) from error
     if len(data) > most:
-        raise typer.BadParameter(
-            f"{path} has more than {most:,} bytes, the limit", param_hint=option
-        )
+        raise too_large
     return data
+
+
+def read_given_text(path: Path, *, option: str, most: int) -> str:
+    """Return the text of a file likewise.
+
+    Raises:
+        typer.BadParameter: It can't be read, is not UTF-8, or holds more.
+    """
+    data = read_given(path, option=option, most=most)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{path} is not UTF-8 at byte {error.start}", param_hint=option
+        ) from error

@@ -8,18 +8,17 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TextIO
+from typing import TYPE_CHECKING, ClassVar, Final, TextIO
 
 import typer
 
 from ...base.data_folder import configuration_folder, find_data_folder
 from ...base.errors import AgentForgeError
-from ...base.plugins import Register
 from ...base.result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
 from .on_demand import GroupOnDemand, commands_in
-from .options import option
+from .options import flag, misuse, option
 from .output.errors import Interrupted, OutputLost
 from .output.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .output.output import Output, discard, public_fields, remark
@@ -33,40 +32,68 @@ _FILES_OF_PEOPLE = frozenset({"InvalidConfiguration", "InvalidWorkflow", "Invali
 _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
-_MODULES: Final = {
-    "setup.init": "init",
-    "setup.trust": "trust",
-    "work.work": "run resume retry",
-    "work.submit": "submit",
-    "work.fleet": "worker",
-    "work.fleet_view": "workers jobs cancel",
-    "work.agent_work": "tdflow spec drive",
-    "sessions.report": "report",
-    "sessions.find": "list search",
-    "sessions.look": "show log brief artifacts",
-    "setup.schema": "schema",
-    "sessions.checkpoint": "checkpoints diff rewind fork",
-    "sessions.adopt": "adopt",
-    "sessions.act": "pause abort complete budget set",
-    "sessions.bring_home": "apply export",
-    "sessions.housekeeping": "cleanup setup doctor",
-    "setup.store": "store",
-    "setup.webhooks": "webhooks",
-    "prune.group": "prune",
-    "people.ask": "ask",
-    "people.answer": "answer reject",
-    "sessions.history": "history",
-    "people.mcp": "mcp",
-    "setup.agent_programs": "install uninstall hook",
-    "people.terminal": "questions",
-    "people.ui": "ui",
-    "sandbox.group": "sandbox",
-}
-"""The commands of each module in `entrypoints.cli.commands`, in the order of the help."""
+_LISTED: Final = (
+    ("init", "setup.init", "Begin a project: configuration, specification, workflow."),
+    ("trust", "setup.trust", "Show what a project's configuration would allow; allow it."),
+    ("run", "work.work", "Run a workflow in a new session."),
+    ("resume", "work.work", "Resume a session after a pause, a failure or a crash."),
+    ("retry", "work.work", "Begin another attempt at a session's failed phase."),
+    ("submit", "work.submit", "Have the workers run a workflow, or an agent's work."),
+    ("worker", "work.fleet", "Run the sessions that were submitted."),
+    ("workers", "work.fleet_view", "List the workers of the fleet."),
+    ("jobs", "work.fleet_view", "List what the fleet runs, and what waits or failed."),
+    ("cancel", "work.fleet_view", "Have the fleet work on a session no more."),
+    ("tdflow", "work.agent_work", "Have an agent develop a component test first."),
+    ("spec", "work.agent_work", "Have an agent write a specification with you."),
+    ("drive", "work.agent_work", "Have an agent work through a workflow of your own."),
+    ("report", "sessions.report", "Write the story of a session as one HTML page."),
+    ("list", "sessions.find", "List the sessions, the last changed first by default."),
+    ("search", "sessions.find", "Find sessions and questions by words."),
+    ("show", "sessions.look", "Show one session."),
+    ("log", "sessions.look", "Show a session's history, the oldest entry first."),
+    ("brief", "sessions.look", "Write the briefing of a session for its next worker."),
+    ("artifacts", "sessions.look", "List the files that a session's phases produced."),
+    ("schema", "setup.schema", "Show the JSON Schema of a session."),
+    ("checkpoints", "sessions.checkpoint", "List a session's checkpoints."),
+    ("diff", "sessions.checkpoint", "Show what changed in a session's workspace."),
+    ("rewind", "sessions.checkpoint", "Take a session and its files back to a checkpoint."),
+    ("fork", "sessions.checkpoint", "Begin a new session at a checkpoint of another."),
+    ("adopt", "sessions.adopt", "Make a session yours that came with a clone; asks first."),
+    ("pause", "sessions.act", "Stop an active session until it is resumed."),
+    ("abort", "sessions.act", "Abort a session for good; asks first."),
+    ("complete", "sessions.act", "Mark an active session as completed, for good."),
+    ("budget", "sessions.act", "Show or extend a token budget, or record tokens."),
+    ("set", "sessions.act", "Change a session's title, tags and metadata."),
+    ("apply", "sessions.bring_home", "Bring a session's result into your checkout, whole."),
+    ("export", "sessions.bring_home", "Write a session's files to a new folder."),
+    ("cleanup", "sessions.housekeeping", "Delete sessions that ended long ago; asks first."),
+    ("setup", "sessions.housekeeping", "Compile the sandbox's interpreter; safe to repeat."),
+    ("doctor", "sessions.housekeeping", "Check this machine and the sessions."),
+    ("store", "setup.store", "Where the sessions are: its tables, and copies of it."),
+    ("webhooks", "setup.webhooks", "Who is told of events: what waits for them, and a test."),
+    ("prune", "prune.group", "Remove old sessions of every kind; asks first."),
+    ("ask", "people.ask", "Ask a person and wait for the answer."),
+    ("answer", "people.answer", "Answer a question session."),
+    ("reject", "people.answer", "Reject a question session: you will not answer it."),
+    ("history", "sessions.history", "List the question sessions, or show one."),
+    ("mcp", "people.mcp", "Serve sessions, the sandbox and questions to AI clients."),
+    (
+        "install",
+        "setup.agent_programs",
+        "Put sessions into an agent program: hooks, tools, a skill.",
+    ),
+    ("uninstall", "setup.agent_programs", "Take out of an agent program what install put there."),
+    ("hook", "setup.agent_programs", "Handle one event of an agent program; the programs call it."),
+    ("questions", "people.terminal", "Show waiting questions and answer them."),
+    ("ui", "people.ui", "Show all sessions in a browser on this machine."),
+    ("sandbox", "sandbox.group", "Run code in the sandbox; list and change its files."),
+)
+"""Each command, its module in `entrypoints.cli.commands` and its help, in the list's order."""
 
 
 class _Commands(GroupOnDemand):
-    register: ClassVar = Register("commands", commands_in(f"{__package__}.commands", _MODULES))
+    group: ClassVar = "commands"
+    listed: ClassVar = commands_in(f"{__package__}.commands", _LISTED)
 
 
 app = typer.Typer(
@@ -83,47 +110,34 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def _global_options(
     context: typer.Context,
-    base: Annotated[
-        str | None,
-        option(
-            "--base PATH",
-            "Directory of the sessions; by default the configuration's; in a git repository your "
-            "own directory for it, unless it has .agentforge/sessions; else .agentforge/sessions "
-            "here or in the nearest parent directory that has a .agentforge.",
-            envvar=BASE_VARIABLE,
-        ),
-    ] = None,
-    store: Annotated[
-        str | None,
-        option(
-            "--store URL",
-            "Where the sessions are, if not in the base's files: "
-            "postgresql://user@host/database?sslmode=verify-full; by default the configuration's.",
-            envvar=STORE_VARIABLE,
-        ),
-    ] = None,
-    objects: Annotated[
-        str | None,
-        option(
-            "--objects URL",
-            "Where workspaces are that several machines work in, with a store in a database: "
-            "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
-            envvar=OBJECTS_VARIABLE,
-        ),
-    ] = None,
-    verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
-    no_color: Annotated[
-        bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
-    ] = False,
-    as_json: Annotated[
-        bool, option("--json", "Write JSON for programs, including errors.")
-    ] = False,
-    version: Annotated[bool, option("--version", "Show the version.")] = False,
+    base: str | None = option(
+        "--base PATH",
+        "Directory of the sessions; by default the configuration's; in a git repository your own "
+        "directory for it, unless it has .agentforge/sessions; else .agentforge/sessions here or "
+        "in the nearest parent directory that has a .agentforge.",
+        envvar=BASE_VARIABLE,
+    ),
+    store: str | None = option(
+        "--store URL",
+        "Where the sessions are, if not in the base's files: "
+        "postgresql://user@host/database?sslmode=verify-full; by default the configuration's.",
+        envvar=STORE_VARIABLE,
+    ),
+    objects: str | None = option(
+        "--objects URL",
+        "Where workspaces are that several machines work in, with a store in a database: "
+        "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
+        envvar=OBJECTS_VARIABLE,
+    ),
+    verbose: bool = flag("--verbose, -v", "Log every event to standard error."),
+    no_color: bool = flag("--no-color", "Use no colour; the variable NO_COLOR does the same."),
+    as_json: bool = flag("--json", "Write JSON for programs, including errors."),
+    version: bool = flag("--version", "Show the version."),
 ) -> None:
     if base == "":
-        raise typer.BadParameter("the path is empty", param_hint="--base")
+        raise misuse("--base", "the path is empty")
     if store == "":
-        raise typer.BadParameter("the address is empty", param_hint="--store")
+        raise misuse("--store", "the address is empty")
     outside = context.obj if isinstance(context.obj, Outside) else Outside()
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
@@ -183,10 +197,7 @@ def _show_version(output: Output) -> None:
     from importlib.metadata import version
 
     number = version("agentforge-sessions")
-    if output.json:
-        output.document({"version": number})
-    else:
-        output.line(f"{_NAME} {number}")
+    output.outcome({"version": number}, f"{_NAME} {number}")
 
 
 # -------------------------------------------------------------------------------- the boundary

@@ -6,33 +6,48 @@ each command, takes longer than most of them work.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from copy import copy
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import typer
 from typer import main as making
 from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
-from ...base.plugins import Plugin, PluginUnusable, Register
+from ...base.plugins import Plugin, Register
 from .conversions import SparingCommand, spare_conversions
+from .signatures import OwnCommand, expanded
+
+
+class ListedCommand(NamedTuple):
+    """A command in a list.
+
+    Attributes:
+        target: What adds it to an application, as `module:attribute`.
+        text: Its help.
+    """
+
+    target: str
+    text: str
 
 
 class _Commands(MutableMapping[str, Any]):
     """Commands by name, in the order of the help; each is built on first access."""
 
-    def __init__(self, register: Register) -> None:
-        self._register: Final = register
-        self._names: Final = dict.fromkeys(register.own)
+    def __init__(self, group: str, listed: Mapping[str, ListedCommand]) -> None:
+        self.register: Final = Register(group, {name: one.target for name, one in listed.items()})
+        self._texts: Final = {name: one.text for name, one in listed.items()}
+        self._names: Final = dict.fromkeys(listed)
         self._made: Final[dict[str, Any]] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._made:
-            plugin = self._register.find(name)
+            plugin = self.register.find(name)
             if plugin is None:
                 raise KeyError(name)
-            self._made[name] = _make(_part_of(plugin), name)
+            self._made[name] = made = _make(_part_of(plugin), name)
+            made.short_help = self._texts.get(name, made.short_help)
         return self._made[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -50,25 +65,29 @@ class _Commands(MutableMapping[str, Any]):
         return len(self._names)
 
     def described(self) -> dict[str, Any]:
-        """Return the commands as a list of commands needs them: with their help alone."""
-        own = {
-            name: self._made[name] if name in self._made else _describe(self._own(name), name)
-            for name in self._names
+        """Return the commands as a list needs them: with their help alone, and none loaded."""
+        texts = {name: self._texts.get(name) for name in self._names}
+        texts |= {one.name: f"Added by {one.package}." for one in self.register.foreign()}
+        return {
+            name: TyperCommand(name, short_help=text, params=[]) for name, text in texts.items()
         }
-        return own | {one.name: _described(one) for one in self._register.foreign()}
-
-    def _own(self, name: str) -> typer.Typer:
-        return _part_of(Plugin(name, "commands", self._register.own[name]))
 
 
 class GroupOnDemand(TyperGroup):
-    """A group of commands whose subclass has the register of what adds each to an application."""
+    """A group of commands, which a subclass names.
 
-    register: ClassVar[Register]
+    Attributes:
+        group: The group of plugins that other packages add to, or "".
+        listed: The commands of this package.
+    """
+
+    group: ClassVar[str] = ""
+    listed: ClassVar[Mapping[str, ListedCommand]]
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands(self.register)
+        self._on_demand = _Commands(self.group, self.listed)
+        self.commands = self._on_demand
 
     def get_params(self, ctx: Any) -> Any:
         """Return the group's own options, with those for the shell's completion."""
@@ -79,43 +98,60 @@ class GroupOnDemand(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, without loading one."""
         del ctx
-        return [*self.commands, *(one.name for one in self.register.foreign())]
+        return list(self._on_demand.described())
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each command with its help, which takes no options of any."""
-        listed = self.commands
-        assert isinstance(listed, _Commands)  # noqa: S101 (made above)
-        TyperGroup(commands=listed.described()).format_commands(ctx, formatter)
+        """Write each command with its help, without loading one."""
+        TyperGroup(commands=self._on_demand.described()).format_commands(ctx, formatter)
 
 
 def add_group(
-    app: typer.Typer, group: type[GroupOnDemand], callback: Callable[..., None], **settings: Any
+    app: typer.Typer,
+    name: str,
+    commands: Mapping[str, ListedCommand],
+    *,
+    callback: Callable[..., None] | None = None,
+    kind: type[GroupOnDemand] = GroupOnDemand,
+    **texts: Any,
 ) -> None:
-    """Add a group to an application, with what it does without a command.
+    """Add a group to an application.
 
     Args:
         app: The application.
-        group: The group.
-        callback: What the group does; it is called before each command, too.
-        settings: Of `typer.Typer`: its name and texts.
+        name: The group's name.
+        commands: What adds each of its commands, as `commands_in` returns it.
+        callback: What is called before each command, and without one; shows the help by default.
+        kind: The kind of group.
+        texts: Its texts, as `typer.Typer` takes them.
     """
-    made = typer.Typer(cls=group, rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
-    made.callback(invoke_without_command=True)(callback)
+    made = typer.Typer(
+        name=name,
+        cls=type(kind.__name__, (kind,), {"listed": commands}),
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        **texts,
+    )
+    made.callback(invoke_without_command=True)(expanded(callback or _show_help))
     app.add_typer(made)
 
 
-def commands_in(package: str, modules: Mapping[str, str]) -> dict[str, str]:
-    """Return what adds each command of a group to an application, as `module:attribute`.
+def _show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def commands_in(
+    package: str, table: Iterable[tuple[str, str, str]], attribute: str = "commands"
+) -> dict[str, ListedCommand]:
+    """Return the commands of a table.
 
     Args:
         package: The package of the modules.
-        modules: The commands of each module, in the order of the help, separated by spaces; its
-            `add_to` adds them.
+        table: The name, the module and the help of each.
+        attribute: What adds a module's commands.
     """
     return {
-        name: f"{package}.{module}:add_to"
-        for module, names in modules.items()
-        for name in names.split()
+        name: ListedCommand(f"{package}.{module}:{attribute}", text) for name, module, text in table
     }
 
 
@@ -132,7 +168,10 @@ def _make(part: typer.Typer, name: str) -> Any:
         "rich_markup_mode": part.rich_markup_mode,
     }
     if isinstance(found, CommandInfo):
-        if found.cls in (None, TyperCommand):
+        if found.cls is OwnCommand:
+            found = copy(found)
+            found.callback = expanded(cast("Callable[..., None]", found.callback))
+        elif found.cls in (None, TyperCommand):
             found.cls = SparingCommand
         return making.get_command_from_info(found, **style)
     return making.get_group_from_info(found, suggest_commands=part.suggest_commands, **style)
@@ -155,23 +194,8 @@ def _part_of(plugin: Plugin) -> typer.Typer:
     try:
         _find(part, plugin.name)
     except LookupError as error:
-        raise PluginUnusable(plugin, str(error)) from error
+        raise plugin.unusable(str(error)) from error
     return part
-
-
-def _described(plugin: Plugin) -> Any:
-    """Return a command of an installed package as a list needs it, which loads no such package."""
-    return TyperCommand(plugin.name, help=f"Added by {plugin.package}.", params=[])
-
-
-def _describe(part: typer.Typer, name: str) -> Any:
-    found = _find(part, name)
-    if not isinstance(found, CommandInfo):
-        return _make(part, name)
-    text = found.help or inspect.getdoc(found.callback)
-    return TyperCommand(
-        name, help=text, short_help=found.short_help, hidden=found.hidden, params=[]
-    )
 
 
 def _find(part: typer.Typer, name: str) -> CommandInfo | TyperInfo:

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and how their values are read."""
+"""Options: how they are declared, those that many commands have, and how values are read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import re
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from ...harness.domain.session_data import SessionLabels
 
 QUESTIONS_OPTION: Final = "--questions"
 """The option of every command that works with question sessions."""
@@ -18,30 +22,42 @@ _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def option(usage: str, text: str, **more: Any) -> Any:
-    """Return an option whose default its help does not show.
+def option(usage: str, text: str, default: Any = None, **more: Any) -> Any:
+    """Return an option of a command, of a group, or of a type that several of them have.
 
     Args:
         usage: Its names and what it takes, as in `-r, --reason TEXT`.
-        text: Its help.
+        text: Its help, which does not show the default.
+        default: Its value where it is not given; `...` where it has to be.
         more: Further settings of `typer.Option`.
     """
-    words = usage.replace(",", "").split()
+    words = usage.replace(", ", " ").split()
     names = [word for word in words if word.startswith("-")]
     if names != words:
         more["metavar"] = words[-1]
-    return typer.Option(*names, help=text, show_default=False, **more)
+    return typer.Option(default, *names, help=text, **{"show_default": False, **more})
 
 
-def argument(metavar: str, text: str, **more: Any) -> Any:
-    """Return an argument whose default its help does not show.
+def flag(usage: str, text: str, *, default: bool = False, **more: Any) -> Any:
+    """Return an option that takes no value."""
+    return option(usage, text, default, **more)
+
+
+def argument(metavar: str, text: str, default: Any = ..., **more: Any) -> Any:
+    """Return an argument.
 
     Args:
         metavar: Its name in the help.
-        text: Its help.
+        text: Its help, which does not show the default.
+        default: Its value where it is not given; it has to be by default.
         more: Further settings of `typer.Argument`.
     """
-    return typer.Argument(metavar=metavar, help=text, show_default=False, **more)
+    return typer.Argument(default, metavar=metavar, help=text, **{"show_default": False, **more})
+
+
+def misuse(name: str, text: str) -> typer.BadParameter:
+    """Return the error of an option or argument that can't be taken as it was given."""
+    return typer.BadParameter(text, param_hint=name)
 
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -71,11 +87,19 @@ SessionId = Annotated[
         "ID", "The session's id, or an unambiguous part of it.", autocompletion=complete_session_ids
     ),
 ]
-AsJson = Annotated[bool, option("--json", "Write JSON for programs, including errors.")]
+Reason = Annotated[str | None, option("--reason, -r TEXT", "The reason; recorded in the history.")]
 Follow = Annotated[
-    bool, option("--follow, -f", "Show each change until the session ends or you press Ctrl-C.")
+    bool, flag("--follow, -f", "Show each change until the session ends or you press Ctrl-C.")
 ]
-Yes = Annotated[bool, option("--yes, -y", "Do not ask.")]
+Yes = Annotated[bool, flag("--yes, -y", "Do not ask.")]
+Tokens = Annotated[
+    int | None, option("--budget TOKENS", "Tokens allotted; the workflow's own by default.", min=1)
+]
+
+
+# -------------------------------------------------------------------------------- question sessions
+
+
 QuestionsDirectory = Annotated[
     str | None,
     option(
@@ -84,15 +108,27 @@ QuestionsDirectory = Annotated[
         "./.agentforge/questions by default.",
     ),
 ]
-SHARED_OPTION: Final = "--shared"
-SharedQuestions = Annotated[
-    bool,
-    typer.Option(
-        SHARED_OPTION,
-        help="Use the queue that all your projects and programs share: AUQ_SESSION_DIR, "
+
+
+@frozen
+class QuestionPlace:
+    """Where the question sessions of a command are."""
+
+    directory: QuestionsDirectory
+    shared: bool = flag(
+        "--shared",
+        "Use the queue that all your projects and programs share: AUQ_SESSION_DIR, "
         "or auq/sessions in your data directory by default.",
-    ),
-]
+    )
+
+    @property
+    def path(self) -> Path | None:
+        """The directory that was named, or None if none was.
+
+        Raises:
+            typer.BadParameter: It is empty, or two were named.
+        """
+        return questions_directory(self.directory, shared=self.shared)
 
 
 def questions_directory(given: str | None, *, shared: bool = False) -> Path | None:
@@ -105,12 +141,10 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
         from ...questions import shared_directory
 
         if given is not None:
-            raise typer.BadParameter(
-                f"{QUESTIONS_OPTION} names another place", param_hint=SHARED_OPTION
-            )
+            raise misuse("--shared", f"{QUESTIONS_OPTION} names another place")
         return shared_directory()
     if given == "":
-        raise typer.BadParameter("the path is empty", param_hint=QUESTIONS_OPTION)
+        raise misuse(QUESTIONS_OPTION, "the path is empty")
     return None if given is None else Path(given)
 
 
@@ -150,12 +184,11 @@ def parse_duration(text: str) -> timedelta:
         raise InvalidDuration(text, "is too long") from None
 
 
-def parse_size(text: str, option: str) -> int:
+def parse_size(text: str) -> int:
     """Read a number of bytes: a KB is 1,000 of them, a KiB 1,024.
 
     Args:
         text: A whole number, with a unit or without.
-        option: The option that it was given to, for the message.
 
     Raises:
         typer.BadParameter: It is none.
@@ -163,8 +196,7 @@ def parse_size(text: str, option: str) -> int:
     found = _SIZE.fullmatch(text.strip()) if text.isascii() else None
     if found is None:
         raise typer.BadParameter(
-            f"{text[:60]!r} is no size. Write a whole number and a unit, as in 512MB or 1GiB",
-            param_hint=option,
+            f"{text[:60]!r} is no size. Write a whole number and a unit, as in 512MB or 1GiB"
         )
     number, unit, binary = found.groups()
     base = 1024 if binary else 1000
@@ -172,110 +204,15 @@ def parse_size(text: str, option: str) -> int:
     return size
 
 
-# ------------------------------------------------------------------------------------------- agents
-
-
-AgentName = Annotated[
-    str | None,
-    option(
-        "--agent AGENT",
-        "The agent: a command line (prompt on standard input, answer on standard "
-        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL]; the "
-        "configuration's by default.",
-    ),
-]
-AgentTimeout = Annotated[
-    float | None,
-    option(
-        "--agent-timeout SECONDS",
-        "Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
-        min=0.001,
-    ),
-]
-AgentMode = Annotated[
-    str | None,
-    option(
-        "--agent-mode MODE",
-        "answer: the agent gives files in its answer (default). edit: its program changes them in "
-        "place, in a jail.",
-    ),
-]
-AgentNetwork = Annotated[
-    bool | None,
-    option(
-        "--agent-network/--no-agent-network",
-        "Whether an agent that edits in place has the network; not sealed if so.",
-    ),
-]
-AgentEnvironment = Annotated[
-    list[str] | None,
-    option(
-        "--agent-env NAME",
-        "Give an agent that edits in place this environment variable; may be repeated.",
-    ),
-]
-MaxOutput = Annotated[
-    int | None,
-    option(
-        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
-    ),
-]
-Record = Annotated[
-    Path | None, option("--record DIR", "Record the agent's answers in this directory.")
-]
-Tokens = Annotated[
-    int | None, option("--budget TOKENS", "Tokens allotted; the workflow's own by default.", min=1)
-]
-Component = Annotated[
-    str | None,
-    option("--component, -c NAME", "The component of the specification; the only one by default."),
-]
-ContextFiles = Annotated[
-    list[str] | None,
-    option(
-        "--context GLOB",
-        "Show the agent these files of the project too, as 'src/**/*.py'; may be repeated.",
-    ),
-]
-Rules = Annotated[
-    Path | None,
-    option("--rules FILE", "A file with rules that hold for the work; the agent is shown it."),
-]
-Role = Annotated[
-    str | None,
-    option("--role TEXT", "Who the agent is asked to be, instead of the workflow's role."),
-]
-OnlyShown = Annotated[
-    bool,
-    option(
-        "--dry-run",
-        "Only show what would be sent to the agent, and how many tokens it takes; begin nothing.",
-    ),
-]
-NoWait = Annotated[
-    bool, option("--no-wait", "Pause for questions instead of waiting for their answers.")
-]
-About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
-OtherAgent = Annotated[
-    str | None,
-    option("--agent AGENT", "Use this agent instead of the one that an agent's session names."),
-]
-
-
 # ------------------------------------------------------------------------------------------ labels
 
-Title = Annotated[str | None, option("--title TEXT", "What people call the session: one line.")]
-Tags = Annotated[
-    list[str] | None, option("--tag NAME", "A word to find the session by; may be repeated.")
-]
-Metadata = Annotated[
-    list[str] | None,
-    option(
-        "--metadata KEY=JSON",
-        "What to keep with the session under a name; a value that is no JSON is a text. May be "
-        "repeated.",
-    ),
-]
+
+TAGS: Final = option("--tag NAME", "A word to find the session by; may be repeated.")
+METADATA: Final = option(
+    "--metadata KEY=JSON",
+    "What to keep with the session under a name; a value that is no JSON is a text. May be "
+    "repeated.",
+)
 
 
 def parse_metadata(given: list[str] | None) -> dict[str, Any]:
@@ -290,9 +227,8 @@ def parse_metadata(given: list[str] | None) -> dict[str, Any]:
     for one in given or ():
         name, separator, value = one.partition("=")
         if not separator or not name:
-            raise typer.BadParameter(
-                f"{one[:60]!r} names no field; write KEY=JSON, as in ticket=4711",
-                param_hint="--metadata",
+            raise misuse(
+                "--metadata", f"{one[:60]!r} names no field; write KEY=JSON, as in ticket=4711"
             )
         try:
             found[name] = json.loads(value)
@@ -301,32 +237,21 @@ def parse_metadata(given: list[str] | None) -> dict[str, Any]:
     return found
 
 
-def labels_of(title: str | None, tags: list[str] | None, metadata: list[str] | None) -> Any:
-    """Return the labels that a session is to be begun with.
+@frozen
+class Labels:
+    """What people call a session, find it by and keep with it."""
 
-    Raises:
-        typer.BadParameter: One of the metadata has no name.
-    """
-    from ...harness.domain.session_data import SessionLabels
+    title: str | None = option("--title TEXT", "What people call the session: one line.")
+    tags: list[str] | None = TAGS
+    metadata: list[str] | None = METADATA
 
-    return SessionLabels(title=title, tags=tags or (), metadata=parse_metadata(metadata))
+    def of_session(self) -> SessionLabels:
+        """Return the labels that a session is to begin with.
 
+        Raises:
+            typer.BadParameter: One of the metadata has no name.
+        """
+        from ...harness.domain.session_data import SessionLabels
 
-# ------------------------------------------------------------------------------------ repositories
-
-DEFAULT_REVISION: Final = "HEAD"
-
-Repo = Annotated[
-    Path | None,
-    option(
-        "--repo PATH",
-        "Work on this git repository: the workspace is a checkout of a commit of it. Your own "
-        "checkout is not changed. The configuration's by default; none: without one.",
-    ),
-]
-BaseRevision = Annotated[
-    str, option("--base REF", "The commit of the repository to begin from; HEAD by default.")
-]
-WithUncommitted = Annotated[
-    bool, option("--with-uncommitted", "Begin with your checkout's uncommitted work, too.")
-]
+        fields = parse_metadata(self.metadata)
+        return SessionLabels(title=self.title, tags=self.tags or (), metadata=fields)

@@ -7,11 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from attrs import evolve, frozen
 
 from .context import Cli
 from .given_files import read_given
+from .options import misuse, option
+from .output.documents import selected
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration
@@ -33,31 +34,32 @@ class ShownContext:
     origin: str
 
 
-@frozen(kw_only=True)
+@frozen
 class ContextOptions:
-    """What the command line says of the context.
+    """What the command line names of the project, and of the agent's role."""
 
-    Attributes:
-        files: Further globs of files that are shown.
-        rules: A file of rules, or None for the configuration's.
-        role: Who the agent is asked to be, or None for the configuration's, else the workflow's.
-    """
-
-    files: tuple[str, ...] = ()
-    rules: Path | None = None
-    role: str | None = None
+    context_files: list[str] | None = option(
+        "--context GLOB",
+        "Show the agent these files of the project too, as 'src/**/*.py'; may be repeated.",
+    )
+    rules: Path | None = option(
+        "--rules FILE", "A file with rules that hold for the work; the agent is shown it."
+    )
+    role: str | None = option(
+        "--role TEXT", "Who the agent is asked to be, instead of the workflow's role."
+    )
 
     def with_role(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return a workflow with the role that was asked for."""
         role = self.role if self.role is not None else cli.configuration.context.role
         if self.role is not None and not self.role.strip():
-            raise typer.BadParameter("the role is empty", param_hint="--role")
+            raise misuse("--role", "the role is empty")
         return workflow if role is None else evolve(workflow, role=role)
 
     def asked_for(self, cli: Cli, named: tuple[str, ...] = ()) -> bool:
         """Return whether anything asks for some of the project to be shown."""
         enabled = cli.configuration.context.enabled
-        return bool(enabled or self.files or self.rules is not None or named)
+        return bool(enabled or self.context_files or self.rules is not None or named)
 
     def gather(
         self, cli: Cli, named: tuple[str, ...] = (), *, files: tuple[Path, str] | None = None
@@ -79,14 +81,12 @@ class ContextOptions:
         said = configuration.context
         if not self.asked_for(cli, named):
             return None
-        for glob in self.files:
+        for glob in self.context_files or ():
             if glob.startswith(("/", "~")) or ".." in glob.split("/") or not glob.strip():
-                raise typer.BadParameter(
-                    f"{glob!r} is no glob inside the project", param_hint="--context"
-                )
+                raise misuse("--context", f"{glob!r} is no glob inside the project")
         rules = self.rules if self.rules is not None else said.rules if said.enabled else None
         request = ContextRequest(
-            files=tuple(dict.fromkeys((*self.files, *named, *said.files))),
+            files=tuple(dict.fromkeys((*(self.context_files or ()), *named, *said.files))),
             max_tokens=said.max_tokens,
             tree=said.tree if said.enabled else False,
             guides=said.guides if said.enabled else (),
@@ -98,7 +98,7 @@ class ContextOptions:
         try:
             return ShownContext(gather_context(folder, request), origin or str(folder))
         except RulesTooLong as error:
-            raise typer.BadParameter(f"{error}; {rules}", param_hint="--rules") from error
+            raise misuse("--rules", f"{error}; {rules}") from error
 
     @staticmethod
     def _folder(cli: Cli) -> Path:
@@ -120,7 +120,7 @@ def _rules(path: Path, configuration: Configuration) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"{path} can't be read: {error}", param_hint="--rules") from error
+        raise misuse("--rules", f"{path} can't be read: {error}") from error
 
 
 def _about(cli: Cli) -> str | None:
@@ -164,20 +164,18 @@ def show_plan(
     total = work.workflow.token_budget if budget is None else budget
     phase, prompt = found if found is not None else (None, "")
     answer = 0 if phase is None else phase.answer_tokens
-    if cli.output.json:
-        cli.output.document(
-            {
-                "dry_run": True,
-                "workflow": work.workflow.name,
-                "agent": None if work.agent is None else work.agent.value,
-                "phase": None if phase is None else phase.name,
-                "prompt_tokens": most_tokens(prompt),
-                "answer_tokens": answer,
-                "token_budget": total,
-                "context": None if context is None else _document(context),
-                "prompt": prompt,
-            }
-        )
+    document = {
+        "dry_run": True,
+        "workflow": work.workflow.name,
+        "agent": None if work.agent is None else work.agent.value,
+        "phase": None if phase is None else phase.name,
+        "prompt_tokens": most_tokens(prompt),
+        "answer_tokens": answer,
+        "token_budget": total,
+        "context": None if context is None else _document(context),
+        "prompt": prompt,
+    }
+    if cli.output.wrote(document):
         return
     if context is None:
         cli.output.line("Nothing of the project is sent.")
@@ -228,9 +226,6 @@ def _document(shown: ShownContext) -> dict[str, Any]:
     return {
         "folder": shown.origin,
         "tokens": context.tokens,
-        "parts": [
-            {"kind": one.kind, "name": one.name, "tokens": one.tokens, "cut": one.cut}
-            for one in context.parts
-        ],
+        "parts": [selected(one, "kind name tokens cut") for one in context.parts],
         "left_out": [{"path": path, "reason": reason} for path, reason in context.left_out],
     }

@@ -12,8 +12,6 @@ from __future__ import annotations
 from .errors import (
     AddressUnavailable,
     InvalidArguments,
-    McpServerError,
-    McpUnavailable,
     NotLoopback,
     TokenRefused,
     TokenRequired,
@@ -26,8 +24,6 @@ __all__ = [
     "EVERYTHING",
     "AddressUnavailable",
     "InvalidArguments",
-    "McpServerError",
-    "McpUnavailable",
     "NotLoopback",
     "Offer",
     "TokenRefused",

@@ -3,169 +3,87 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
-from ...base.errors import AgentForgeError, ErrorKind
+from ...base.errors import AgentForgeError, ErrorKind, ExtraMissing
 
 
-class McpServerError(AgentForgeError):
-    """Base of the MCP server's own errors."""
+class CallCancelled(AgentForgeError):
+    """The client left while its call was under way; the call was cancelled."""
+
+    message = "the client left; the call was cancelled"
 
 
-class McpUnavailable(McpServerError):
-    """The `mcp` SDK, which only this command needs, is not installed.
+class InvalidArguments(AgentForgeError, ValueError):
+    """A tool was called with arguments that it does not take; nothing was done."""
 
-    Attributes:
-        package: What is missing.
-    """
-
-    kind = ErrorKind.NOT_DONE
-
-    def __init__(self, package: str = "mcp") -> None:
-        super().__init__(
-            f"the MCP server needs the package {package!r}, which is not installed; nothing was "
-            "started. Install it with: pip install 'agentforge-sessions[mcp]'"
-        )
-        self.package = package
+    message = """the arguments of {tool} were refused: {faults:;}. Nothing was done; correct them
+    and call again (the tool's input schema says what it takes)."""
+    tool: str
+    faults: Sequence[str]
+    """Everything that is wrong, each as "argument: what is wrong"."""
 
 
-class InvalidArguments(McpServerError, ValueError):
-    """A tool was called with arguments that it does not take; nothing was done.
+class OutsideProject(AgentForgeError, ValueError, kind=ErrorKind.REFUSED):
+    """A client named a folder that is none of the project; nothing was done."""
 
-    Attributes:
-        tool: The tool.
-        faults: Everything that is wrong, each as "argument: what is wrong".
-    """
-
-    def __init__(self, tool: str, faults: Iterable[str]) -> None:
-        self.tool = tool
-        self.faults = tuple(faults)
-        super().__init__(
-            f"the arguments of {tool} were refused: {'; '.join(self.faults)}. Nothing was done; "
-            "correct them and call again (the tool's input schema says what it takes)."
-        )
+    message = "{folder!r} is no folder of this server's project: {problem}. Nothing was done."
+    folder: str
+    problem: str
 
 
-class OutsideProject(McpServerError, ValueError):
-    """A client named a folder that is none of the project; nothing was done.
+class UnknownToolSet(AgentForgeError, ValueError, kind=ErrorKind.USAGE):
+    """There is no set of tools of this name."""
 
-    Attributes:
-        folder: What it named.
-        problem: Why not.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, folder: str, problem: str) -> None:
-        super().__init__(
-            f"{folder[:200]!r} is no folder of this server's project: {problem}. Nothing was done."
-        )
-        self.folder = folder
-        self.problem = problem
+    message = "there is no set of tools {name!r}; there are: {known:,}. Nothing was started."
+    name: str
+    known: Sequence[str]
 
 
-class UnknownToolSet(McpServerError, ValueError):
-    """There is no set of tools of this name.
+class NotLoopback(AgentForgeError, kind=ErrorKind.USAGE):
+    """The server was asked to listen where other machines can reach it, without an explicit yes."""
 
-    Attributes:
-        name: What was given.
-        known: The sets there are.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, name: str, known: Iterable[str]) -> None:
-        self.name = name
-        self.known = tuple(known)
-        super().__init__(
-            f"there is no set of tools {name!r}; there are: {', '.join(self.known)}. Nothing was "
-            "started."
-        )
+    message = """{host} is reachable from other machines, and every client of this server can read
+    the sessions and run code in the sandbox; nothing was started. Use 127.0.0.1, or add
+    --allow-remote and --token-file."""
+    host: str
 
 
-class _Exposed(McpServerError):
-    kind = ErrorKind.USAGE
-    _TEXT = ""
+class TokenRequired(AgentForgeError, kind=ErrorKind.USAGE):
+    """The server was allowed to listen where other machines can reach it, without a token."""
 
-    def __init__(self, host: str) -> None:
-        super().__init__(self._TEXT.format(host=host))
-        self.host = host
-
-
-class NotLoopback(_Exposed):
-    """The server was asked to listen where other machines can reach it, without an explicit yes.
-
-    Attributes:
-        host: The address.
-    """
-
-    _TEXT = (
-        "{host} is reachable from other machines, and every client of this server can read the "
-        "sessions and run code in the sandbox; nothing was started. Use 127.0.0.1, or add "
-        "--allow-remote and --token-file."
-    )
+    message = """--allow-remote without --token-file would let every machine that reaches {host}
+    read the sessions and run code in the sandbox; nothing was started. Make a token with (umask
+    077; openssl rand -hex 32 > token) and add --token-file token, or leave --allow-remote out."""
+    host: str
 
 
-class TokenRequired(_Exposed):
-    """The server was allowed to listen where other machines can reach it, without a token.
+class AddressUnavailable(AgentForgeError, kind=ErrorKind.CONFLICT):
+    """The server can't listen at the address it was given."""
 
-    Attributes:
-        host: The address.
-    """
-
-    _TEXT = (
-        "--allow-remote without --token-file would let every machine that reaches {host} read the "
-        "sessions and run code in the sandbox; nothing was started. Make a token with (umask 077; "
-        "openssl rand -hex 32 > token) and add --token-file token, or leave --allow-remote out."
-    )
+    message = """can't listen on {host} port {port}: {reason}; nothing was started. Stop what uses
+    the port, or name another one (--port 0 takes a free one)."""
+    host: str
+    port: int
+    reason: str
+    """What the system answered."""
 
 
-class AddressUnavailable(McpServerError):
-    """The server can't listen at the address it was given.
+class TokenRefused(AgentForgeError, kind=ErrorKind.USAGE):
+    """A file can't serve as the access token."""
 
-    Attributes:
-        host: The address.
-        port: The TCP port.
-        reason: What the system answered.
-    """
-
-    kind = ErrorKind.CONFLICT
-
-    def __init__(self, host: str, port: int, reason: str) -> None:
-        super().__init__(
-            f"can't listen on {host} port {port}: {reason}; nothing was started. Stop what uses "
-            "the port, or name another one (--port 0 takes a free one)."
-        )
-        self.host = host
-        self.port = port
-        self.reason = reason
-
-
-class TokenRefused(McpServerError):
-    """A file can't serve as the access token.
-
-    Attributes:
-        path: The file.
-        reason: What is wrong with it.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(
-            f"{path} can't be the access token: {reason}; nothing was started. Make one with: "
-            f"(umask 077; openssl rand -hex 32 > {path})"
-        )
-        self.path = path
-        self.reason = reason
+    message = """{path} can't be the access token: {reason}; nothing was started. Make one with:
+    (umask 077; openssl rand -hex 32 > {path})"""
+    path: Path
+    reason: str
 
 
 def require_sdk() -> None:
     """Return if the `mcp` SDK is installed; it is not loaded.
 
     Raises:
-        McpUnavailable: It is not.
+        ExtraMissing: It is not.
     """
     if importlib.util.find_spec("mcp") is None:
-        raise McpUnavailable
+        raise ExtraMissing("the MCP server", "the package 'mcp'", "mcp")

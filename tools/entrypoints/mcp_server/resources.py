@@ -36,7 +36,6 @@ from ...harness import (
     SessionSummary,
 )
 from ...harness.session_ports import LocalSessions
-from .errors import McpServerError
 from .stdio import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
 from .tools.session_tools import lead
@@ -53,23 +52,13 @@ _COMPLETED: Final = 100
 """How many ids a completion may have, by the protocol."""
 
 
-class ArtifactNotFound(McpServerError):
-    """A session has recorded no such file, or it is no longer in its workspace.
+class ArtifactNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
+    """A session has recorded no such file, or it is no longer in its workspace."""
 
-    Attributes:
-        session_id: The session.
-        path: The file.
-    """
-
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, session_id: str, path: str) -> None:
-        super().__init__(
-            f"session {session_id} has no file {path!r}: it is not recorded, or not in the "
-            "workspace; nothing was changed. session_show lists the files."
-        )
-        self.session_id = session_id
-        self.path = path
+    message = """session {session_id} has no file {path!r}: it is not recorded, or not in the
+    workspace; nothing was changed. session_show lists the files."""
+    session_id: str
+    path: str
 
 
 def add_resources(

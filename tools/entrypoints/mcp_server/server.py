@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult, TextC
 from ...base.errors import AgentForgeError
 from ...base.event_log import bound_fields, get_logger
 from .calls import CancelScopes, beside
-from .errors import McpServerError
+from .errors import CallCancelled
 from .stdio import Streams
 from .tool import Tool, failed
 
@@ -81,15 +81,12 @@ _EXCHANGE_KEY: Final = "agentforge.exchange_over"
 _log = get_logger("agentforge.mcp")
 
 
-class ServerStopping(McpServerError):
+class ServerStopping(AgentForgeError):
     """The server began to stop while a call was under way."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the server is stopping; what was on disk before this call is kept, questions that it "
-            "waited for were withdrawn, and code that it ran was stopped. Start the server again "
-            "and look at the session."
-        )
+    message = """the server is stopping; what was on disk before this call is unchanged, questions
+    that it waited for were withdrawn, and code that it ran was stopped. Start the server again and
+    look at the session."""
 
 
 # A client that disconnects from a stateful HTTP session leaves its calls running in the session, by
@@ -181,7 +178,7 @@ class HarnessServer(MCPServer[Any]):
             if results:
                 return self._with_notice(results[0])
             if over is not None and over.is_set():
-                return failed(McpServerError("the client left; the call was cancelled"))
+                return failed(CallCancelled())
             _log.warning("mcp.call_cancelled", reason="stopping")
         return failed(ServerStopping())
 

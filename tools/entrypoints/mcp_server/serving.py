@@ -121,7 +121,7 @@ class Services:
 
         Raises:
             InvalidConfig: The configuration file can't be used.
-            StoreExtraMissing: The packages for the sessions' store are not installed.
+            ExtraMissing: The packages for the sessions' store are not installed.
         """
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH

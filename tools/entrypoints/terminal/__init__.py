@@ -4,14 +4,12 @@ Importing this package loads no Textual: `run_terminal` does, and says what to i
 missing.
 """
 
-from .errors import ExtraMissing, NoTerminal, TerminalError, TerminalFailed
+from .errors import NoTerminal, TerminalFailed
 from .launch import Ended, drafts_directory, run_terminal
 
 __all__ = [
     "Ended",
-    "ExtraMissing",
     "NoTerminal",
-    "TerminalError",
     "TerminalFailed",
     "drafts_directory",
     "run_terminal",

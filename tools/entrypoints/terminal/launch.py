@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from .errors import ExtraMissing, NoTerminal, TerminalFailed
+from ...base.errors import ExtraMissing
+from .errors import NoTerminal, TerminalFailed
 from .theme_name import ThemeName
 
 if TYPE_CHECKING:
@@ -91,4 +92,12 @@ def _at_terminal() -> bool:
 def _missing(error: ModuleNotFoundError) -> Exception:
     """Return the error to raise: Textual is not installed, or a module of ours is missing."""
     package = (error.name or "").partition(".")[0]
-    return ExtraMissing("Textual") if package == "textual" else error
+    if package != "textual":
+        return error
+    return ExtraMissing(
+        "`agentforge questions`",
+        "Textual",
+        "terminal",
+        ". Until then `agentforge history` shows the waiting questions and `agentforge answer` "
+        "answers them.",
+    )

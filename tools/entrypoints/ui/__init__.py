@@ -3,7 +3,7 @@
 Importing this package loads no server: `run_ui` does, and says what to install where it is missing.
 """
 
-from .errors import InvalidForm, PageNotFound, UiError, UiExtraMissing
+from .errors import InvalidForm, PageNotFound
 from .launch import DEFAULT_PORT, run_ui
 from .places import UiPlaces
 
@@ -11,8 +11,6 @@ __all__ = [
     "DEFAULT_PORT",
     "InvalidForm",
     "PageNotFound",
-    "UiError",
-    "UiExtraMissing",
     "UiPlaces",
     "run_ui",
 ]

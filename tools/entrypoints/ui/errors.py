@@ -7,63 +7,29 @@ from collections.abc import Mapping
 from ...base.errors import AgentForgeError, ErrorKind, listed
 
 
-class UiError(AgentForgeError):
-    """Base of the page's own errors."""
+class PageNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
+    """There is no such page."""
+
+    message = "there is no page {address!r} here. All sessions are at /."
+    address: str
 
 
-class UiExtraMissing(UiError):
-    """A package that only the page needs is not installed.
+class InvalidForm(AgentForgeError, kind=ErrorKind.USAGE):
+    """What was filled in can't be taken; nothing was changed."""
 
-    Attributes:
-        package: The package.
-    """
+    message = "{texts}. Nothing was changed."
+    faults: Mapping[str, str]
+    """What is wrong, by the name of the field."""
 
-    kind = ErrorKind.USAGE
-
-    def __init__(self, package: str) -> None:
-        super().__init__(
-            f"`agentforge ui` needs {package}, which is not installed here; nothing was started. "
-            "Install it with: pip install 'agentforge-sessions[ui]'. Until then `agentforge list` "
-            "and `agentforge show` show the sessions, `agentforge report` writes one as a page."
-        )
-        self.package = package
-
-
-class PageNotFound(UiError):
-    """There is no such page.
-
-    Attributes:
-        address: What was asked for.
-    """
-
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, address: str) -> None:
-        super().__init__(f"there is no page {address[:200]!r} here. All sessions are at /.")
-        self.address = address
-
-
-class InvalidForm(UiError):
-    """What was filled in can't be taken; nothing was changed.
-
-    Attributes:
-        faults: What is wrong, by the name of the field.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, faults: Mapping[str, str]) -> None:
-        self.faults = dict(faults)
-        super().__init__(f"{listed(list(self.faults.values()))}. Nothing was changed.")
+    @property
+    def texts(self) -> str:
+        """What is wrong."""
+        return listed(list(self.faults.values()))
 
 
 class UnfitAnswers(InvalidForm):
-    """Some questions have no answer that can be taken; nothing was sent.
-
-    Attributes:
-        by_question: Why, by the question's index.
-    """
+    """Some questions have no answer that can be taken; nothing was sent."""
 
     def __init__(self, by_question: Mapping[int, str]) -> None:
-        super().__init__({str(index): text for index, text in by_question.items()})
         self.by_question = dict(by_question)
+        super().__init__({str(index): text for index, text in by_question.items()})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from .errors import UiExtraMissing
+from ...base.errors import ExtraMissing
 from .places import UiPlaces
 
 if TYPE_CHECKING:
@@ -36,17 +36,22 @@ def run_ui(
             be used once.
 
     Raises:
-        UiExtraMissing: Starlette or uvicorn is not installed; nothing was started.
+        ExtraMissing: Starlette, uvicorn or the packages for the sessions' store are not installed.
         AddressRefused: The port can't be had.
         InvalidConfig: The configuration can't be used.
-        StoreExtraMissing: The packages for the sessions' store are not installed.
     """
     try:
         from . import server
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in _PACKAGES:
-            raise UiExtraMissing(_PACKAGES[package]) from error
+            raise ExtraMissing(
+                "`agentforge ui`",
+                _PACKAGES[package],
+                "ui",
+                ". Until then `agentforge list` and `agentforge show` show the sessions, "
+                "`agentforge report` writes one as a page.",
+            ) from error
         raise
     server.serve(
         places,

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
-from ...base.tree_changes import TreeChanges
+from ...base.files.tree_changes import TreeChanges
 from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionContext, SessionObserver
 from ...harness.domain.session_observer import CatchesUp
@@ -45,7 +45,7 @@ class Services:
 
     Raises:
         InvalidConfig: The configuration can't be used.
-        StoreExtraMissing: The packages for the store are not installed.
+        ExtraMissing: The packages for the store are not installed.
     """
 
     def __init__(

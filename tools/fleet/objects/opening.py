@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
-from .errors import InvalidObjectStoreAddress, ObjectStoreExtraMissing
+from ...base.errors import ExtraMissing
+from .errors import InvalidObjectStoreAddress
 from .folder_store import FolderStore
 from .objects import ObjectStore
 
@@ -35,7 +36,7 @@ def open_objects(url: str, *, retries: int | None = None) -> ObjectStore:
 
     Raises:
         InvalidObjectStoreAddress: It names none.
-        ObjectStoreExtraMissing: obstore is not installed.
+        ExtraMissing: obstore is not installed.
     """
     name = address_without_secrets(url)
     try:
@@ -56,7 +57,7 @@ def open_objects(url: str, *, retries: int | None = None) -> ObjectStore:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "obstore":
             raise
-        raise ObjectStoreExtraMissing(store=name) from error
+        raise ExtraMissing(f"the object store {name}", "obstore", "object-store") from error
     bare = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
     config = dict(parse_qsl(parts.query, keep_blank_values=True))
     return RemoteStore(bare, name=name, config=config, retries=retries)

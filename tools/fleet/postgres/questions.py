@@ -31,7 +31,7 @@ from ...questions.domain import (
     is_session_id as is_question_id,
 )
 from ...questions.errors import (
-    QuestionStoreError,
+    QuestionsRefused,
     QuestionsUnavailable,
     SessionExists,
     SessionNotFound,
@@ -352,7 +352,7 @@ def _errors(session_id: str | None) -> Iterator[None]:
     except StoreUnavailable as error:
         raise QuestionsUnavailable(str(error), session_id=session_id) from error
     except StoreRefused as error:
-        raise QuestionStoreError(str(error), session_id=session_id) from error
+        raise QuestionsRefused(str(error), session_id=session_id) from error
 
 
 def _agent_session(request: SessionRequest) -> str | None:

@@ -12,18 +12,9 @@ def words_of(error: BaseException) -> str:
     return ": ".join(text for text in texts if text) or type(error).__name__
 
 
-class FleetStopped(AgentForgeError):
-    """A worker ended without having been asked to.
+class FleetStopped(AgentForgeError, kind=ErrorKind.STORAGE):
+    """A worker ended without having been asked to."""
 
-    Attributes:
-        reason: Why.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(self, *, reason: str) -> None:
-        super().__init__(
-            f"the worker ended: {reason}. Its sessions go on with other workers, or with this one "
-            "once it is started again; nothing that was saved is lost."
-        )
-        self.reason = reason
+    message = """the worker ended: {reason}. Its sessions go on with other workers, or with this one
+    once it is started again; nothing that was saved is lost."""
+    reason: str

@@ -38,45 +38,29 @@ _PACK: Final = r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-
 _log = get_logger("agentforge.snapshots")
 
 
-class WorkspaceElsewhere(AgentForgeError):
-    """A session's files are on another machine and can't be had here; nothing was changed.
+class WorkspaceElsewhere(AgentForgeError, kind=ErrorKind.REFUSED):
+    """A session's files are on another machine and can't be had here; nothing was changed."""
 
-    Attributes:
-        session_id: The session.
-        host: The machine that worked on it last, as far as it is known.
-        reason: Why they can't be had.
-    """
+    session_id: str
+    host: str | None
+    """The machine that worked on it last, as far as it is known."""
+    reason: str
 
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, session_id: str, *, host: str | None, reason: str) -> None:
-        where = "another machine" if host is None else f"the machine {host}"
-        super().__init__(
-            f"the workspace of session {session_id} is on {where}: {reason}. Nothing was changed. "
-            "Go on there, or begin a new session from an earlier checkpoint: "
-            f"agentforge fork {session_id} --at N."
+    def __str__(self) -> str:
+        where = "another machine" if self.host is None else f"the machine {self.host}"
+        return (
+            f"the workspace of session {self.session_id} is on {where}: {self.reason}. Nothing was "
+            "changed. Go on there, or begin a new session from an earlier checkpoint: "
+            f"agentforge fork {self.session_id} --at N."
         )
-        self.session_id = session_id
-        self.host = host
-        self.reason = reason
 
 
-class WorkspaceMoved(AgentForgeError):
-    """Another worker took the session up meanwhile; this one has let go of it.
+class WorkspaceMoved(AgentForgeError, kind=ErrorKind.CONFLICT, retryable=True):
+    """Another worker took the session up meanwhile; this one has let go of it."""
 
-    Attributes:
-        session_id: The session.
-    """
-
-    kind = ErrorKind.CONFLICT
-    retryable = True
-
-    def __init__(self, session_id: str) -> None:
-        super().__init__(
-            f"session {session_id} was taken up by another worker meanwhile; nothing of it was "
-            "changed here. Try again once that one has ended."
-        )
-        self.session_id = session_id
+    message = """session {session_id} was taken up by another worker meanwhile; nothing of it was
+    changed here. Try again once that one has ended."""
+    session_id: str
 
 
 @frozen

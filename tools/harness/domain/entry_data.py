@@ -84,15 +84,16 @@ class DataBounds(NamedTuple):
     number: int
 
 
-_ENTRY_BOUNDS: Final = DataBounds(
+ENTRY_BOUNDS: Final = DataBounds(
     EntryData, MAX_DEPTH, MAX_FIELDS, MAX_KEY_CHARS, MAX_ITEMS, values=MAX_COUNT, number=MAX_COUNT
 )
+"""Of the data of a history's entry."""
 _Place = tuple[str, ...]
 """Where a value stands in the data; put together only for a fault."""
 
 
 def freeze(
-    value: object, *, name: str = "data", bounds: DataBounds = _ENTRY_BOUNDS
+    value: object, *, name: str = "data", bounds: DataBounds = ENTRY_BOUNDS
 ) -> tuple[EntryData, list[str]]:
     """Return data that can't be changed any more, and everything that is wrong with it.
 

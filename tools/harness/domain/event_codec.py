@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any, Final, TypeVar
+from types import NoneType
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 from .entry_data import EntryData, freeze
 from .event_values import Occurrence
@@ -22,9 +23,9 @@ class _Unfit(Exception):
     """A value is not what its field takes."""
 
 
-def _exactly(*kinds: type) -> Callable[[Any], Any]:
+def _exactly(kind: type) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
-        if type(value) not in kinds:
+        if type(value) is not kind:
             raise _Unfit
         return value
 
@@ -37,50 +38,38 @@ def _seconds(value: Any) -> float:
     return float(value)
 
 
-def _each(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def read_all(value: Any) -> tuple[Any, ...]:
-        if type(value) is not tuple:
-            raise _Unfit
-        return tuple(map(read, value))
-
-    return read_all
-
-
 def _counts(value: Any) -> Mapping[str, int]:
     if not isinstance(value, EntryData) or not all(type(one) is int for one in value.values()):
         raise _Unfit
     return value
 
 
-def _part(kind: type) -> Callable[[Any], Any]:
-    def read(value: Any) -> Any:
-        if not isinstance(value, EntryData):
-            raise _Unfit
-        return _read(kind, value)
+def _reader(annotation: Any) -> Callable[[Any], Any]:
+    """Return how a field is read, by its annotation."""
+    if annotation in _EXACT:
+        return _EXACT[annotation]
+    inner = get_args(annotation)
+    if not inner:  # a value of fields, as an event is
+        mapping = _exactly(EntryData)
+        return lambda value: _read(annotation, mapping(value))
+    if get_origin(annotation) is Mapping:
+        return _counts
+    read = _reader(inner[0])
+    if NoneType in inner:
+        return lambda value: None if value is None else read(value)
+    several = _exactly(tuple)
+    return lambda value: tuple(map(read, several(value)))
 
-    return read
 
-
-_READERS: Final[Mapping[Any, Callable[[Any], Any]]] = {
-    bool: _exactly(bool),
-    bool | None: _exactly(bool, type(None)),
-    int: _exactly(int),
-    int | None: _exactly(int, type(None)),
-    str: _exactly(str),
-    str | None: _exactly(str, type(None)),
+_EXACT: Final[Mapping[type, Callable[[Any], Any]]] = {
+    **{kind: _exactly(kind) for kind in (bool, int, str)},
     float: _seconds,
-    float | None: lambda value: None if value is None else _seconds(value),
-    tuple[str, ...]: _each(_exactly(str)),
-    tuple[PersonAnswer, ...]: _each(_part(PersonAnswer)),
-    Mapping[str, int]: _counts,
-    GateJudged | None: lambda value: None if value is None else _part(GateJudged)(value),
 }
-"""How a field is read, by its annotation."""
 
 
 @cache
 def _fields(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    return tuple((one.name, _READERS[one.type]) for one in fields(kind))
+    return tuple((one.name, _reader(one.type)) for one in fields(kind))
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -32,43 +32,32 @@ _SURROGATE: Final = "[\ud800-\udfff]"
 _CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 
-class InvalidSession(HarnessError, ValueError):
-    """A session, or a part of one, breaks the rules of the domain.
+class InvalidSession(HarnessError, ValueError, kind=ErrorKind.USAGE):
+    """A session, or a part of one, breaks the rules of the domain."""
 
-    Attributes:
-        faults: Everything that is wrong, each as "field: what is wrong".
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, faults: Iterable[str]) -> None:
-        self.faults: tuple[str, ...] = tuple(faults)
-        super().__init__("; ".join(self.faults))
+    message = "{faults:;}"
+    faults: Sequence[str]
+    """Everything that is wrong, each as "field: what is wrong"."""
 
 
 class InvalidSessionId(InvalidSession, InvalidIdentifier):
-    """A text that is not a session's id, and so never becomes a path.
+    """A text that is not a session's id, and so never becomes a path."""
 
-    Attributes:
-        given: What was given.
-    """
+    faults: Sequence[str] = ()
 
-    def __init__(self, session_id: object) -> None:
-        super().__init__(
-            [
-                f"session_id: {shown(session_id)} is not a session's id, which is "
-                "session_YYYYMMDD_HHMMSS_ and six digits"
-            ]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.faults = (
+            f"session_id: {shown(self.given)} is not a session's id, which is "
+            "session_YYYYMMDD_HHMMSS_ and six digits",
         )
-        self.given = session_id
 
 
 class ImmutableSessionId(InvalidSession, FrozenInstanceError):
     """A session's id was to be changed; a session keeps the one that it was created under."""
 
-    def __init__(self, session_id: str) -> None:
-        super().__init__(["session_id: can't be changed; nothing was"])
-        self.session_id = session_id
+    session_id: str
+    faults: Sequence[str] = ("session_id: can't be changed; nothing was",)
 
 
 def validate_session_id(session_id: object) -> str:

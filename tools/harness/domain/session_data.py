@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from .entry_data import DataBounds, EntryData, freeze
-from .session_checks import MAX_NAME_CHARS, id_fault, name_fault, with_type
+from .session_checks import MAX_NAME_CHARS, name_fault, with_type
 
 MAX_TITLE_CHARS: Final = MAX_NAME_CHARS
 """Longest title."""
@@ -80,15 +80,6 @@ WORKFLOW_STATE_BOUNDS: Final = DataBounds(
 def title_fault(value: object) -> list[str]:
     """Return what is wrong with a title: one line, not empty."""
     return [] if value is None else name_fault("title", value, optional=True)
-
-
-def parent_fault(value: object, *, session_id: object) -> list[str]:
-    """Return what is wrong with the id of a session's parent, which need not be there any more."""
-    if value is None:
-        return []
-    if value == session_id:
-        return ["parent_id: is the session itself"]
-    return [fault.replace("session_id:", "parent_id:", 1) for fault in id_fault(value)]
 
 
 def sorted_tags(given: object) -> tuple[tuple[str, ...], list[str]]:

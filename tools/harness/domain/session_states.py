@@ -85,41 +85,38 @@ _REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 """What is refused, in words; an operation of the life cycle is one already."""
 
 
-class InvalidStateTransition(HarnessError):
-    """The session's state does not allow what was asked.
+class InvalidStateTransition(HarnessError, kw_only=True):
+    """The session's state does not allow what was asked."""
 
-    Attributes:
-        session_id: The session.
-        current_state: The state it is in, and stays in.
-        target_state: The state that was asked for, or that the operation needs.
-        operation: What was asked ("pause", "record_tokens", …).
-    """
+    message = "cannot {refused}: it is {current_state}; {hint}. Nothing was changed."
+    brief = "Cannot transition from {current_state} to {target_state}."
+    session_id: str
+    current_state: SessionState
+    """The state it is in, and stays in."""
+    operation: str
+    """What was asked ("pause", "record_tokens", …)."""
+    target_state: SessionState = SessionState.ACTIVE
+    """The state that was asked for, or that the operation leads to or needs."""
 
-    def __init__(
-        self,
-        *,
-        session_id: str,
-        state: SessionState,
-        operation: str,
-        target: SessionState | None = None,
-    ) -> None:
-        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is state)
-        hint = f"from here it can only: {allowed}" if allowed else "it has ended for good"
-        if not allowed and operation in {"rewind", "retry"}:
-            hint = f"{hint}, and a fork goes on from one of its checkpoints"
-        what = _REFUSED.get(operation, f"{operation.replace('_', ' ')} session {{}}")
-        super().__init__(
-            f"cannot {what.format(session_id)}: it is {state.value}; {hint}. Nothing was changed.",
-            session_id=session_id,
-        )
-        self.current_state = state
-        self.target_state = target or _LEADS_TO.get(operation, SessionState.ACTIVE)
-        self.operation = operation
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.target_state is SessionState.ACTIVE:
+            self.target_state = _LEADS_TO.get(self.operation, SessionState.ACTIVE)
 
     @property
-    def user_message(self) -> str:
-        """What is not possible, for the person who uses the program."""
-        return f"Cannot transition from {self.current_state.value} to {self.target_state.value}."
+    def refused(self) -> str:
+        """What was asked, in words."""
+        words = _REFUSED.get(self.operation, f"{self.operation.replace('_', ' ')} session {{}}")
+        return words.format(self.session_id)
+
+    @property
+    def hint(self) -> str:
+        """What is possible instead."""
+        allowed = ", ".join(a for (s, a) in TRANSITIONS if s is self.current_state)
+        if allowed:
+            return f"from here it can only: {allowed}"
+        forks = ", and a fork goes on from one of its checkpoints"
+        return f"it has ended for good{forks if self.operation in {'rewind', 'retry'} else ''}"
 
 
 class InvalidStateForPhaseAdvance(InvalidStateTransition):

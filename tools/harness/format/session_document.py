@@ -1,24 +1,35 @@
-"""Sessions from any form of YAML, as other programs, newer versions and people write it.
+"""Sessions from any document: YAML of any form, and JSON as `SessionContext.to_dict` gives it.
 
-Every field is judged, and everything that is wrong is reported at once, with its line. Fields that
-a newer version wrote are kept as YAML, so that a save does not lose them.
+Every field of the table (`domain.session_fields`) is judged, and everything that is wrong is
+reported at once, in YAML with its line. Fields that a newer version wrote into a file are kept as
+YAML, so that a save does not lose them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...base.reading import yaml_document
-from ...base.reading.yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
-from ..domain.entry_data import NO_DATA
+from ...base.reading.faults import MAX_FAULTS, Faults
+from ...base.reading.fields import Fields
+from ...base.reading.nodes import (
+    ListNode,
+    MappingNode,
+    Node,
+    Refused,
+    Scalar,
+    as_list,
+    as_text,
+    as_time,
+    as_whole,
+    describe,
+)
+from ...base.reading.yaml_nodes import read_document
+from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, Kind
 from ..errors import SessionCorrupted, UnsupportedSchema
 from ..session_domain import (
-    ARTIFACT_TYPES,
     MAX_COUNT,
     InvalidSession,
     SessionArtifact,
@@ -32,15 +43,11 @@ from .session_digest import FIELD as DIGEST
 from .session_values import encode_key, encode_text
 
 _T = TypeVar("_T")
-
 _MAX_DEPTH: Final = 16
 _MAX_WIDTH: Final = 1000
 """How many fields or items anything but the two long lists may have."""
-_COUNT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]*")
-_COUNT_DIGITS: Final = 20
-_VERSION_RE: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_STATES: Final = tuple(state.value for state in SessionState)
+_VERSION_RE: Final = re.compile(r"([0-9]{1,20})[0-9]*(?:\.([0-9]{1,20})[0-9]*)?")
+_NAME_RE: Final = re.compile(r"\w+")
 _INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]{0,399}")
 _FLOAT_RE: Final = re.compile(r"[-+]?[0-9]{1,400}\.[0-9]{0,400}(?:[eE][-+][0-9]{1,3})?")
 _NUMBERS: Final = ((_INT_RE, int), (_FLOAT_RE, float))
@@ -58,8 +65,8 @@ def decode_any(text: str, path: Path) -> tuple[SessionContext, bool]:
         SessionCorrupted: It is no session; the error names the file and every fault.
         UnsupportedSchema: A newer version wrote it.
     """
-    reader = _Reader(path)
-    session = yaml_document.read_document(
+    reader = _FileReader(path)
+    session = read_document(
         text,
         reader.faults,
         reader.session,
@@ -74,24 +81,155 @@ def decode_any(text: str, path: Path) -> tuple[SessionContext, bool]:
     return session, reader.carries_digest
 
 
-@dataclass(slots=True)
+def session_from_dict(document: object) -> SessionContext:
+    """Return the session that a document describes; the inverse of `SessionContext.to_dict`.
+
+    Args:
+        document: A mapping with the fields of the published schema (`agentforge schema`). What
+            stands beside them is passed over, as in the output of `agentforge show --json`.
+
+    Raises:
+        InvalidSession: With everything that is wrong.
+    """
+    reader = _Reader()
+    fields = Fields(document, "", reader.faults, expected="the fields of a session")
+    version = _version_of(fields.take("schema_version", required=True))
+    if fields.has("schema_version") and (version is None or version[0] != SCHEMA_VERSION):
+        fields.unexpected("schema_version", f"{SCHEMA_VERSION}.n", fields.take("schema_version"))
+    session = reader.built(fields, SESSION, SessionContext) if fields.usable else None
+    if session is None or reader.faults:
+        raise InvalidSession(list(dict.fromkeys(reader.faults.sorted())))
+    return session
+
+
+def _version_of(node: Node) -> tuple[int, int] | None:
+    """Return the major and the minor version."""
+    text = node.text if isinstance(node, Scalar) else node
+    found = _VERSION_RE.fullmatch(text) if isinstance(text, str) else None
+    return None if found is None else (int(found[1]), min(int(found[2] or 0), MAX_COUNT))
+
+
 class _Reader:
-    """Makes a session of nodes.
+    """Makes a session of a mapping that has all of its fields.
+
+    Attributes:
+        faults: Everything that is wrong with it.
+    """
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self._readers: Mapping[Kind, Callable[[Fields, Field], Any]] = {
+            Kind.ID: _text,
+            Kind.NAME: _text,
+            Kind.TEXT: _text,
+            Kind.PATH: _text,
+            Kind.TAGS: lambda fields, one: self.tags(fields, one.name),
+            Kind.COUNT: _count,
+            Kind.TIME: lambda fields, one: fields.read(one.name, "a time in ISO 8601", as_time),
+            Kind.CHANGE: _choice,
+            Kind.STATE: _state,
+            Kind.DATA: _data,
+            Kind.BUDGET: lambda fields, one: self.budget(fields.inner(one.name)),
+            Kind.ARTIFACTS: lambda fields, one: self.items(fields, one.name, self.artifact),
+            Kind.HISTORY: lambda fields, one: self.items(fields, one.name, self.entry),
+        }
+
+    def must_have(self, field: Field) -> bool:
+        """Return whether a document without a field is none."""
+        return field.required or field in SESSION
+
+    def newer_fields(self, fields: Fields) -> str:
+        """Return, as YAML, what a newer version wrote beside the fields."""
+        del fields
+        return ""
+
+    def tags(self, fields: Fields, name: str) -> tuple[str, ...] | None:
+        """Take tags; null is none in JSON."""
+        return fields.distinct(name) if fields.has(name) else None
+
+    def items(
+        self, fields: Fields, name: str, make: Callable[[int, Node], object]
+    ) -> list[object] | None:
+        """Take a list, and what is made of its items."""
+        nodes = fields.read(name, "a list", as_list)
+        return None if nodes is None else [make(index, one) for index, one in enumerate(nodes)]
+
+    def budget(self, fields: Fields) -> TokenBudget | None:
+        """Read a token budget; what remains follows from it."""
+        for name in ("remaining", "tokens_remaining"):
+            fields.take(name)
+        return self.built(fields, BUDGET, TokenBudget) if fields.usable else None
+
+    def artifact(self, index: int, node: Node) -> SessionArtifact | None:
+        """Read an artifact."""
+        fields = Fields(node, f"artifacts[{index}]", self.faults)
+        return self.built(fields, ARTIFACT, SessionArtifact)
+
+    def entry(self, index: int, node: Node) -> SessionHistory | None:
+        """Read an entry of the history."""
+        return self.built(Fields(node, f"history[{index}]", self.faults), ENTRY, SessionHistory)
+
+    def built(
+        self, fields: Fields, table: tuple[Field, ...], make: Callable[..., _T], **more: Any
+    ) -> _T | None:
+        """Build a value of the fields of a table; what the domain refuses is among the faults."""
+        values: dict[str, Any] = {}
+        wrong: set[str] = set()
+        for field in table:
+            before = len(self.faults)
+            value = values[field.name] = self._value(fields, field)
+            if len(self.faults) > before or _is_refused(value, field):
+                wrong.add(field.name)
+        newer = self.newer_fields(fields)
+        if not fields.usable or self.faults.is_full:
+            return None
+        try:
+            found = make(**values, newer_fields=newer, **more)
+        except InvalidSession as error:
+            for fault in error.faults:
+                self._refused(fields, fault, wrong)
+            return None
+        return None if wrong else found
+
+    def _value(self, fields: Fields, field: Field) -> Any:
+        if field.other is not None and not fields.holds(field.name):
+            field = field._replace(name=field.other if fields.holds(field.other) else field.name)
+        if not fields.holds(field.name):
+            if self.must_have(field) and fields.usable:
+                fields.fault(field.name, "is missing")
+            return field.default
+        value = self._readers[field.kind](fields, field)
+        if value is None and not field.nullable and not fields.has(field.name):
+            fields.fault(field.name, "is empty")
+        return value
+
+    def _refused(self, fields: Fields, fault: str, wrong: set[str]) -> None:
+        """Add a fault of the domain, unless it is of a field that has one already."""
+        fault = fault.removeprefix(f"{fields.where}.")
+        named = _NAME_RE.match(fault)
+        name = "" if named is None else named[0]
+        if name not in wrong:
+            where = f"{fields.where}." if fields.where else ""
+            self.faults.add("", f"{where}{fault}", fields.line_of(name))
+
+
+class _FileReader(_Reader):
+    """Makes a session of the nodes of a file, of any minor version.
 
     Attributes:
         path: The file.
-        faults: Everything that is wrong with it.
         unknown: The fields that no session of this version has, with their lines: faults, unless
             the version, which may stand behind them, is a newer one.
         minor: The minor version of the form, once it is known.
         carries_digest: Whether there is a digest, which `session_digest` looks at.
     """
 
-    path: Path
-    faults: Faults = field(default_factory=Faults)
-    unknown: list[tuple[int, str]] = field(default_factory=list)
-    minor: int | None = None
-    carries_digest: bool = False
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.unknown: list[tuple[int, str, str]] = []
+        self.minor: int | None = None
+        self.carries_digest = False
 
     @property
     def is_newer(self) -> bool:
@@ -100,209 +238,100 @@ class _Reader:
 
     def version(self, node: Node) -> None:
         """Read the version; refuse a newer major one."""
-        found = _VERSION_RE.fullmatch(node.text) if isinstance(node, Scalar) else None
-        if found is None:
-            return
-        major = int(found[1][:_COUNT_DIGITS])
-        if major > SCHEMA_VERSION:
-            raise UnsupportedSchema(path=self.path, schema_version=major, newest=SCHEMA_VERSION)
-        if major == SCHEMA_VERSION:
-            self.minor = min(int((found[2] or "0")[:_COUNT_DIGITS]), MAX_COUNT)
+        found = _version_of(node)
+        if found is not None and found[0] > SCHEMA_VERSION:
+            raise UnsupportedSchema(path=self.path, schema_version=found[0], newest=SCHEMA_VERSION)
+        if found is not None and found[0] == SCHEMA_VERSION:
+            self.minor = found[1]
 
-    def session(self, root: yaml_document.Mapping) -> SessionContext | None:
-        if "schema_version" not in root.fields:
+    def session(self, root: MappingNode) -> SessionContext | None:
+        """Read the session of a document whose lists are read already."""
+        if "schema_version" not in root:
             self.minor = 0
-        fields = _Fields(root, "", self)
-        fields.drop("schema_version")
-        self.carries_digest = fields.has(DIGEST)
-        fields.drop(DIGEST)
+        fields = Fields(root, "", self.faults)
+        fields.take("schema_version")
+        self.carries_digest = fields.holds(DIGEST)
+        fields.take(DIGEST)
         if self.minor is None:
             fields.fault("schema_version", f"expected {SCHEMA_VERSION}")
-        values: dict[str, Any] = {
-            "session_id": fields.text_or_null("session_id"),
-            "parent_id": fields.text_if_there("parent_id"),
-            "title": fields.text_if_there("title"),
-            "tags": fields.texts("tags") if fields.has("tags") else (),
-            "revision": fields.count_if_there("revision", 1),
-            "state": SessionState(fields.choice("state", _STATES)),
-            "workflow_type": fields.text_if_there("workflow_type"),
-            "current_phase": fields.text_if_there("current_phase"),
-            "attempt_number": fields.count_if_there("attempt_number", 1),
-            "created_at": fields.time("created_at"),
-            "updated_at": fields.time("updated_at"),
-            "completed_at": fields.time_if_there("completed_at"),
-            "token_budget": self._budget(fields.present("token_budget")),
-            "goal": fields.text_if_there("goal"),
-            "metadata": fields.data("metadata") if fields.has("metadata") else NO_DATA,
-            "workflow_state": (
-                fields.data("workflow_state") if fields.has("workflow_state") else NO_DATA
-            ),
-            "artifacts": fields.listed("artifacts") if fields.has("artifacts") else [],
-            "history": fields.listed("history"),
-            "newer_fields": fields.unknown_fields(),
-        }
-        if not self.is_newer:
-            for line, fault in self.unknown:
-                self.faults.add(line, fault)
-        if self.faults:
-            return None
         minor = (self.minor or 0) if self.is_newer else 0
-        return fields.built(lambda: SessionContext(**values, schema_minor=minor))
+        session = self.built(fields, SESSION, SessionContext, schema_minor=minor)
+        if not self.is_newer:
+            for line, path, problem in self.unknown:
+                self.faults.add(path, problem, line)
+        return session
 
-    def _budget(self, node: Node | None) -> TokenBudget | None:
-        if node is None:
-            return None
-        fields = _Fields(node, "token_budget", self)
-        total = fields.count(fields.spelling("total_budget", "total"))
-        used = fields.count(fields.spelling("tokens_used", "used"))
-        fields.drop(fields.spelling("remaining", "tokens_remaining"))
-        newer = fields.unknown_fields()
-        return _Fields(node, "", self).built(lambda: TokenBudget(total, used, newer))
+    def must_have(self, field: Field) -> bool:
+        """Return whether a document without a field is none; a minimal one has few."""
+        return field.required
 
-    def artifact(self, index: int, node: Node) -> SessionArtifact | None:
-        fields = _Fields(node, f"artifacts[{index}]", self)
-        path = fields.text_or_null("path") or ""
-        artifact_type = fields.choice("artifact_type", ARTIFACT_TYPES)
-        timestamp = fields.time("timestamp") or _EPOCH
-        phase = fields.text_if_there("phase")
-        newer = fields.unknown_fields()
-        return fields.built(lambda: SessionArtifact(path, artifact_type, timestamp, phase, newer))
+    def tags(self, fields: Fields, name: str) -> tuple[str, ...] | None:
+        """Take tags; a key that a person left without a value has none."""
+        return fields.distinct(name)
 
-    def entry(self, index: int, node: Node) -> SessionHistory | None:
-        fields = _Fields(node, f"history[{index}]", self)
-        timestamp = fields.time("timestamp") or _EPOCH
-        action = fields.text_or_null("action") or ""
-        phase = fields.text_if_there("phase")
-        details = fields.text_if_there("details")
-        data = fields.data("data") if fields.has("data") else NO_DATA
-        newer = fields.unknown_fields()
-        return fields.built(lambda: SessionHistory(timestamp, action, phase, details, newer, data))
+    def items(
+        self, fields: Fields, name: str, make: Callable[[int, Node], object]
+    ) -> list[object] | None:
+        """Take a list whose items were read one by one."""
+        del make
+        return fields.read(name, "a list", as_list)
+
+    def newer_fields(self, fields: Fields) -> str:
+        """Return, as YAML, what a newer version wrote; what an older one did is a fault."""
+        rest = fields.rest()
+        for name in rest if not self.is_newer else ():
+            unknown = (fields.line_of(name), fields.path(name), "is not a field of a session")
+            if self.minor is not None:
+                self.faults.add(*unknown[1:], unknown[0])
+            elif len(self.unknown) < MAX_FAULTS:
+                self.unknown.append(unknown)
+        return "".join(_kept_field(name, node, 0) for name, node in rest.items())
 
 
-class _Fields(Fields):
-    """Takes the fields of a session, where null is not the same as missing."""
+def _is_refused(value: Any, field: Field) -> bool:
+    """Return whether a value, or an item of it, has its fault already."""
+    if field.kind in {Kind.ARTIFACTS, Kind.HISTORY} and value is not None:
+        return any(one is None for one in value)
+    return value is None and not field.nullable
 
-    def __init__(self, node: Node, where: str, reader: _Reader) -> None:
-        super().__init__(node, where, reader.faults)
-        self._reader = reader
 
-    def present(self, name: str) -> Node | None:
-        """Take a field as it is; None, and a fault, if it is missing."""
-        node = self._left.pop(name, None)
-        if node is None and self.usable:
-            self.fault(name, "is missing")
-        return node
+# -------------------------------------------------------------------------------- fields by kind
 
-    def has(self, name: str) -> bool:
-        """Return whether a field is there, and was not taken yet."""
-        return name in self._left
 
-    def spelling(self, name: str, other: str) -> str:
-        """Return how a field is called here that has two names; if both stand there, the first."""
-        return other if self.has(other) and not self.has(name) else name
+def _text(fields: Fields, field: Field) -> str | None:
+    return fields.read(field.name, "text", as_text)
 
-    def drop(self, name: str) -> None:
-        """Take a field that is not read."""
-        self._left.pop(name, None)
 
-    def text_or_null(self, name: str) -> str | None:
-        """Take text, or null."""
-        node = self.present(name)
-        if node is None or (isinstance(node, Scalar) and node.is_null):
-            return None
-        return self.text_of(name, node)
+def _count(fields: Fields, field: Field) -> int | None:
+    """Take a whole number; its bounds are the domain's to judge."""
+    return fields.read(field.name, "a whole number", _digits)
 
-    def text_if_there(self, name: str) -> str | None:
-        """Take text, or null, which a field that is missing counts as."""
-        return self.text_or_null(name) if self.has(name) else None
 
-    def count(self, name: str) -> int:
-        """Take a whole number; its bounds are the domain's to judge."""
-        node = self.present(name)
-        if isinstance(node, Scalar) and not node.quoted and _COUNT_RE.fullmatch(node.text):
-            if len(node.text) <= _COUNT_DIGITS:
-                return int(node.text)
-            self.fault(name, "is too large a number", node)
-        elif node is not None:
-            self.no_number(name, "a whole number", node)
-        return 1
+def _digits(node: Node) -> int | None:
+    """Return a whole number, which other readers of YAML know without its `_` only."""
+    return None if isinstance(node, Scalar) and "_" in node.text else as_whole(node)
 
-    def count_if_there(self, name: str, default: int) -> int:
-        """Take a whole number that may be missing."""
-        return self.count(name) if self.has(name) else default
 
-    def time_if_there(self, name: str) -> datetime | None:
-        """Take a time, or null, which a field that is missing counts as."""
-        node = self._left.get(name)
-        if node is None or (isinstance(node, Scalar) and node.is_null):
-            self.drop(name)
-            return None
-        return self.time(name)
+def _choice(fields: Fields, field: Field) -> str | None:
+    return fields.one_of(field.name, CHOICES[field.kind], None)
 
-    def time(self, name: str) -> datetime | None:
-        """Take a time."""
-        node = self.present(name)
-        if isinstance(node, Scalar):
-            try:
-                return datetime.fromisoformat(node.text)
-            except ValueError:
-                pass
-        if node is not None:
-            self.unexpected(name, "a time in ISO 8601", node)
+
+def _state(fields: Fields, field: Field) -> SessionState | None:
+    word = _choice(fields, field)
+    return None if word is None else SessionState(word)
+
+
+def _data(fields: Fields, field: Field) -> Mapping[str, Any] | None:
+    """Take a mapping of what JSON has."""
+    inner = fields.inner(field.name)
+    if not inner.usable:
         return None
-
-    def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        """Take one of some words."""
-        node = self.present(name)
-        if isinstance(node, Scalar) and node.text in choices:
-            return node.text
-        if node is not None:
-            self.unexpected(name, f"one of {', '.join(choices)}", node)
-        return choices[0]
-
-    def listed(self, name: str) -> list[Any]:
-        """Take a list, whose items stand for what was made of them."""
-        node = self.present(name)
-        if isinstance(node, yaml_document.Sequence):
-            return node.items
-        if node is not None:
-            self.unexpected(name, "a list", node)
-        return []
-
-    def data(self, name: str) -> Mapping[str, Any]:
-        """Take a mapping of what JSON has."""
-        node = self.present(name)
-        if not isinstance(node, yaml_document.Mapping):
-            if node is not None:
-                self.unexpected(name, "keys and values", node)
-            return NO_DATA
-        try:
-            return {key: _json_value(one) for key, one in node.fields.items()}
-        except _NoValue as error:
-            if error.node is not None:
-                fault = f"{describe(error.node)} is no value of JSON's; put it in quotes"
-                self.fault(name, fault, error.node)
-            return NO_DATA
-
-    def unknown_fields(self) -> str:
-        """Return, as YAML, what a newer version wrote beside the fields; else they are faults."""
-        reader = self._reader
-        if not reader.is_newer:
-            for name, node in self._left.items():
-                if reader.minor is not None:
-                    self.fault(name, "is not a field of a session", node)
-                elif len(reader.unknown) < MAX_FAULTS:
-                    fault = f"{self.label(name)}: is not a field of a session"
-                    reader.unknown.append((node.line, fault))
-        return "".join(_kept_field(name, node, 0) for name, node in self._left.items())
-
-    def built(self, make: Callable[[], _T]) -> _T | None:
-        """Call a constructor of the domain; what it refuses is among the faults."""
-        try:
-            return make()
-        except InvalidSession as error:
-            for fault in error.faults:
-                self._faults.add(self.line, f"{self._where}.{fault}" if self._where else fault)
+    try:
+        return {name: _json_value(one) for name, one in inner.rest().items()}
+    except _NoValue as error:
+        if error.node is not None:
+            fault = f"{describe(error.node)} is no value of JSON's; put it in quotes"
+            fields.faults.add(inner.where, fault, error.node.line)
         return None
 
 
@@ -319,12 +348,14 @@ class _NoValue(Exception):
 
 
 def _json_value(node: Node) -> Any:
-    if isinstance(node, yaml_document.Mapping):
-        return {name: _json_value(one) for name, one in node.fields.items()}
-    if isinstance(node, yaml_document.Sequence):
-        return tuple(map(_json_value, node.items))
-    if not isinstance(node, Scalar):
+    if isinstance(node, MappingNode):
+        return {name: _json_value(one) for name, one in node.items()}
+    if isinstance(node, ListNode):
+        return tuple(map(_json_value, node))
+    if isinstance(node, Refused):
         raise _NoValue
+    if not isinstance(node, Scalar):
+        return node
     return node.text if node.quoted else _plain_value(node)
 
 
@@ -353,11 +384,11 @@ def _kept_field(name: str, node: Node, indent: int) -> str:
 def _kept_value(node: Node, indent: int) -> str:
     """Write what follows a field's colon or an item's dash, with the end of its last line."""
     inner = indent + _STEP
-    if isinstance(node, yaml_document.Mapping):
-        lines = [_kept_field(name, one, inner) for name, one in node.fields.items()]
+    if isinstance(node, MappingNode):
+        lines = [_kept_field(name, one, inner) for name, one in node.items()]
         return f"\n{''.join(lines)}" if lines else " {}\n"
-    if isinstance(node, yaml_document.Sequence):
-        lines = [f"{' ' * inner}-{_kept_value(item, inner)}" for item in node.items]
+    if isinstance(node, ListNode):
+        lines = [f"{' ' * inner}-{_kept_value(item, inner)}" for item in node]
         return f"\n{''.join(lines)}" if lines else " []\n"
     if not isinstance(node, Scalar):
         return " null\n"

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, get_args, get_origin
 
-from ..domain.entry_data import MAX_KEY_CHARS
 from ..domain.history_events import EVENTS, GateJudged, PersonAnswer
-from ..domain.session_checks import MAX_COUNT, MAX_GOAL_CHARS, MAX_NAME_CHARS, MAX_PATH_CHARS
-from ..domain.session_data import (
-    MAX_TAG_CHARS,
-    MAX_TAGS,
-    MAX_TITLE_CHARS,
-    METADATA_BOUNDS,
-    WORKFLOW_STATE_BOUNDS,
-)
-from ..domain.session_entries import ARTIFACT_TYPES
+from ..domain.session_checks import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
+from ..domain.session_data import MAX_TAG_CHARS, MAX_TAGS
+from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, Kind
 from ..domain.session_states import SessionState
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -25,6 +19,7 @@ _SESSION_ID: Final = "^session_[0-9]{8}_[0-9]{6}_([0-9]{6}|[0-9a-f]{8})$"
 _TIME: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{6})?\+00:00$"
 _LINE: Final = r"^[^\u0000-\u001f\u007f-\u009f\u2028\u2029]*$"
 _TAG: Final = r"^[^\u0000-\u0020\u007f-\u00a0\u2028\u2029,]+$"
+_PATH: Final = r"^(?!/)(?!(.*/)?\.\.(/|$))[^\u0000]*$"
 _Schema = dict[str, Any]
 
 
@@ -40,9 +35,7 @@ def session_schema() -> _Schema:
         "$schema": DIALECT,
         "$id": SCHEMA_ID,
         "title": "A session of AgentForge Harness",
-        "type": "object",
-        "required": list(_PROPERTIES),
-        "properties": _PROPERTIES,
+        **_document_schema(),
         "if": {"properties": {"state": {"enum": ended}}},
         "then": {"properties": {"completed_at": {"type": "string"}}},
         "else": {"properties": {"completed_at": {"type": "null"}}},
@@ -55,8 +48,8 @@ def session_schema() -> _Schema:
                 "maxLength": MAX_NAME_CHARS,
                 "pattern": _LINE,
             },
-            "artifact": _ARTIFACT,
-            "entry": _ENTRY,
+            "artifact": _table_schema(ARTIFACT),
+            "entry": _entry_schema(),
             **{kind.__name__: _value_schema(kind) for kind in (GateJudged, PersonAnswer)},
             **{f"event_{name}": _value_schema(kind) for name, kind in EVENTS.items()},
         },
@@ -68,100 +61,91 @@ def _ref(name: str) -> _Schema:
 
 
 def _optional(schema: _Schema) -> _Schema:
+    if list(schema) == ["type"]:
+        return {"type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]}
-
-
-def _count(least: int) -> _Schema:
-    return {"type": "integer", "minimum": least, "maximum": MAX_COUNT}
-
-
-def _data(bounds: Any) -> _Schema:
-    return {
-        "type": "object",
-        "maxProperties": bounds.fields,
-        "propertyNames": {"maxLength": bounds.key_chars},
-    }
 
 
 def _list_of(item: _Schema) -> _Schema:
     return {"type": "array", "items": item}
 
 
-_PROPERTIES: Final[_Schema] = {
-    "schema_version": {"type": "string", "pattern": r"^1\.[1-9][0-9]*$"},
-    "session_id": _ref("session_id"),
-    "parent_id": _optional(_ref("session_id")),
-    "title": _optional(
-        {"type": "string", "minLength": 1, "maxLength": MAX_TITLE_CHARS, "pattern": _LINE}
-    ),
-    "tags": {
+_KINDS: Final[Mapping[Kind, _Schema]] = {
+    Kind.ID: _ref("session_id"),
+    Kind.NAME: _ref("name"),
+    Kind.TEXT: {"type": "string"},
+    Kind.PATH: {"type": "string", "minLength": 1, "maxLength": MAX_PATH_CHARS, "pattern": _PATH},
+    Kind.TIME: _ref("time"),
+    Kind.TAGS: {
         "type": "array",
         "maxItems": MAX_TAGS,
         "uniqueItems": True,
         "items": {"type": "string", "maxLength": MAX_TAG_CHARS, "pattern": _TAG},
     },
-    "revision": _count(0),
-    "state": {"enum": [state.value for state in SessionState]},
-    "workflow_type": _optional(_ref("name")),
-    "current_phase": _optional(_ref("name")),
-    "attempt_number": _count(1),
-    "created_at": _ref("time"),
-    "updated_at": _ref("time"),
-    "completed_at": _optional(_ref("time")),
-    "token_budget": {
+    **{kind: {"enum": list(words)} for kind, words in CHOICES.items()},
+    Kind.ARTIFACTS: _list_of(_ref("artifact")),
+    Kind.HISTORY: {**_list_of(_ref("entry")), "minItems": 1},
+}
+
+
+def _field_schema(field: Field) -> _Schema:
+    """Return the schema of a field of the table."""
+    if field.kind is Kind.COUNT:
+        return {"type": "integer", "minimum": field.least, "maximum": MAX_COUNT}
+    if field.kind is Kind.BUDGET:
+        return _budget_schema()
+    if field.bounds is not None:
+        names = {"maxLength": field.bounds.key_chars}
+        return {"type": "object", "maxProperties": field.bounds.fields, "propertyNames": names}
+    found = dict(_KINDS[field.kind])
+    if field.kind is Kind.TEXT and field.most is not None:
+        found["maxLength"] = field.most
+    return _optional(found) if field.nullable else found
+
+
+def _document_schema() -> _Schema:
+    found = _table_schema(SESSION)
+    version = {"schema_version": {"type": "string", "pattern": r"^1\.[1-9][0-9]*$"}}
+    return {
         "type": "object",
-        "required": ["total_budget", "tokens_used", "remaining"],
-        "properties": {
-            "total_budget": _count(1),
-            "tokens_used": _count(0),
-            "remaining": {"type": "integer"},
-        },
-    },
-    "goal": _optional({"type": "string", "maxLength": MAX_GOAL_CHARS}),
-    "metadata": _data(METADATA_BOUNDS),
-    "workflow_state": _data(WORKFLOW_STATE_BOUNDS),
-    "artifacts": _list_of(_ref("artifact")),
-    "history": {**_list_of(_ref("entry")), "minItems": 1},
-}
-_ARTIFACT: Final[_Schema] = {
-    "type": "object",
-    "required": ["path", "artifact_type", "timestamp", "phase"],
-    "properties": {
-        "path": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_PATH_CHARS,
-            "pattern": r"^(?!/)(?!(.*/)?\.\.(/|$))[^\u0000]*$",
-        },
-        "artifact_type": {"enum": list(ARTIFACT_TYPES)},
-        "timestamp": _ref("time"),
-        "phase": _optional(_ref("name")),
-    },
-}
-_ENTRY: Final[_Schema] = {
-    "type": "object",
-    "required": ["timestamp", "action", "phase", "details", "data"],
-    "properties": {
-        "timestamp": _ref("time"),
-        "action": _ref("name"),
-        "phase": _optional(_ref("name")),
-        "details": {"type": ["string", "null"]},
-        "data": {"type": "object", "propertyNames": {"maxLength": MAX_KEY_CHARS}},
-    },
-    "allOf": [
-        {
-            # A caller's note with an event's name has none of its fields, nor has an empty entry.
-            "if": {
-                "properties": {
-                    "action": {"const": name},
-                    "data": {"minProperties": 1, "not": {"required": ["note"]}},
-                }
-            },
-            "then": {"properties": {"data": _ref(f"event_{name}")}},
-        }
-        for name in EVENTS
-    ],
-}
+        "required": [*version, *found["required"]],
+        "properties": version | found["properties"],
+    }
+
+
+def _budget_schema() -> _Schema:
+    found = _table_schema(BUDGET)
+    found["required"].append("remaining")
+    found["properties"]["remaining"] = {"type": "integer"}
+    return found
+
+
+def _table_schema(table: tuple[Field, ...]) -> _Schema:
+    return {
+        "type": "object",
+        "required": [one.name for one in table],
+        "properties": {one.name: _field_schema(one) for one in table},
+    }
+
+
+def _entry_schema() -> _Schema:
+    """Return the schema of an entry: of an event's, its data has the event's fields."""
+    return {
+        **_table_schema(ENTRY),
+        "allOf": [
+            {
+                # A caller's note with an event's name has none of its fields, nor an empty entry.
+                "if": {
+                    "properties": {
+                        "action": {"const": name},
+                        "data": {"minProperties": 1, "not": {"required": ["note"]}},
+                    }
+                },
+                "then": {"properties": {"data": _ref(f"event_{name}")}},
+            }
+            for name in EVENTS
+        ],
+    }
 
 
 def _value_schema(kind: type) -> _Schema:
@@ -170,22 +154,22 @@ def _value_schema(kind: type) -> _Schema:
     return {
         "description": told,
         "type": "object",
-        "properties": {one.name: dict(_TYPES[one.type]) for one in fields(kind)},
+        "properties": {one.name: _type_schema(one.type) for one in fields(kind)},
     }
 
 
-_TYPES: Final[Mapping[Any, _Schema]] = {
-    bool: {"type": "boolean"},
-    bool | None: {"type": ["boolean", "null"]},
-    int: {"type": "integer"},
-    int | None: {"type": ["integer", "null"]},
-    str: {"type": "string"},
-    str | None: {"type": ["string", "null"]},
-    float: {"type": "number"},
-    float | None: {"type": ["number", "null"]},
-    tuple[str, ...]: _list_of({"type": "string"}),
-    tuple[PersonAnswer, ...]: _list_of(_ref("PersonAnswer")),
-    Mapping[str, int]: {"type": "object", "additionalProperties": {"type": "integer"}},
-    GateJudged | None: _optional(_ref("GateJudged")),
-}
-"""The schema of a field, by its annotation."""
+def _type_schema(annotation: Any) -> _Schema:
+    """Return the schema of a field by its annotation, which is all that an event's field has."""
+    if annotation in _JSON_TYPES:
+        return {"type": _JSON_TYPES[annotation]}
+    inner = get_args(annotation)
+    if NoneType in inner:
+        return _optional(_type_schema(inner[0]))
+    if get_origin(annotation) is tuple:
+        return _list_of(_type_schema(inner[0]))
+    if inner:
+        return {"type": "object", "additionalProperties": _type_schema(inner[1])}
+    return _ref(annotation.__name__)
+
+
+_JSON_TYPES: Final = {bool: "boolean", int: "integer", str: "string", float: "number"}

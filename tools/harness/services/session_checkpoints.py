@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...base.clock import Clock
-from ...base.tree_changes import TreeChanges
+from ...base.files.tree_changes import TreeChanges
 from ..domain.history_events import (
     Checkpoint,
     CheckpointTaken,
@@ -47,50 +47,34 @@ _NOTHING = SnapshotTaken()
 class NoSnapshotKeeper(HarnessError):
     """An operation needs snapshots, and the manager keeps none."""
 
-    def __init__(self, operation: str) -> None:
-        super().__init__(
-            f"{operation}() needs snapshots of workspaces, and this manager keeps none; give it "
-            "some: SessionManager(snapshots=...), or bootstrap.build_manager()."
-        )
-        self.operation = operation
+    message = """{operation}() needs snapshots of workspaces, and this manager keeps none; give it
+    some: SessionManager(snapshots=...), or bootstrap.build_manager()."""
+    operation: str
 
 
 class CheckpointNotKept(HarnessError):
-    """A checkpoint has no snapshot of the workspace; nothing was changed.
+    """A checkpoint has no snapshot of the workspace; nothing was changed."""
 
-    Attributes:
-        session_id: The session.
-        checkpoint: The checkpoint's number.
-        reason: Why not, as far as it is known.
-    """
+    session_id: str
+    checkpoint: int
+    reason: str | None
 
-    def __init__(self, session_id: str, *, checkpoint: int, reason: str | None) -> None:
-        why = f": {reason}" if reason else ", for there was no workspace to keep"
-        super().__init__(
-            f"checkpoint {checkpoint} of session {session_id} has no snapshot{why}; nothing was "
-            f"changed. `agentforge checkpoints {session_id}` shows which have one."
+    def __str__(self) -> str:
+        why = f": {self.reason}" if self.reason else ", for there was no workspace to keep"
+        return (
+            f"checkpoint {self.checkpoint} of session {self.session_id} has no snapshot{why}; "
+            f"nothing was changed. `agentforge checkpoints {self.session_id}` shows which have one."
         )
-        self.session_id = session_id
-        self.checkpoint = checkpoint
-        self.reason = reason
 
 
 class WorkspaceNotKept(HarnessError):
-    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed.
+    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed."""
 
-    Attributes:
-        session_id: The session.
-        reason: Why not.
-    """
-
-    def __init__(self, session_id: str, *, reason: str) -> None:
-        super().__init__(
-            f"session {session_id} was not taken back: what is in its workspace now would be lost, "
-            f"for {reason}. Nothing was changed. Remove what is named "
-            f"(agentforge sandbox rm --agent-session {session_id} PATH), then go back again."
-        )
-        self.session_id = session_id
-        self.reason = reason
+    message = """session {session_id} was not taken back: what is in its workspace now would be
+    lost, for {reason}. Nothing was changed. Remove what is named (agentforge sandbox rm
+    --agent-session {session_id} PATH), then go back again."""
+    session_id: str
+    reason: str
 
 
 class SessionCheckpoints:

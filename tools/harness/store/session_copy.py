@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import Final
 
 from attrs import frozen
 
@@ -23,46 +23,25 @@ _LOOKS: Final = 3
 """How often a session that changes while it is read is read again."""
 
 
-class SessionDiffers(HarnessError):
-    """Another session, or another version of it, has the id in the store that is copied to.
+class SessionDiffers(HarnessError, kind=ErrorKind.CONFLICT):
+    """Another session, or another version of it, has the id in the store that is copied to."""
 
-    Attributes:
-        where: Where that one is.
-        revision: Its revision.
-        own_revision: That of the session that was to be copied.
-    """
-
-    kind = ErrorKind.CONFLICT
-
-    def __init__(self, session_id: str, *, where: str, revision: int, own_revision: int) -> None:
-        super().__init__(
-            f"session {session_id} is at revision {own_revision}, and {where} differs from it, at "
-            f"revision {revision}. Both were left as they are; delete the one that is not wanted, "
-            "then repeat the copy.",
-            session_id=session_id,
-        )
-        self.where = where
-        self.revision = revision
-        self.own_revision = own_revision
+    message = """session {session_id} is at revision {own_revision}, and {where} differs from it, at
+    revision {revision}. Both were left as they are; delete the one that is not wanted, then repeat
+    the copy."""
+    session_id: str
+    where: str
+    revision: int
+    own_revision: int
 
 
-class SessionLed(HarnessError):
-    """A runner is at the session that was to be copied, or it changes all the time.
+class SessionLed(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
+    """A runner is at the session that was to be copied, or it changes all the time."""
 
-    Attributes:
-        where: Where it is.
-    """
-
-    kind = ErrorKind.CONFLICT
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, session_id: str, *, where: str) -> None:
-        super().__init__(
-            f"session {session_id} is being worked on, and was not copied. Pause it ({where}) or "
-            "let its run end, then repeat the copy.",
-            session_id=session_id,
-        )
-        self.where = where
+    message = """session {session_id} is being worked on, and was not copied. Pause it ({where}) or
+    let its run end, then repeat the copy."""
+    session_id: str
+    where: str
 
 
 class CopyOutcome(StrEnum):

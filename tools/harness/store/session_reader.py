@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ...base.errors import retyped
 from ...base.event_log import get_logger
 from ...base.files import (
     DurableError,
@@ -24,7 +25,7 @@ from ...base.files import (
 )
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...base.identifiers import is_session_id, names_no_session
-from ..disk_errors import SessionUnreadable, raising_harness_errors
+from ..disk_errors import SESSION_ERRORS, STORE_ERRORS, SessionUnreadable
 from ..errors import SessionCorrupted
 from ..format.session_codec import (
     END_MARK,
@@ -173,7 +174,7 @@ class SessionReader:
 
     # -------------------------------------------------------------------------------- one session
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def load(self, session_id: str) -> SessionContext | None:
         """Read a session.
 
@@ -229,7 +230,7 @@ class SessionReader:
         finally:
             close_reader(self._fs, fd)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_document(self, session_id: str) -> bytes | None:
         """Return the content of a session's file, or None if there is none of this id.
 
@@ -239,7 +240,7 @@ class SessionReader:
         """
         return self._read(self.session_path(session_id))
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_attachment(self, session_id: str, name: str) -> bytes | None:
         """Read a file that was put beside the session at its creation.
 
@@ -256,7 +257,7 @@ class SessionReader:
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._read(directory / name)
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all files beside a session but its own, by name, also those one folder deep.
 
@@ -313,7 +314,7 @@ class SessionReader:
             raise ValueError(f"{name!r} can't be the name of a step")
         return folder / name
 
-    @raising_harness_errors
+    @SESSION_ERRORS.raised("session_id")
     def exists(self, session_id: str) -> bool:
         """Return whether there is a session of this id, readable or not.
 
@@ -456,7 +457,7 @@ class SessionReader:
         """
         return [name for name, _ in self._names() if self.exists(name)]
 
-    @raising_harness_errors
+    @STORE_ERRORS.raised()
     def _names(self) -> list[tuple[str, bool]]:
         """Return the ids of directories and links in the base, sorted, and which are links."""
         try:
@@ -627,10 +628,12 @@ class SessionReader:
         except SessionCorrupted as error:
             return UnreadableSession(name, path, error)
         except ReadError as error:
-            return UnreadableSession(name, path, SessionUnreadable(error, session_id=name))
+            return UnreadableSession(name, path, retyped(error, SessionUnreadable, session_id=name))
         except OSError as error:
             refused = ReadError(path=path, cause=error)
-            return UnreadableSession(name, path, SessionUnreadable(refused, session_id=name))
+            return UnreadableSession(
+                name, path, retyped(refused, SessionUnreadable, session_id=name)
+            )
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that `shortened` is, begins, ends or is part of.
@@ -642,6 +645,6 @@ class SessionReader:
         Raises:
             InvalidSessionId: It could not be a part of an id.
             SessionNotFound: It fits none.
-            AmbiguousSessionId: It fits several.
+            AmbiguousId: It fits several.
         """
         return resolved(shortened, self.list_sessions, where=self.where)

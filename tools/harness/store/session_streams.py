@@ -181,7 +181,7 @@ class FileStreams:
                 raise SessionNotFound(directory.name, path=directory.parent)
             if state.is_terminal:
                 raise InvalidStateTransition(
-                    session_id=directory.name, state=state, operation="append_entries"
+                    session_id=directory.name, current_state=state, operation="append_entries"
                 )
             try:
                 with self._folder(lock.fd) as folder_fd:

@@ -37,24 +37,16 @@ _RESULTS: Final = {PhaseSucceeded: True, PhaseFailed: False}
 
 
 class CheckpointNotFound(HarnessError):
-    """A session has no such checkpoint; nothing was changed.
+    """A session has no such checkpoint; nothing was changed."""
 
-    Attributes:
-        session_id: The session.
-        checkpoint: What was asked for.
-        known: How many checkpoints it has.
-    """
-
-    def __init__(self, session_id: str, checkpoint: str, *, known: int, problem: str) -> None:
-        super().__init__(
-            f"{problem}; nothing was changed. Name a checkpoint by its number, by the beginning of "
-            f"its snapshot's id, the last one of a phase by the phase's name, or the last one of "
-            f"an attempt by its name, as green-2; "
-            f"`agentforge checkpoints {session_id}` lists them."
-        )
-        self.session_id = session_id
-        self.checkpoint = checkpoint
-        self.known = known
+    message = """{problem}; nothing was changed. Name a checkpoint by its number, by the beginning
+    of its snapshot's id, the last one of a phase by the phase's name, or the last one of an attempt
+    by its name, as green-2; `agentforge checkpoints {session_id}` lists them."""
+    session_id: str
+    checkpoint: str
+    known: int
+    """How many checkpoints it has."""
+    problem: str
 
 
 @frozen

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...base.errors import AmbiguousId
 from ...base.identifiers import completions
 from ..domain.session_checks import InvalidSession, InvalidSessionId
-from ..errors import AmbiguousSessionId, SessionNotFound
+from ..errors import SessionNotFound
 from ..session_layout import SESSION_FILE, SNAPSHOTS, STREAMS, WORKSPACE
 from ..stream_port import MAX_ENTRY_BYTES, NewEntry
 
@@ -94,7 +95,7 @@ def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) 
     Raises:
         InvalidSessionId: It could not be a part of an id.
         SessionNotFound: It fits none.
-        AmbiguousSessionId: It fits several.
+        AmbiguousId: It fits several.
     """
     if not re.fullmatch(_PART_OF_AN_ID, shortened):
         raise InvalidSessionId(shortened)
@@ -102,5 +103,5 @@ def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) 
     if not fitting:
         raise SessionNotFound(shortened, path=where)
     if len(fitting) > 1:
-        raise AmbiguousSessionId(shortened, fitting)
+        raise AmbiguousId(shortened, fitting)
     return fitting[0]

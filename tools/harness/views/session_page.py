@@ -103,15 +103,11 @@ def as_order(given: SessionOrder | str) -> SessionOrder:
 
 
 class InvalidCursor(InvalidSession):
-    """What should say where a page ended says it not, or says it of another list; nothing was read.
-
-    Attributes:
-        given: The text, or the cursor as one.
-    """
+    """What should say where a page ended does not, or is of another list; nothing was read."""
 
     def __init__(self, given: str, reason: str) -> None:
-        super().__init__([f"after: {given[:100]!r} {reason}"])
         self.given = given
+        super().__init__([f"after: {given[:100]!r} {reason}"])
 
 
 @frozen

@@ -55,7 +55,7 @@ def opened_sessions(store: LocalSessions | Path | str | None) -> LocalSessions:
     """Open a store; as the command line does if None: what AGENTFORGE_STORE names, or a folder.
 
     Raises:
-        StoreExtraMissing: It is a database, and the packages for it are not installed.
+        ExtraMissing: It is a database, and the packages for it are not installed.
         InvalidStoreAddress: It names no store.
     """
     if store is None:

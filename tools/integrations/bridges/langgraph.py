@@ -22,10 +22,10 @@ from typing import Any, Final, NamedTuple, Self, cast
 from zlib import crc32
 
 from ...base.clock import Clock, utc_now
+from ...base.errors import ExtraMissing
 from ...base.files.atomic_file import random_token
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import StreamEntry
-from .errors import BridgeExtraMissing
 from .foreign_sessions import ForeignSessions, opened_sessions
 from .graph_threads import GraphThread, GraphThreads, Standing
 from .thread_entries import (
@@ -57,7 +57,7 @@ try:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 except ModuleNotFoundError as error:
-    raise BridgeExtraMissing("langgraph") from error
+    raise ExtraMissing("this bridge", "an SDK", "langgraph") from error
 
 _Tuples = list[CheckpointTuple]  # in the class, `list` is its method
 _Pending = list[PendingWrite]
@@ -93,7 +93,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
 
     Raises:
         InvalidStoreAddress: `store` names no store.
-        StoreExtraMissing: It is a database, and the packages for it are not installed.
+        ExtraMissing: It is a database, and the packages for it are not installed.
     """
 
     def __init__(

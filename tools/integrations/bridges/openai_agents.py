@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ...base.clock import Clock, utc_now
+from ...base.errors import ExtraMissing
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import NewEntry, StreamEntry
-from .errors import BridgeExtraMissing, UnreadableEntry
+from .errors import UnreadableEntry
 from .followed_stream import FollowedStream
 from .foreign_sessions import ForeignSessions, opened_sessions
 from .worker_thread import in_thread
@@ -34,7 +35,7 @@ try:
         resolve_session_limit,
     )
 except ModuleNotFoundError as error:
-    raise BridgeExtraMissing("openai-agents") from error
+    raise ExtraMissing("this bridge", "an SDK", "openai-agents") from error
 
 _KIND: Final = "openai-agents"
 _ITEM: Final = b""
@@ -68,7 +69,7 @@ class AgentForgeSession(SessionABC):
 
     Raises:
         InvalidStoreAddress: `store` names no store.
-        StoreExtraMissing: It is a database, and the packages for it are not installed.
+        ExtraMissing: It is a database, and the packages for it are not installed.
     """
 
     def __init__(

@@ -1,49 +1,29 @@
-"""What can go wrong where others are told, as typed errors with fields."""
+"""What can go wrong where others are informed, as typed errors with fields."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ...base.errors import AgentForgeError, ErrorKind
 
 
-class ObserverError(AgentForgeError):
-    """Base of the errors of what tells others of sessions."""
-
-
-class UnknownWebhook(ObserverError):
+class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """The configuration has no receiver of this name, or nothing is kept for one.
 
     Nothing was sent, and nothing dropped.
-
-    Attributes:
-        webhook: The name.
-        known: The names that there are.
     """
 
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(
-        self, webhook: str, known: Iterable[str], *, who: str = "the configuration has no"
-    ) -> None:
-        self.webhook = webhook
-        self.known = tuple(known)
-        names = f"there are {', '.join(self.known)}" if self.known else "there is none"
-        super().__init__(f"{who} webhook {webhook[:80]!r}; {names}. Nothing was done.")
+    message = "{who} webhook {webhook!r}; there is {known:or none}. Nothing was done."
+    webhook: str
+    known: Sequence[str]
+    who: str = "the configuration has no"
 
 
-class WebhookUnreached(ObserverError):
-    """A receiver did not take what was sent.
+class WebhookUnreached(AgentForgeError, kind=ErrorKind.NOT_DONE, retryable=True):
+    """A receiver did not take what was sent."""
 
-    Attributes:
-        webhook: The receiver's name.
-        problem: Why.
-    """
-
-    kind = ErrorKind.NOT_DONE
-    retryable = True
-
-    def __init__(self, webhook: str, *, problem: str, kept: str) -> None:
-        super().__init__(f"the webhook {webhook} was not reached: {problem}. {kept}")
-        self.webhook = webhook
-        self.problem = problem
+    message = "the webhook {webhook} was not reached: {problem}. {kept}"
+    webhook: str
+    problem: str
+    kept: str
+    """What is sent again, and when."""

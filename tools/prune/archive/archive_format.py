@@ -7,8 +7,8 @@ import io
 import sys
 from typing import TYPE_CHECKING, Final, cast
 
+from ...base.errors import ExtraMissing
 from ...base.files import FileSystem
-from ..errors import ArchiveUnavailable
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -29,7 +29,7 @@ def zstd_module() -> ModuleType:
     """Return the standard library's zstd (3.14), or its backport.
 
     Raises:
-        ArchiveUnavailable: There is none.
+        ExtraMissing: There is none.
     """
     try:
         if sys.version_info >= (3, 14):
@@ -37,7 +37,7 @@ def zstd_module() -> ModuleType:
         else:
             from backports import zstd
     except ImportError:
-        raise ArchiveUnavailable from None
+        raise ExtraMissing("an archive", "zstd", "archive") from None
     return zstd
 
 

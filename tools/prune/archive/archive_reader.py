@@ -84,7 +84,7 @@ def restore_archive(
         InvalidArchive: It is none, is damaged, has no checksum, is of another kind, or would write
             outside of the session; nothing was written.
         SessionInTheWay: Something has the session's name; nothing was changed.
-        ArchiveUnavailable: The extra that decompresses is not installed.
+        ExtraMissing: The extra that decompresses is not installed.
         PruneBusy: A prune works on the root.
         PruneRootMissing: There is no such root.
         PruneRootUnusable: The system refused; nothing of it is left.

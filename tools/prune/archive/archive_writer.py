@@ -63,7 +63,7 @@ class TarArchiver:
         token: Gives a fresh random text of hexadecimal digits for the name while it is written.
 
     Raises:
-        ArchiveUnavailable: The extra that compresses is not installed.
+        ExtraMissing: The extra that compresses is not installed.
         ValueError: The level is none.
     """
 

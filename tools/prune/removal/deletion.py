@@ -18,9 +18,9 @@ from typing import Final, Self
 
 from attrs import frozen
 
+from ...base.errors import reason_of
 from ...base.files import FileSystem, remove_directory
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ..errors import reason_of
 
 NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system answers where no directory has the name (any more)."""

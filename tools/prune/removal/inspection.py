@@ -16,10 +16,10 @@ from typing import Final
 
 from attrs import field, frozen
 
+from ...base.errors import reason_of
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ..domain import Candidate, Skipped, SkipReason
-from ..errors import reason_of
 from ..ports import Dated, PruneTarget, Record, settled
 from .session_lock import is_in_use
 from .session_size import SessionSize

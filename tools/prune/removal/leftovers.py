@@ -10,9 +10,10 @@ from pathlib import Path
 
 from attrs import frozen
 
+from ...base.errors import reason_of
 from ...base.files import FileSystem, try_lock
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ..errors import PruneRootUnusable, reason_of
+from ..errors import PruneRootUnusable
 from ..ports import PruneTarget
 from .environment import Outside, owners_of
 from .hidden_names import going_path

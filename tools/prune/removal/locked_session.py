@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
+from ...base.errors import reason_of
 from ...base.files import FileSystem
 from ...base.files.file_lock import has_name
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ..domain import Candidate, Decision, Reason
-from ..errors import reason_of
 from ..ports import Dated, PruneTarget, Record, settled
 from .deletion import NO_DIRECTORY
 from .session_lock import hold

@@ -23,6 +23,7 @@ from typing import Final
 
 from attrs import frozen
 
+from ...base.errors import reason_of
 from ...base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ..errors import (
@@ -31,7 +32,6 @@ from ..errors import (
     PruneRootMissing,
     PruneRootUnusable,
     SessionInTheWay,
-    reason_of,
 )
 from ..records.audit_log import make_log
 from ..records.audit_reserve import FULL, RESERVE_NAME, make_reserve

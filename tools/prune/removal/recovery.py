@@ -10,7 +10,7 @@ from functools import partial
 
 from attrs import frozen
 
-from ..errors import reason_of
+from ...base.errors import reason_of
 from ..ports import PruneTarget
 from ..records.audit_log import AuditLog
 from .deletion import Deletion, DeletionPool

@@ -21,9 +21,10 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from ...base.errors import reason_of
 from ...base.files.tree_removal import put_back
 from ..domain import Decision, Reason
-from ..errors import PruneError, reason_of
+from ..errors import PruneError
 from ..ports import Disposal, Leaving, PruneTarget
 from ..records.audit_log import AuditLog
 from ..records.audit_reserve import FULL

@@ -18,7 +18,7 @@ from ...prune.ports import undatable
 from ..domain import CleanupResult, is_session_id
 from ..session_status import SessionStatus
 from .documents import ANSWERS_FILE, STATUS_FILE
-from .json_fields import WireError
+from .json_form import WireError
 from .session_files import DEFAULT_BASE_DIR, MAX_FILE_BYTES, STAGING_GRACE_S, STAGING_PREFIX
 from .wire import read_status
 

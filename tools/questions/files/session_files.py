@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from ...base.files import FileSystem, ReadError, read_regular_file
 from ...base.files.file_lock import has_name
 from ...base.question import QuestionError
-from ..disk_errors import AtomicReadError, SessionCorrupted
+from ..disk_errors import QUESTION_ERRORS, SessionCorrupted
 from ..domain import QuestionSession, SessionRequest, StatusRecord
 from ..errors import SessionNotFound
 from .documents import (
@@ -93,9 +93,7 @@ class SessionFiles:
                         session_id, path=error.path, faults=[str(error)]
                     ) from error
                 if pause is None or isinstance(error.cause, PermissionError):
-                    raise AtomicReadError(
-                        path=error.path, cause=error.cause, session_id=session_id
-                    ) from error
+                    raise QUESTION_ERRORS.of(error, session_id) from error
             self._sleep(pause)
         raise AssertionError("unreachable")  # pragma: no cover
 

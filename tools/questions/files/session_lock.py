@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.event_log import get_logger
-from ...base.files import FileSystem, LockTimeout, ReadError, WriteError, replace_file
+from ...base.files import FileSystem, ReadError, WriteError, replace_file
 from ...base.files.atomic_file import is_temporary
 from ...base.files.pid_lock import PidLock
-from ..disk_errors import AtomicWriteError, SessionBusy
+from ..disk_errors import QUESTION_ERRORS, AtomicWriteError
 from ..domain import QuestionSession, SessionAnswers, SessionRequest, StatusRecord
 from ..errors import SessionNotFound
 from . import wire
 from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, rewritten
-from .json_fields import encode
+from .json_form import encode
 from .session_files import SessionFiles
 
 LOCK_FILE: Final = "status.json.lock"
@@ -117,7 +117,7 @@ class LockedFiles:
         try:
             replace_file(self._fs, self._fd, name, [content], path=path, verify=True)
         except WriteError as error:
-            raise write_error(error, session_id=self.session_id) from error
+            raise QUESTION_ERRORS.of(error, self.session_id) from error
 
 
 @contextmanager
@@ -148,10 +148,8 @@ def lock_session(
         held.acquire()
     except FileNotFoundError:
         raise SessionNotFound(session_id, path=path.parent) from None
-    except LockTimeout as error:
-        raise SessionBusy(session_id, holder=error.holder, timeout_s=error.timeout_s) from error
     except WriteError as error:
-        raise write_error(error, session_id=session_id) from error
+        raise QUESTION_ERRORS.of(error, session_id) from error
     except OSError as error:
         raise AtomicWriteError(
             path=path, operation="lock", cause=error, session_id=session_id
@@ -160,14 +158,3 @@ def lock_session(
         yield LockedFiles(fs, files, session_id, path, held.fd)
     finally:
         held.release()
-
-
-def write_error(error: WriteError, *, session_id: str | None = None) -> AtomicWriteError:
-    """Return a failed write as an error of question sessions."""
-    return AtomicWriteError(
-        path=error.path,
-        operation=error.operation,
-        cause=error.cause,
-        visible=error.visible,
-        session_id=session_id,
-    )

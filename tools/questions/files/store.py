@@ -44,7 +44,13 @@ from ...base.files.pid_lock import PidLock
 from ...base.files.process_owner import Processes
 from ...base.question import QuestionError
 from ...prune import Outside, prepare_root
-from ..disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted
+from ..disk_errors import (
+    QUESTION_ERRORS,
+    AtomicReadError,
+    AtomicWriteError,
+    SessionBusy,
+    SessionCorrupted,
+)
 from ..domain import (
     CleanupResult,
     QuestionSession,
@@ -64,7 +70,7 @@ from ..waiting.waiting import POLL_S
 from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, Documents
 from .prune_target import cleanup
 from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, SessionFiles
-from .session_lock import ANSWERING, LOCK_FILE, LockedFiles, lock_session, write_error
+from .session_lock import ANSWERING, LOCK_FILE, LockedFiles, lock_session
 from .validation import find_issues, missing_session
 
 _BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
@@ -164,7 +170,7 @@ class QuestionStore:
         try:
             make_durable_directory(self.fs, self.base_dir)
         except WriteError as error:
-            raise write_error(error) from error
+            raise QUESTION_ERRORS.of(error) from error
 
     def names(self) -> list[str]:
         """Return the ids of the sessions that are there, readable or not, sorted.
@@ -338,7 +344,7 @@ class QuestionStore:
                 str(self.base_dir), holder=None, timeout_s=self._lock_timeout_s
             ) from error
         except WriteError as error:
-            raise write_error(error) from error
+            raise QUESTION_ERRORS.of(error) from error
         try:
             yield lock.fd
         finally:
@@ -385,7 +391,7 @@ class QuestionStore:
                         raise SessionExists(session_id, where=self.where, path=target)
                     new.appear(session_id, parent_fd=locked_fd)
         except WriteError as error:
-            raise write_error(error, session_id=session_id) from error
+            raise QUESTION_ERRORS.of(error, session_id) from error
         except OSError as error:
             raise AtomicWriteError(
                 path=target,

@@ -6,27 +6,19 @@ and reads a status that it does not know as pending.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, TypeVar
 
 from ...base.question import FaultyInput, InvalidQuestions, Option, Question
+from ...base.reading.faults import Faults
+from ...base.reading.fields import Fields
+from ...base.reading.nodes import as_text, as_time, as_whole
 from ..askers import asker_document, parse_asker
 from ..domain import SessionAnswers, SessionRequest, StatusRecord, UserAnswer
 from ..errors import InvalidAnswers
 from ..session_status import SessionStatus
-from .json_fields import (
-    Fields,
-    WireError,
-    as_boolean,
-    as_count,
-    as_text,
-    as_texts,
-    as_time,
-    decode,
-    format_time,
-    kind_of,
-    without_none,
-)
+from .json_form import WireError, decode, format_time, to_millis, without_none
 
 _Value = TypeVar("_Value")
 
@@ -117,81 +109,103 @@ def answers_document(answers: SessionAnswers) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------- reading
 
 
-def _as_status(value: object) -> SessionStatus | None:
+def _as_status(node: object) -> SessionStatus | None:
     """Read a status; one that another program knows and we don't ("in-progress") still waits."""
-    if not isinstance(value, str):
+    if not isinstance(node, str):
         return None
     try:
-        return SessionStatus(value)
+        return SessionStatus(node)
     except ValueError:
         return SessionStatus.PENDING
 
 
-def parse_question(document: object, where: str, faults: list[str]) -> Question | None:
-    """Read a question; what is wrong goes to `faults`."""
-    before = len(faults)
-    fields = Fields(document, where, faults)
-    prompt, title = fields.text("prompt"), fields.text("title")
-    multi = fields.take("multiSelect", "true or false", as_boolean, optional=True)
-    options = []
-    for i, one in enumerate(fields.list("options")):
-        inner = Fields(one, f"{where}.options[{i}]", faults)
-        options.append((inner.text("label"), inner.text("description", optional=True)))
-    if len(faults) > before or prompt is None or title is None:
+def _as_millis(node: object) -> datetime | None:
+    """Read a time; one without a zone is in UTC."""
+    moment = as_time(node)
+    try:
+        return None if moment is None else to_millis(moment)
+    except OverflowError:
+        return None
+
+
+def _as_texts(node: object) -> tuple[str, ...] | None:
+    if isinstance(node, list) and all(isinstance(one, str) for one in node):
+        return tuple(node)
+    return None
+
+
+def _courtesy(fields: Fields, name: str, kind: Callable[[Any], _Value | None]) -> _Value | None:
+    """Take what no decision depends on; what is wrong with it is no fault."""
+    node = fields.take(name)
+    return None if node is None else kind(node)
+
+
+def _time(fields: Fields, name: str) -> datetime | None:
+    return fields.read(name, "an ISO 8601 time", _as_millis, required=True)
+
+
+def _question(fields: Fields) -> Question | None:
+    before = len(fields.faults)
+    prompt, title = fields.text("prompt", required=True), fields.text("title", required=True)
+    multi = fields.flag("multiSelect")
+    options = [
+        (one.text("label", required=True), one.text("description"))
+        for one in fields.each("options", least=0)
+    ]
+    if len(fields.faults) > before or prompt is None or title is None:
         return None
     try:
         return Question(
             prompt=prompt,
             title=title,
             options=[Option(label=str(label), description=about) for label, about in options],
-            multi_select=bool(multi),
+            multi_select=multi,
         )
     except InvalidQuestions as error:
-        faults += [f"{where}: {fault}" for fault in error.faults]
+        _refused(fields, error)
         return None
 
 
-def parse_answer(document: object, where: str, faults: list[str]) -> UserAnswer | None:
-    """Read an answer; what is wrong goes to `faults`. An index that is no number names nothing."""
-    before = len(faults)
-    fields = Fields(document, where, faults)
-    option = fields.text("selectedOption", optional=True)
-    options = fields.take("selectedOptions", "a list of texts", as_texts, optional=True)
-    custom = fields.text("customText", optional=True)
-    if len(faults) > before:
+def _answer(fields: Fields) -> UserAnswer | None:
+    """Read an answer; an index that is no number names nothing."""
+    before = len(fields.faults)
+    option = fields.text("selectedOption")
+    options = fields.read("selectedOptions", "a list of texts", _as_texts)
+    custom = fields.text("customText")
+    if len(fields.faults) > before:
         return None
     try:
         return UserAnswer(
-            question_index=fields.courtesy("questionIndex", as_count),
+            question_index=_courtesy(fields, "questionIndex", as_whole),
             selected_option=option,
             selected_options=options,
             custom_text=custom,
-            timestamp=fields.courtesy("timestamp", as_time),
+            timestamp=_courtesy(fields, "timestamp", _as_millis),
         )
     except InvalidAnswers as error:
-        faults += [f"{where}: {fault}" for fault in error.faults]
+        _refused(fields, error)
         return None
 
 
-_Parse = Callable[[object, str, list[str]], _Value | None]
+def _refused(fields: Fields, error: FaultyInput) -> None:
+    for fault in error.faults:
+        fields.faults.add(fields.where, fault)
 
 
-def _parse_each(
-    documents: list[Any] | tuple[Any, ...], where: str, parse: _Parse[_Value], faults: list[str]
-) -> tuple[_Value, ...]:
-    found = [parse(one, f"{where}[{i}]", faults) for i, one in enumerate(documents)]
+def _some(found: Iterable[_Value | None]) -> tuple[_Value, ...]:
     return tuple(one for one in found if one is not None)
 
 
-def _parse_all(
-    documents: object, where: str, parse: _Parse[_Value], error: type[FaultyInput]
+def _all(
+    documents: object,
+    where: str,
+    make: Callable[[Fields], _Value | None],
+    error: type[FaultyInput],
 ) -> tuple[_Value, ...]:
-    if not isinstance(documents, list | tuple):
-        raise error([f"{where}: expected a list, got {kind_of(documents)}"])
-    faults: list[str] = []
-    found = _parse_each(documents, where, parse, faults)
+    faults = Faults()
+    found = _some(map(make, Fields({where: documents}, "", faults).each(where, least=0)))
     if faults:
-        raise error(faults)
+        raise error(faults.sorted())
     return found
 
 
@@ -201,7 +215,7 @@ def parse_questions(documents: object, where: str = "questions") -> tuple[Questi
     Raises:
         InvalidQuestions: With everything that is wrong with their form.
     """
-    return _parse_all(documents, where, parse_question, InvalidQuestions)
+    return _all(documents, where, _question, InvalidQuestions)
 
 
 def parse_answers(documents: object, where: str = "answers") -> tuple[UserAnswer, ...]:
@@ -210,11 +224,16 @@ def parse_answers(documents: object, where: str = "answers") -> tuple[UserAnswer
     Raises:
         InvalidAnswers: With everything that is wrong with their form.
     """
-    return _parse_all(documents, where, parse_answer, InvalidAnswers)
+    return _all(documents, where, _answer, InvalidAnswers)
 
 
 def _fields_of(data: bytes, name: str) -> Fields:
-    return Fields(decode(data, name), name, [])
+    return Fields(decode(data, name), name, Faults())
+
+
+def _require_sound(fields: Fields) -> None:
+    if fields.faults:
+        raise WireError(fields.faults.sorted())
 
 
 def read_request(data: bytes) -> SessionRequest:
@@ -224,20 +243,18 @@ def read_request(data: bytes) -> SessionRequest:
         WireError: With everything that is wrong.
     """
     fields = _fields_of(data, "request.json")
-    session_id, status = fields.text("sessionId"), fields.take("status", "a status", _as_status)
-    documents, timestamp = fields.list("questions"), fields.time("timestamp")
-    call_id = fields.text("callId", optional=True)
-    questions = _parse_each(documents, "request.json.questions", parse_question, fields.faults)
-    if fields.faults or session_id is None or status is None or timestamp is None:
-        raise WireError(fields.faults)
+    values: dict[str, Any] = {
+        "session_id": fields.text("sessionId", required=True),
+        "status": fields.read("status", "a status", _as_status, required=True),
+        "questions": _some(map(_question, fields.each("questions", least=0))),
+        "timestamp": _time(fields, "timestamp"),
+        "call_id": fields.text("callId"),
+    }
+    _require_sound(fields)
     return SessionRequest(
-        session_id=session_id,
-        questions=questions,
-        status=status,
-        timestamp=timestamp,
-        call_id=call_id,
-        working_directory=fields.courtesy("workingDirectory", as_text),
-        asker=fields.courtesy("asker", parse_asker),
+        **values,
+        working_directory=_courtesy(fields, "workingDirectory", as_text),
+        asker=_courtesy(fields, "asker", parse_asker),
     )
 
 
@@ -248,32 +265,18 @@ def read_status(data: bytes) -> StatusRecord:
         WireError: With everything that is wrong.
     """
     fields = _fields_of(data, "status.json")
-    session_id, status = fields.text("sessionId"), fields.take("status", "a status", _as_status)
-    created, modified = fields.time("createdAt"), fields.time("lastModified")
-    total = fields.take("totalQuestions", "a whole number", as_count)
-    call_id = fields.text("callId", optional=True)
-    rejection = fields.text("rejectionReason", optional=True)
-    end_reason = fields.text("endReason", optional=True)
-    if (
-        fields.faults
-        or session_id is None
-        or status is None
-        or created is None
-        or modified is None
-        or total is None
-    ):
-        raise WireError(fields.faults)
-    return StatusRecord(
-        session_id=session_id,
-        status=status,
-        created_at=created,
-        last_modified=modified,
-        total_questions=total,
-        call_id=call_id,
-        rejection_reason=rejection,
-        end_reason=end_reason,
-        working_directory=fields.courtesy("workingDirectory", as_text),
-    )
+    values: dict[str, Any] = {
+        "session_id": fields.text("sessionId", required=True),
+        "status": fields.read("status", "a status", _as_status, required=True),
+        "created_at": _time(fields, "createdAt"),
+        "last_modified": _time(fields, "lastModified"),
+        "total_questions": fields.read("totalQuestions", "a whole number", as_whole, required=True),
+        "call_id": fields.text("callId"),
+        "rejection_reason": fields.text("rejectionReason"),
+        "end_reason": fields.text("endReason"),
+    }
+    _require_sound(fields)
+    return StatusRecord(**values, working_directory=_courtesy(fields, "workingDirectory", as_text))
 
 
 def read_answers(data: bytes) -> SessionAnswers:
@@ -283,15 +286,11 @@ def read_answers(data: bytes) -> SessionAnswers:
         WireError: With everything that is wrong.
     """
     fields = _fields_of(data, "answers.json")
-    session_id, timestamp = fields.text("sessionId"), fields.time("timestamp")
-    documents, call_id = fields.list("answers"), fields.text("callId", optional=True)
-    answers = _parse_each(documents, "answers.json.answers", parse_answer, fields.faults)
-    if fields.faults or session_id is None or timestamp is None:
-        raise WireError(fields.faults)
-    return SessionAnswers(
-        session_id=session_id,
-        answers=answers,
-        timestamp=timestamp,
-        call_id=call_id,
-        last_read_at=fields.courtesy("lastReadAt", as_time),
-    )
+    values: dict[str, Any] = {
+        "session_id": fields.text("sessionId", required=True),
+        "answers": _some(map(_answer, fields.each("answers", least=0))),
+        "timestamp": _time(fields, "timestamp"),
+        "call_id": fields.text("callId"),
+    }
+    _require_sound(fields)
+    return SessionAnswers(**values, last_read_at=_courtesy(fields, "lastReadAt", _as_millis))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import ClassVar, Final
 
 from attrs import frozen
 
-from ...base.errors import ErrorKind, listed
+from ...base.errors import ErrorKind, counted
 from ..errors import RepositoryError, printable
-
-_SHOWN: Final = 20
 
 
 class Obstacle(Enum):
@@ -60,255 +57,183 @@ class BlockedPath:
         return f"{printable(self.path, 200)}: {self.obstacle.value}{also}"
 
 
-def _listed(items: Iterable[object]) -> str:
-    return listed([str(one) for one in items], most=_SHOWN, what="")
+class ApplyError(RepositoryError, kind=ErrorKind.REFUSED):
+    """Base of what can go wrong while a result is brought home."""
 
-
-class ApplyError(RepositoryError):
-    """Base of what can go wrong while a result is brought home.
-
-    Attributes:
-        path: The checkout.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, message: str, *, path: Path) -> None:
-        super().__init__(message)
-        self.path = path
+    path: Path
+    """The checkout."""
 
 
 class ApplyRefused(ApplyError):
-    """Something of the checkout would be lost or mixed up; nothing was changed.
+    """Something of the checkout would be lost or mixed up; nothing was changed."""
 
-    Attributes:
-        blocked: Each path that is in the way, and why.
-    """
+    message = """{count} of {path} can't be written: {blocked:;}. Nothing was changed. Commit, move
+    or discard what is in the way, leave paths out with --files, or take the result to a branch of
+    its own by --branch."""
+    blocked: Sequence[BlockedPath]
+    """Each path that is in the way, and why."""
 
-    def __init__(self, path: Path, blocked: Sequence[BlockedPath]) -> None:
-        count = len(blocked)
-        super().__init__(
-            f"{count} path{'' if count == 1 else 's'} of {path} can't be written: "
-            f"{_listed(blocked)}. Nothing was changed. Commit, move or discard what is in the way, "
-            "leave paths out with --files, or take the result to a branch of its own by --branch.",
-            path=path,
-        )
-        self.blocked = tuple(blocked)
+    @property
+    def count(self) -> str:
+        """How many paths are in the way."""
+        return counted(len(self.blocked), "path")
 
 
 class ApplyConflict(ApplyError):
-    """The result and the checkout's commit changed the same lines; nothing was changed.
+    """The result and the checkout's commit changed the same lines; nothing was changed."""
 
-    Attributes:
-        conflicts: The paths.
-    """
+    message = """{path} and the result changed the same lines of {paths:;}. Nothing was changed.
+    Apply the rest with --files, or export the result and merge by hand."""
+    conflicts: Sequence[str]
 
-    def __init__(self, path: Path, conflicts: Sequence[str]) -> None:
-        super().__init__(
-            f"{path} and the result changed the same lines of "
-            f"{_listed(printable(one, 200) for one in conflicts)}. Nothing was changed. Apply the "
-            "rest with --files, or export the result and merge by hand.",
-            path=path,
-        )
-        self.conflicts = tuple(conflicts)
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths, as a terminal may show them."""
+        return tuple(printable(one, 200) for one in self.conflicts)
 
 
 class OperationUnderWay(ApplyError):
-    """The repository is in the middle of an operation of git; nothing was changed.
+    """The repository is in the middle of an operation of git; nothing was changed."""
 
-    Attributes:
-        operation: Which, such as "rebase".
-    """
-
-    def __init__(self, path: Path, operation: str, finish: str) -> None:
-        super().__init__(
-            f"{path} is in the middle of a {operation}; nothing was changed. {finish}, then try "
-            "again.",
-            path=path,
-        )
-        self.operation = operation
+    message = """{path} is in the middle of a {operation}; nothing was changed. {finish}, then try
+    again."""
+    operation: str
+    """Which, such as "rebase"."""
+    finish: str
+    """How to end it."""
 
 
-class CheckoutBusy(ApplyError):
-    """Another program is at work in the checkout; nothing was changed.
+class CheckoutBusy(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
+    """Another program is at work in the checkout; nothing was changed."""
 
-    Attributes:
-        lock: The file or folder that it holds.
-    """
-
-    kind = ErrorKind.CONFLICT
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, path: Path, lock: Path) -> None:
-        super().__init__(
-            f"another program is at work in {path}: {lock} is held; nothing was changed. Wait for "
-            "it and try again; if no git runs there any more, remove that file.",
-            path=path,
-        )
-        self.lock = lock
+    message = """another program is at work in {path}: {lock} is held; nothing was changed. Wait for
+    it and try again; if no git runs there any more, remove that file."""
+    lock: Path
+    """The file or folder that it holds."""
 
 
-class CheckoutChanged(ApplyError):
-    """The checkout changed while it was looked at; nothing was changed by us.
+class CheckoutChanged(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
+    """The checkout changed while it was looked at; nothing was changed by us."""
 
-    Attributes:
-        changed: What changed.
-    """
+    message = """{path} changed meanwhile ({paths:;}); what had been written was taken back. Try
+    again."""
+    changed: Sequence[str]
 
-    kind = ErrorKind.CONFLICT
-    retryable: ClassVar[bool] = True
-
-    def __init__(self, path: Path, changed: Sequence[str]) -> None:
-        super().__init__(
-            f"{path} changed meanwhile ({_listed(printable(one, 200) for one in changed)}); what "
-            "had been written was taken back. Try again.",
-            path=path,
-        )
-        self.changed = tuple(changed)
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths, as a terminal may show them."""
+        return tuple(printable(one, 200) for one in self.changed)
 
 
 class CheckoutUnsupported(ApplyError):
-    """A checkout is of a kind that nothing is written to; nothing was changed.
+    """A checkout is of a kind that nothing is written to; nothing was changed."""
 
-    Attributes:
-        reason: What is special about it.
-    """
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path}: {reason}; nothing was changed.", path=path)
-        self.reason = reason
+    message = "{path}: {reason}; nothing was changed."
+    reason: str
 
 
 class UnfinishedApply(ApplyError):
-    """An earlier apply was interrupted in this checkout; nothing more was changed.
+    """An earlier apply was interrupted in this checkout; nothing more was changed."""
 
-    Attributes:
-        label: What was being applied.
-    """
+    message = """an apply of {what} to {path} was interrupted. Finish it with `agentforge apply
+    --continue`, or undo it with `agentforge apply --abort`. Until then git's index.lock is held for
+    it: don't remove that."""
+    label: str
 
-    def __init__(self, path: Path, label: str) -> None:
-        super().__init__(
-            f"an apply of {printable(label, 200)} to {path} was interrupted. Finish it with "
-            "`agentforge apply --continue`, or undo it with `agentforge apply --abort`. Until then "
-            "git's index.lock is held for it: don't remove that.",
-            path=path,
-        )
-        self.label = label
+    @property
+    def what(self) -> str:
+        """What was being applied, as a terminal may show it."""
+        return printable(self.label, 200)
 
 
 class NoUnfinishedApply(ApplyError):
     """There is no interrupted apply to continue or abort; nothing was changed."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"no apply was interrupted in {path}; there is nothing to continue or abort.", path=path
-        )
+    message = "no apply was interrupted in {path}; there is nothing to continue or abort."
 
 
 class ApplyDiverged(ApplyError):
-    """Files were changed after an apply was interrupted; it was neither finished nor undone.
+    """Files were changed after an apply was interrupted; it was neither finished nor undone."""
 
-    Attributes:
-        blocked: Each such path.
-    """
+    message = """{path} was changed since the apply was interrupted: {blocked:;}. Nothing more was
+    changed. The old and the new content of each path are in {journal}: save your own change
+    elsewhere, copy one of the two to each of these paths (the index is {index}), then continue or
+    abort again."""
+    blocked: Sequence[BlockedPath]
+    journal: Path
 
-    def __init__(self, path: Path, blocked: Sequence[BlockedPath], *, journal: Path) -> None:
-        super().__init__(
-            f"{path} was changed since the apply was interrupted: {_listed(blocked)}. Nothing more "
-            f"was changed. What stood and what should stand there is kept in {journal}: save your "
-            "own change elsewhere, copy one of the two to each of these paths (the index is "
-            f"{journal.parent / 'index'}), then continue or abort again.",
-            path=path,
-        )
-        self.blocked = tuple(blocked)
-        self.journal = journal
+    @property
+    def index(self) -> Path:
+        """The index of the interrupted apply."""
+        return self.journal.parent / "index"
 
 
-class JournalDamaged(ApplyError):
-    """The record of an interrupted apply can't be read; nothing was changed.
+class JournalDamaged(ApplyError, kind=ErrorKind.INVALID_FILE):
+    """The record of an interrupted apply can't be read; nothing was changed."""
 
-    Attributes:
-        journal: Where it is.
-        reason: What is wrong with it.
-    """
+    message = """the record of an interrupted apply in {journal} can't be used: {reason}; nothing
+    was changed. What it kept is there; when you took what you need, remove that folder and
+    {lock}."""
+    journal: Path
+    reason: str
 
-    kind = ErrorKind.INVALID_FILE
-
-    def __init__(self, path: Path, journal: Path, reason: str) -> None:
-        super().__init__(
-            f"the record of an interrupted apply in {journal} can't be used: {reason}; nothing was "
-            f"changed. What it kept is there; when you took what you need, remove that folder and "
-            f"{journal.parent / 'index.lock'}.",
-            path=path,
-        )
-        self.journal = journal
-        self.reason = reason
+    @property
+    def lock(self) -> Path:
+        """The lock that the interrupted apply holds."""
+        return self.journal.parent / "index.lock"
 
 
 class NoIdentity(ApplyError):
     """A commit needs a name and an address, and git's configuration has none."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"no commit can be made in {path} without a name; nothing was changed. Set user.name "
-            "and user.email with `git config`, or apply without a commit.",
-            path=path,
-        )
+    message = """no commit can be made in {path} without a name; nothing was changed. Set user.name
+    and user.email with `git config`, or apply without a commit."""
 
 
 class BranchRefused(ApplyError):
-    """A branch can't be made; nothing was changed.
+    """A branch can't be made; nothing was changed."""
 
-    Attributes:
-        branch: Its name.
-        reason: Why.
-    """
+    message = "the branch {branch!r} can't be made in {path}: {reason}; nothing was changed."
+    branch: str
+    reason: str
 
-    def __init__(self, path: Path, branch: str, reason: str) -> None:
-        super().__init__(
-            f"the branch {printable(branch, 200)!r} can't be made in {path}: {reason}; nothing was "
-            "changed.",
-            path=path,
+
+class CommitRefused(ApplyError, kind=ErrorKind.NOT_DONE):
+    """The result was applied and staged; git, with the repository's hooks, made no commit of it."""
+
+    message = """the result is applied to {path} and staged, but no commit was made: {said}. See
+    what the hook wants, then commit with git."""
+    output: str
+
+    @property
+    def said(self) -> str:
+        """What git and the hooks printed, as a terminal may show it."""
+        return printable(self.output)
+
+
+class ApplyFailed(ApplyError, kind=ErrorKind.STORAGE):
+    """The system refused a step."""
+
+    message = "could not apply to {path}: {problem}; {kept}."
+    cause: BaseException
+    undone: bool
+    """Whether the checkout is as it was."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.errno = self.cause.errno if isinstance(self.cause, OSError) else None
+
+    @property
+    def problem(self) -> str:
+        """What the system said, and of which file."""
+        return str(self.cause)
+
+    @property
+    def kept(self) -> str:
+        """What the checkout is now."""
+        if self.undone:
+            return "the checkout is as it was"
+        return (
+            "the old content was saved. Free the disk or fix its permissions, then `agentforge "
+            "apply --continue` or `--abort`"
         )
-        self.branch = branch
-        self.reason = reason
-
-
-class CommitRefused(ApplyError):
-    """The result was applied and staged; git, with the repository's hooks, made no commit of it.
-
-    Attributes:
-        output: What git and the hooks said.
-    """
-
-    kind = ErrorKind.NOT_DONE
-
-    def __init__(self, path: Path, output: str) -> None:
-        super().__init__(
-            f"the result is applied to {path} and staged, but no commit was made: "
-            f"{printable(output)}. See what the hook wants, then commit with git.",
-            path=path,
-        )
-        self.output = output
-
-
-class ApplyFailed(ApplyError):
-    """The system refused a step.
-
-    Attributes:
-        undone: Whether the checkout is as it was.
-        errno: The system's number of the error, or None.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(self, path: Path, cause: BaseException, *, undone: bool) -> None:
-        kept = (
-            "the checkout is as it was"
-            if undone
-            else "what stood there is kept. Free the disk or fix its permissions, then "
-            "`agentforge apply --continue` or `--abort`"
-        )
-        super().__init__(f"could not apply to {path}: {cause}; {kept}.", path=path)
-        self.undone = undone
-        self.errno = cause.errno if isinstance(cause, OSError) else None

@@ -25,20 +25,13 @@ _SPECIAL: Final = frozenset(b'*?[\\!#" \t')
 
 
 class ObjectsMissing(RepositoryError):
-    """Objects of a result, its base or the checkout can't be read; nothing was changed.
+    """Objects of a result, its base or the checkout can't be read; nothing was changed."""
 
-    Attributes:
-        revision: What was looked for.
-        output: What git said.
-    """
-
-    def __init__(self, revision: str, output: str) -> None:
-        super().__init__(
-            f"objects of {revision} are missing: {output}; nothing was changed. In a partial "
-            "clone, fetch them with git first."
-        )
-        self.revision = revision
-        self.output = output
+    message = """objects of {revision} are missing: {output}; nothing was changed. In a partial
+    clone, fetch them with git first."""
+    revision: str
+    output: str
+    """What git said."""
 
 
 @frozen

@@ -16,6 +16,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from ...base.errors import reason_of
 from ...base.program_run import Ended, ProgramRunner, Run, run_program
 from ..errors import GitFailed, GitOutputTooLarge, GitTimedOut, GitUnavailable, printable
 
@@ -198,12 +199,15 @@ class Git:
                 command=command,
                 git_dir=git_dir,
                 exit_code=None,
-                problem=f"could not be started: {error.strerror or error}",
+                problem=f"could not be started: {reason_of(error)}",
             ) from error
         _refuse_cut_short(ended, command, git_dir, options)
         if ended.exit_code not in accept:
             raise GitFailed(
-                command=command, git_dir=git_dir, exit_code=ended.exit_code, output=ended.stderr
+                command=command,
+                git_dir=git_dir,
+                exit_code=ended.exit_code,
+                output=printable(ended.stderr),
             )
         return GitOutput(ended.exit_code, ended.stdout, ended.stderr)
 
@@ -211,7 +215,10 @@ class Git:
 def _refuse_cut_short(ended: Ended, command: str, git_dir: Path, options: Run) -> None:
     if ended.cut_short == "time":
         raise GitTimedOut(
-            command=command, git_dir=git_dir, timeout_s=options.timeout_s, output=ended.stderr
+            command=command,
+            git_dir=git_dir,
+            timeout_s=options.timeout_s,
+            output=printable(ended.stderr),
         )
     if ended.cut_short == "output":
         raise GitOutputTooLarge(command=command, git_dir=git_dir, max_bytes=options.max_output)

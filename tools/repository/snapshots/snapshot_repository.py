@@ -32,7 +32,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.regular_file import create_file, read_regular_file
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...base.files.tree_walk import walk_tree
-from ..errors import RepositoryError
+from ..errors import NotARepository, RepositoryError, SnapshotRefused
 from ..git.git_command import Git, GitOutput
 from ..git.git_objects import ObjectFiles
 from ..git.git_repositories import OwnRepository
@@ -71,33 +71,21 @@ class SnapshotsChanged(RepositoryError):
     """Somebody changed what makes a repository of snapshots: git could run what it names now.
 
     No git was run, and nothing was changed.
-
-    Attributes:
-        path: What was changed.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"{path} is not as a repository of snapshots is made, so another program or person "
-            "changed it, and git could run what it names. No git was run, and nothing was changed. "
-            "Take that change back, or remove the session: its file and its workspace can be read "
-            "without its snapshots."
-        )
-        self.path = path
+    message = """{path} is not as a repository of snapshots is made, so another program or person
+    changed it, and git could run what it names. No git was run, and nothing was changed. Take that
+    change back, or remove the session: its file and its workspace can be read without its
+    snapshots."""
+    path: Path
 
 
-class NoSnapshots(RepositoryError):
-    """There are no snapshots of a workspace; nothing was changed.
+class NoSnapshots(RepositoryError, kind=ErrorKind.NOT_FOUND):
+    """There are no snapshots of a workspace; nothing was changed."""
 
-    Attributes:
-        directory: Where they would be.
-    """
-
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, directory: Path) -> None:
-        super().__init__(f"there is no snapshot in {directory}; nothing was changed")
-        self.directory = directory
+    message = "there is no snapshot in {directory}; nothing was changed"
+    directory: Path
+    """Where they would be."""
 
 
 @frozen
@@ -152,8 +140,8 @@ class SnapshotRepository:
             return False
         _ = self.git.program  # before anything is made
         alternates = b"" if objects is None else os.fsencode(objects) + b"\n"
-        if alternates.count(b"\n") > 1:
-            raise RepositoryError(f"the path {str(objects)!r} has a line break")
+        if objects is not None and alternates.count(b"\n") > 1:
+            raise NotARepository(objects, "its path has a line break")
         parent = self.directory.parent
         with DirectoryLock(self.fs, parent, timeout_s=self.lock_timeout_s, follow=True) as lock:
             if self.directory.is_dir():  # another was faster
@@ -295,8 +283,8 @@ class SnapshotRepository:
             return None
         except OSError as error:
             if error.errno in {errno.ENOTDIR, errno.ELOOP}:
-                raise RepositoryError(
-                    f"the workspace {self.workspace} is a link or a file, not a folder"
+                raise SnapshotRefused(
+                    self.workspace, ["it is a link or a file, not a folder"]
                 ) from error
             raise
 

@@ -17,11 +17,11 @@ from ...base.files.directory_store import NewDirectory
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
-from ..errors import GitFailed, RepositoryError, printable
+from ..errors import GitFailed, RepositoryError, SnapshotRefused, printable
 from .manifest import MODE_BITS, Manifest, kind_of_file
 from .snapshot_repository import LockedRepository
 from .workspace_index import WorkspaceState, look_at, remember, write_state
-from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
+from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _LITTLE: Final = 4
 """No more than one file in so many differs."""
@@ -31,23 +31,13 @@ _NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 <<
 """What is restored was within the limits of its own time."""
 
 
-class RestoreFailed(RepositoryError):
-    """A snapshot could not be made files again.
+class RestoreFailed(RepositoryError, kind=ErrorKind.STORAGE):
+    """A snapshot could not be made files again."""
 
-    Attributes:
-        folder: Where.
-        problem: Why not.
-    """
-
-    kind = ErrorKind.STORAGE
-
-    def __init__(self, folder: Path, problem: str) -> None:
-        super().__init__(
-            f"the snapshot could not be restored to {folder}: {problem}. The snapshot is as it "
-            "was; mend what is named, then do the same again."
-        )
-        self.folder = folder
-        self.problem = problem
+    message = """the snapshot could not be restored to {folder}: {problem}. The snapshot is as it
+    was; mend what is named, then do the same again."""
+    folder: Path
+    problem: str
 
 
 def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:

@@ -22,9 +22,9 @@ from typing import IO, Final
 from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
-from ...base.errors import ErrorKind
-from ...base.tree_changes import TreeChanges
-from ..errors import GitFailed, RepositoryError
+from ...base.errors import ErrorKind, reason_of
+from ...base.files.tree_changes import TreeChanges
+from ..errors import GitFailed, RepositoryError, SnapshotRefused
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest
 from .snapshot_packs import (
@@ -57,23 +57,13 @@ _MANY_LOOSE: Final = 4_000
 """How many files of objects are many: each takes a block of the disk."""
 
 
-class SnapshotMissing(RepositoryError):
-    """There is no such snapshot; nothing was changed.
+class SnapshotMissing(RepositoryError, kind=ErrorKind.NOT_FOUND):
+    """There is no such snapshot; nothing was changed."""
 
-    Attributes:
-        snapshot: Its id.
-        directory: Where it was looked for.
-    """
-
-    kind = ErrorKind.NOT_FOUND
-
-    def __init__(self, snapshot: str, *, directory: Path) -> None:
-        super().__init__(
-            f"snapshot {snapshot[:70]!r} is not in {directory}, or objects of it are missing; "
-            "nothing was changed"
-        )
-        self.snapshot = snapshot
-        self.directory = directory
+    message = """snapshot {snapshot!r} is not in {directory}, or objects of it are missing; nothing
+    was changed"""
+    snapshot: str
+    directory: Path
 
 
 @frozen
@@ -162,8 +152,8 @@ class Snapshots:
         try:
             return look_at(locked, self.limits)
         except OSError as error:
-            raise RepositoryError(
-                f"the workspace {self.repository.workspace} can't be read: {error.strerror}"
+            raise SnapshotRefused(
+                self.repository.workspace, [f"it can't be read: {reason_of(error)}"]
             ) from error
 
     def _latest(self, locked: LockedRepository) -> Snapshot | None:

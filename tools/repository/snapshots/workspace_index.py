@@ -13,14 +13,14 @@ from typing import Final
 from attrs import frozen
 
 from ...base.files.filesystem import close_reader
-from ..errors import GitFailed, printable
+from ..errors import GitFailed, SnapshotRefused, printable
 from .folder_look import FolderLook, differing
 from .manifest import Manifest
 from .small_change import Change, write_small_change
 from .snapshot_repository import LockedRepository
 from .workspace_memory import FILE as MEMORY
 from .workspace_memory import WorkspaceMemory, read_memory, write_memory
-from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
+from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _MANY: Final = 500
 """From how many files on they are put into one pack, instead of a file each."""

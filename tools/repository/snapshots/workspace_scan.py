@@ -7,7 +7,7 @@ import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -15,10 +15,9 @@ from typing import Final
 from attrs import Factory, astuple, define, evolve, frozen
 
 from ...base.clock import utc_now
-from ...base.errors import ErrorKind
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ..errors import RepositoryError, printable
+from ..errors import SnapshotRefused, printable
 from .folder_look import (
     FIELDS,
     MODE,
@@ -68,25 +67,6 @@ class ScanLimits:
     def in_order(self) -> tuple[int, ...]:
         """Return the limits in the order of `WorkspaceScan.measures`."""
         return astuple(self)
-
-
-class SnapshotRefused(RepositoryError):
-    """A workspace holds what no snapshot can keep; nothing was stored.
-
-    Attributes:
-        workspace: The workspace.
-        faults: What stands against it, the first twenty.
-    """
-
-    kind = ErrorKind.REFUSED
-
-    def __init__(self, workspace: Path, faults: Sequence[str]) -> None:
-        super().__init__(
-            f"the workspace {workspace} can't be kept as a snapshot: {'; '.join(faults)}. Nothing "
-            "was stored. Remove or shrink what is named, then try again."
-        )
-        self.workspace = workspace
-        self.faults = tuple(faults)
 
 
 @define

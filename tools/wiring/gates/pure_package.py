@@ -29,15 +29,11 @@ _WHEEL: Final = re.compile(r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[^-]+)(?:-[^-]
 
 
 class PackageUnusable(GateUnavailable):
-    """A package can't be put into the sandbox; nothing was begun.
-
-    Attributes:
-        package: As it was named, or the package that one of these needs.
-    """
+    """A package can't be put into the sandbox; nothing was begun."""
 
     def __init__(self, package: str, why: str) -> None:
-        super().__init__(f"the package {package} can't be put into the sandbox: {why}")
         self.package = package
+        super().__init__(f"the package {package} can't be put into the sandbox: {why}")
 
 
 @frozen(kw_only=True)

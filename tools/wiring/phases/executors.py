@@ -27,23 +27,13 @@ EXECUTORS: Final = Register(
 `harness.PhaseExecutor`. How sealed what it runs is, is the plugin's own promise."""
 
 
-class UnknownExecutor(HarnessError):
-    """There is no executor of that name; nothing was run.
+class UnknownExecutor(HarnessError, kind=ErrorKind.USAGE):
+    """There is no executor of that name; nothing was run."""
 
-    Attributes:
-        executor: The name.
-        known: The names of those there are.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        super().__init__(
-            f"there is no executor {name[:64]!r}; there are {', '.join(known)}. Nothing was run; "
-            "name one of them, or install the package that adds it."
-        )
-        self.executor = name
-        self.known = tuple(known)
+    message = """there is no executor {executor!r}; there are {known:,}. Nothing was run; name one
+    of them, or install the package that adds it."""
+    executor: str
+    known: Sequence[str]
 
 
 @frozen(kw_only=True)

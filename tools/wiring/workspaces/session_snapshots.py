@@ -30,8 +30,8 @@ from ...base.files import (
     make_durable_directory,
 )
 from ...base.files.atomic_file import random_token
+from ...base.files.tree_changes import TreeChanges
 from ...base.identifiers import is_session_id
-from ...base.tree_changes import TreeChanges
 from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
 from ...fleet.workspaces.workspace_packs import WorkspacePacks
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
@@ -39,9 +39,10 @@ from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import PreparedWorkspace, SnapshotTaken
 from ...repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
 from ...repository.base import Base, base_files, check_out, drop_ref, keep_ref
+from ...repository.errors import SnapshotRefused
 from ...repository.snapshots.snapshot_repository import SnapshotRepository
 from ...repository.snapshots.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
-from ...repository.snapshots.workspace_scan import ScanLimits, SnapshotRefused
+from ...repository.snapshots.workspace_scan import ScanLimits
 from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
 
 REPOSITORY_NAME: Final = "repository.json"

@@ -257,104 +257,79 @@ class PhaseAgent(Protocol):
 
 
 class AgentFailed(HarnessError):
-    """An agent gave no answer; nothing was changed by it.
-
-    Attributes:
-        agent: The agent's description.
-        output: The end of what it printed, if anything.
-        usage: What the call cost all the same, if the agent said so.
-        may_recover: Whether another try may go better: a crash may, a missing command won't.
-    """
+    """An agent gave no answer; nothing was changed by it."""
 
     may_recover = True
+    """Whether another try may go better: a crash may, a missing command won't."""
+    message = "{reason}"
+    reason: str
+    agent: str
+    """The agent's description."""
+    output: str = ""
+    """The end of what it printed, if anything."""
+    usage: TokenUsage | None = None
+    """What the call cost all the same, if the agent said so."""
 
-    def __init__(
-        self, message: str, *, agent: str, output: str = "", usage: TokenUsage | None = None
-    ) -> None:
-        super().__init__(message)
-        self.agent = agent
-        self.output = output
-        self.usage = usage
+    @property
+    def said(self) -> str:
+        """The end of what it printed, on one line."""
+        return " ".join(self.output.split())[-300:]
 
 
-class AgentTimeout(AgentFailed):
-    """An agent took too long and was ended.
+class AgentTimeout(AgentFailed, kw_only=True):
+    """An agent took too long and was ended."""
 
-    Attributes:
-        timeout_s: Its time limit, in seconds.
-    """
+    reason: str = ""
+    timeout_s: float
 
-    def __init__(self, *, agent: str, timeout_s: float, output: str = "") -> None:
-        said = " ".join(output.split())[-300:]
-        super().__init__(
-            f"the agent ({agent}) gave no answer within {timeout_s:g} seconds and was ended"
-            f"{f'; it had said: {said}' if said else ''}",
-            agent=agent,
-            output=output,
+    def __str__(self) -> str:
+        return (
+            f"the agent ({self.agent}) gave no answer within {self.timeout_s:g} seconds and was "
+            f"ended{f'; it had said: {self.said}' if self.said else ''}"
         )
-        self.timeout_s = timeout_s
 
 
-class AgentCrashed(AgentFailed):
-    """An agent ended without an answer.
+class AgentCrashed(AgentFailed, kw_only=True):
+    """An agent ended without an answer."""
 
-    Attributes:
-        exit_code: Its exit code; negative: the signal that ended it.
-        answered: Whether it had written anything of an answer before.
-    """
+    reason: str = ""
+    exit_code: int
+    """Its exit code; negative: the signal that ended it."""
+    answered: bool = False
+    """Whether it had written anything of an answer before."""
 
-    def __init__(
-        self, *, agent: str, exit_code: int, output: str = "", answered: bool = False
-    ) -> None:
-        how = (
-            f"ended with exit code {exit_code}"
-            if exit_code >= 0
-            else f"was ended by signal {-exit_code}"
+    def __str__(self) -> str:
+        code = self.exit_code
+        how = f"ended with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+        said = f": {self.said}" if self.said else " and said nothing"
+        return f"the agent ({self.agent}) {how}{said}"
+
+
+class AgentCutOff(AgentFailed, kw_only=True):
+    """An answer did not fit into the tokens that it may have; another try would end likewise."""
+
+    reason: str = ""
+    limit: int
+    """How many tokens it may have."""
+    by_budget: bool = False
+    """Whether that is what the session's budget has left, and not the agent's limit."""
+
+    def __str__(self) -> str:
+        whose, remedy = (
+            ("what the budget has left", "extend the budget")
+            if self.by_budget
+            else ("its limit", "raise the limit with --max-output")
         )
-        said = " ".join(output.split())[-300:]
-        super().__init__(
-            f"the agent ({agent}) {how}{f': {said}' if said else ' and said nothing'}",
-            agent=agent,
-            output=output,
+        return (
+            f"the answer of the agent ({self.agent}) was cut off at {self.limit:,} tokens, "
+            f"{whose}; {remedy}"
         )
-        self.exit_code = exit_code
-        self.answered = answered
 
 
-class AgentCutOff(AgentFailed):
-    """An answer did not fit into the tokens that it may have; asked as before, it would not again.
-
-    Attributes:
-        limit: How many tokens it may have.
-        by_budget: Whether that is what the session's budget has left, and not the agent's limit.
-    """
-
-    def __init__(
-        self,
-        *,
-        agent: str,
-        limit: int,
-        by_budget: bool = False,
-        output: str = "",
-        usage: TokenUsage | None = None,
-    ) -> None:
-        whose = "what the budget has left" if by_budget else "its limit"
-        remedy = "extend the budget" if by_budget else "raise the limit with --max-output"
-        super().__init__(
-            f"the answer of the agent ({agent}) was cut off at {limit:,} tokens, {whose}; {remedy}",
-            agent=agent,
-            output=output,
-            usage=usage,
-        )
-        self.limit = limit
-        self.by_budget = by_budget
-
-
-class AgentUnavailable(AgentFailed):
+class AgentUnavailable(AgentFailed, kw_only=True):
     """An agent can't be asked at all; another try would end the same way."""
 
     may_recover = False
-
-    def __init__(self, *, agent: str, problem: str) -> None:
-        super().__init__(f"the agent ({agent}) can't be asked: {problem}", agent=agent)
-        self.problem = problem
+    message = "the agent ({agent}) can't be asked: {problem}"
+    reason: str = ""
+    problem: str

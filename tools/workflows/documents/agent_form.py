@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
-from ...base.reading.yaml_document import Fields, Node, Refused, Scalar, describe
+from ...base.reading.fields import Fields
 from ...base.settings.choices import AGENT_MODES
 from ...harness.session_domain import MAX_COUNT
 from ..names import NAME_RE, NAME_RULE, path_problem
@@ -20,8 +19,7 @@ from ..workflow import (
     Phase,
     agent_phase_faults,
 )
-from .workflow_form import MAX_DEADLINE_S, WorkflowForm, prose
-from .workflow_snapshot import SCHEMA_VERSION
+from .workflow_form import WorkflowForm, at_most, seconds
 
 MAX_PROMPT_CHARS: Final = 20_000
 MAX_GROUPS: Final = 20
@@ -32,32 +30,15 @@ _REFUSED_GATE: Final = Gate(kind="script", code="")
 class AgentForm(WorkflowForm):
     """Reads an agent's workflow."""
 
-    def version(self, fields: Fields) -> bool:
-        """Take the version."""
-        node = fields.take("schema_version", required=True)
-        if node is not None and not (isinstance(node, Scalar) and node.text == str(SCHEMA_VERSION)):
-            fields.fault(
-                "schema_version", f"expected {SCHEMA_VERSION}, found {describe(node)}", node
-            )
-        return True
-
     def own_fields(self, fields: Fields) -> dict[str, Any]:
         """Take role, file groups and phases."""
         needs = fields.flag("needs_specification")
-        role = self._prose(fields, "role", required=True)
-        mode = fields.text("agent_mode")
-        if mode is not None and mode not in AGENT_MODES:
-            fields.fault("agent_mode", f"{mode[:60]!r} is none of {', '.join(AGENT_MODES)}")
-            mode = None
-        files = fields.items("files")
-        if len(files) > MAX_GROUPS:
-            fields.fault("files", f"are {len(files)}, {MAX_GROUPS} are allowed")
-        groups = [
-            self._group(node, f"files[{index}]") for index, node in enumerate(files[:MAX_GROUPS])
-        ]
+        role = fields.text("role", required=True, judge=_prompt)
+        mode = fields.one_of("agent_mode", AGENT_MODES, None)
+        groups = [self._group(one) for one in fields.each("files", most=MAX_GROUPS)]
         phases = self.phases(fields)
         for index, text in agent_phase_faults(phases, groups, needs):
-            self.faults.add(self.phase_nodes[index].line, text)
+            self.faults.add("", text, self.phase_lines[index])
         return {
             "needs_specification": needs,
             "role": role,
@@ -66,94 +47,63 @@ class AgentForm(WorkflowForm):
             "phases": phases,
         }
 
-    def phase(self, node: Node, where: str) -> Phase:
+    def phase(self, fields: Fields) -> Phase:
         """Read a phase."""
-        fields = Fields(node, where, self.faults)
         name = fields.name("name", NAME_RE, NAME_RULE) or ""
-        share = fields.take("budget_share")
-        max_attempts = self.max_attempts(fields, where)
-        gate = fields.take("gate", required=True)
         phase = Phase(
             name=name,
             mode=fields.text("mode") or name,
-            prompt=self._prose(fields, "prompt"),
-            writes=fields.texts("writes"),
-            gate=self._gate(gate, f"{where}.gate") if gate is not None else _REFUSED_GATE,
-            max_attempts=max_attempts,
-            budget_share=self._share(fields, share),
+            prompt=fields.text("prompt", judge=_prompt),
+            writes=fields.distinct("writes"),
+            gate=self._gate(fields.inner("gate", required=True)),
+            max_attempts=self.max_attempts(fields),
+            budget_share=fields.number("budget_share", most=1) or 1.0,
             answer_tokens=fields.whole(
                 "answer_tokens", DEFAULT_ANSWER_TOKENS, least=0, most=MAX_COUNT
-            )
-            or 0,
+            ),
             on_failure=fields.text("on_failure"),
-            questions=fields.text("questions") or "allowed",
+            questions=fields.one_of("questions", QUESTIONS, "allowed"),
         )
-        if phase.questions not in QUESTIONS:
-            fields.fault("questions", f"{phase.questions!r} is none of {', '.join(QUESTIONS)}")
         fields.done()
         return phase
 
-    def _prose(self, fields: Fields, key: str, *, required: bool = False) -> str | None:
-        text = prose(fields, key, most=MAX_PROMPT_CHARS, required=required)
-        if text is not None and not text.strip():
-            fields.fault(key, "is empty")
-        return text
-
-    def _group(self, node: Node, where: str) -> FileGroup:
-        fields = Fields(node, where, self.faults)
+    def _group(self, fields: Fields) -> FileGroup:
         name = fields.name("group", NAME_RE, NAME_RULE)
         if name in {CODE, TESTS}:
             fields.fault("group", f"{name!r} is the component's, from the specification")
-        paths = self._paths(fields, "paths", directories=True, required=True)
+        paths = fields.distinct("paths", least=1, judge=_place_problem)
         fields.done()
         return FileGroup(name=name or "", paths=paths)
 
-    def _paths(
-        self, fields: Fields, key: str, *, directories: bool = False, required: bool = False
-    ) -> tuple[str, ...]:
-        paths = fields.texts(key, required=required)
-        for path in paths:
-            plain = path.removesuffix("/") if directories else path
-            problem = path_problem(plain.replace("{name}", "name"))
-            if problem is not None:
-                fields.fault(key, problem)
-        return paths
-
-    def _share(self, fields: Fields, node: Node | None) -> float:
-        if node is None:
-            return 1.0
-        if (
-            isinstance(node, Scalar)
-            and not node.quoted
-            and re.fullmatch(r"[01](\.[0-9]{1,17})?|\.[0-9]{1,17}", node.text)
-            and 0 < float(node.text) <= 1
-        ):
-            return float(node.text)
-        if not isinstance(node, Refused):
-            fields.fault(
-                "budget_share", f"expected above 0 and at most 1, found {describe(node)}", node
-            )
-        return 1.0
-
-    def _gate(self, node: Node, where: str) -> Gate:
-        fields = Fields(node, where, self.faults)
+    def _gate(self, fields: Fields) -> Gate:
         kind = fields.text("kind", required=True)
         if kind is None:
             return _REFUSED_GATE
         gate = Gate(
             kind=kind,
-            require=self._paths(fields, "require"),
+            require=fields.distinct("require", judge=_path_problem),
             tests_unchanged=fields.flag("tests_unchanged"),
             covers_criteria=fields.flag("covers_criteria"),
-            framework=fields.text("framework") or "pytest",
+            framework=fields.one_of("framework", ("pytest", "unittest"), "pytest"),
             code=fields.text("code"),
-            deadline_s=fields.seconds("deadline_s", most=MAX_DEADLINE_S) or DEFAULT_GATE_DEADLINE_S,
+            deadline_s=seconds(fields, "deadline_s") or DEFAULT_GATE_DEADLINE_S,
             command=fields.text("command"),
             report=fields.text("report") or "junit",
             report_path=fields.text("report_path"),
-            packages=fields.texts("packages"),
+            packages=fields.distinct("packages"),
         )
-        if gate.framework not in {"pytest", "unittest"}:
-            fields.fault("framework", f"{gate.framework[:60]!r} is neither pytest nor unittest")
         fields.done()
         return gate
+
+
+def _prompt(text: str) -> str | None:
+    return at_most(MAX_PROMPT_CHARS)(text) or (None if text.strip() else "is empty")
+
+
+def _path_problem(path: str) -> str | None:
+    return path_problem(path.replace("{name}", "name"))
+
+
+def _place_problem(path: str) -> str | None:
+    """Return what is wrong with a path whose `/` at the end says that it is a directory."""
+    return _path_problem(path.removesuffix("/"))

@@ -12,16 +12,18 @@ from typing import Final
 
 from attrs import evolve
 
-from ...base.reading.yaml_document import Faults, Fields, Mapping, Node
+from ...base.reading.faults import Faults
+from ...base.reading.fields import Fields
+from ...base.reading.nodes import MappingNode
 from .component_files import is_python_test
 from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
+    component_lines,
     globs_of,
     location_problem,
     named_once,
-    one_of,
     path_of,
 )
 from .specification import (
@@ -45,9 +47,9 @@ _CALL: Final = re.compile(r"\b([A-Za-z_]\w*)\(")
 _FIELD: Final = re.compile(r"\b[a-z]\w*_\w+\b")
 
 
-def is_requirement_document(root: Mapping) -> bool:
+def is_requirement_document(root: MappingNode) -> bool:
     """Whether a document is one of requirements, and not in the form that SPEC writes."""
-    return "schema_version" not in root.fields and not _SECTIONS.isdisjoint(root.fields)
+    return "schema_version" not in root and not _SECTIONS.isdisjoint(root)
 
 
 class RequirementReader:
@@ -58,7 +60,7 @@ class RequirementReader:
         self._text = text
         self._lines = text.count("\n") + 2
 
-    def specification(self, root: Mapping) -> Specification | None:
+    def specification(self, root: MappingNode) -> Specification | None:
         """Read the document; None if anything is wrong with it."""
         fields = Fields(root, "", self._faults)
         title, version, status = self._metadata(fields)
@@ -86,13 +88,10 @@ class RequirementReader:
         )
 
     def _metadata(self, fields: Fields) -> tuple[str | None, str | None, str | None]:
-        node = fields.take("metadata", required=True)
-        if node is None:
-            return None, None, None
-        inner = Fields(node, "metadata", self._faults)
+        inner = fields.inner("metadata", required=True)
         title = inner.text("feature_name", required=True)
         version = inner.name("version", _VERSION, "it is one to three numbers, as 1.0; quote it")
-        status = one_of(inner, "status", STATUSES)
+        status = inner.one_of("status", STATUSES, None, required=True)
         for name in ("created_date", "updated_date", "description", "authors"):
             inner.take(name)  # a date may be written without quotes
         inner.done()
@@ -100,25 +99,19 @@ class RequirementReader:
 
     # ------------------------------------------------------------------------------ components
 
-    def _components(self, fields: Fields, root: Mapping) -> list[Component]:
-        nodes = fields.items("components", required=True)
-        begins = root.key_lines.get("components", 0)
-        after = [line for line in root.key_lines.values() if line > begins]
-        starts = [node.line for node in nodes] + [min(after, default=self._lines)]
+    def _components(self, fields: Fields, root: MappingNode) -> list[Component]:
         found: list[Component] = []
         names: dict[str, int] = {}
         places: dict[str, int] = {}
-        for index, node in enumerate(nodes):
-            where = f"components[{index}]"
-            one = self._component(node, where, (node.line, starts[index + 1]))
+        for inner, lines in component_lines(fields, root, self._lines):
+            one = self._component(inner, lines)
             if one is not None:
-                named_once(self._faults, names, one.component_id, node.line, f"{where}.name")
-                named_once(self._faults, places, one.location, node.line, f"{where}.impl_file")
+                named_once(inner, "name", names, one.component_id)
+                named_once(inner, "impl_file", places, one.location)
                 found.append(one)
         return found
 
-    def _component(self, node: Node, where: str, lines: tuple[int, int]) -> Component | None:
-        fields = Fields(node, where, self._faults)
+    def _component(self, fields: Fields, lines: tuple[int, int]) -> Component | None:
         name = fields.name("name", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter")
         description = fields.text("description")
         location = path_of(fields, "impl_file")
@@ -131,9 +124,9 @@ class RequirementReader:
         tests = path_of(fields, "test_file")
         if python and tests is not None and not is_python_test(tests):
             fields.fault("test_file", f"{tests!r} is no file test_….py")
-        fields.texts("dependencies")
+        fields.distinct("dependencies")
         context = globs_of(fields, "context")
-        methods = self._methods(fields, where)
+        methods = self._methods(fields)
         fields.done()
         if name is None or location is None or tests is None:
             return None
@@ -149,70 +142,60 @@ class RequirementReader:
         )
         problem = location_problem(location, one.tests, one.import_root)
         if problem is not None:
-            fields.fault("impl_file", problem, node)
+            fields.fault("impl_file", problem)
         elif python and module is not None and module != one.module:
-            fields.fault("module", f"{module!r} is not what {location} is imported by", node)
+            fields.fault("module", f"{module!r} is not what {location} is imported by")
         return one
 
-    def _methods(self, fields: Fields, where: str) -> list[Member]:
+    def _methods(self, fields: Fields) -> list[Member]:
         found: list[Member] = []
         names: dict[str, int] = {}
-        for index, node in enumerate(fields.items("methods", required=True)):
-            label = f"{where}.methods[{index}]"
-            inner = Fields(node, label, self._faults)
+        for inner in fields.each("methods", least=1):
             name = inner.name("name", _METHOD, "it is a method, as save or TokenBudget.extend")
             behavior = inner.text("behavior", required=True)
-            errors = inner.texts("errors")
+            errors = inner.distinct("errors")
             inner.done()
             if name is not None:
-                named_once(self._faults, names, name, node.line, f"{label}.name")
+                named_once(inner, "name", names, name)
                 found.append(Member(name=name, description=behavior, raises=errors))
         return found
 
     # ---------------------------------------------------------------------------- requirements
 
     def _requirements(self, fields: Fields, known: set[str]) -> list[BoundCriterion]:
-        node = fields.take("requirements", required=True)
-        if node is None:
-            return []
-        kinds = Fields(node, "requirements", self._faults)
+        kinds = fields.inner("requirements", required=True)
         found: list[BoundCriterion] = []
         ids: dict[str, int] = {}
         criteria: dict[str, int] = {}
         for kind in ("functional", "non_functional"):
-            for index, one in enumerate(kinds.items(kind, required=kind == "functional")):
-                where = f"requirements.{kind}[{index}]"
-                inner = Fields(one, where, self._faults)
+            for inner in kinds.each(kind, least=1 if kind == "functional" else None):
                 name = inner.name("id", _REQUIREMENT, "it is as FR-001")
                 if name is not None:
-                    named_once(self._faults, ids, name, one.line, f"{where}.id")
+                    named_once(inner, "id", ids, name)
                 inner.text("title", required=True)
-                one_of(inner, "priority", _PRIORITIES)
+                inner.one_of("priority", _PRIORITIES, None, required=True)
                 inner.text("description", required=True)
                 inner.text("rationale")
                 owners = self._owners(inner, known)
-                for number, each in enumerate(inner.items("acceptance_criteria", required=True)):
-                    label = f"{where}.acceptance_criteria[{number}]"
-                    bound = self._criterion(each, label, known, owners)
+                for each in inner.each("acceptance_criteria", least=1):
+                    bound = self._criterion(each, known, owners)
                     if bound is not None:
-                        named = bound.criterion.criterion_id
-                        named_once(self._faults, criteria, named, each.line, f"{label}.id")
+                        named_once(each, "id", criteria, bound.criterion.criterion_id)
                         found.append(bound)
                 inner.done()
         kinds.done()
         return found
 
     def _owners(self, fields: Fields, known: set[str]) -> tuple[str, ...]:
-        names = fields.texts("components")
-        for name in names:
-            if name not in known:
-                fields.fault("components", f"{name[:60]!r} is none of {', '.join(sorted(known))}")
-        return names
+        some = ", ".join(sorted(known))
+        return fields.distinct(
+            "components",
+            judge=lambda name: None if name in known else f"{name[:60]!r} is none of {some}",
+        )
 
     def _criterion(
-        self, node: Node, where: str, known: set[str], owners: tuple[str, ...]
+        self, fields: Fields, known: set[str], owners: tuple[str, ...]
     ) -> BoundCriterion | None:
-        fields = Fields(node, where, self._faults)
         criterion_id = fields.name("id", CRITERION_ID, "it is as AC-001")
         given, when, then = (fields.text(word, required=True) for word in ("given", "when", "then"))
         owners = self._owners(fields, known) or owners
@@ -233,20 +216,18 @@ class RequirementReader:
         """Return the entities, each with its layer."""
         found: list[tuple[Entity, str]] = []
         names: dict[str, int] = {}
-        for index, node in enumerate(fields.items("entities")):
-            where = f"entities[{index}]"
-            inner = Fields(node, where, self._faults)
+        for inner in fields.each("entities"):
             name = inner.name("name", _ENTITY, "it is a Python name")
             layer = inner.text("layer")
             kind = inner.text("type", required=True)
             description = inner.text("description")
-            properties = self._members(inner, f"{where}.properties", "properties")
-            methods = self._members(inner, f"{where}.methods", "methods")
-            inner.texts("invariants")
+            properties = self._members(inner, "properties")
+            methods = self._members(inner, "methods")
+            inner.distinct("invariants")
             inner.done()
             if name is None:
                 continue
-            named_once(self._faults, names, name, node.line, f"{where}.name")
+            named_once(inner, "name", names, name)
             entity = Entity(
                 name=name,
                 kind="enum" if kind == "enum" else "class",
@@ -257,20 +238,18 @@ class RequirementReader:
             found.append((entity, (layer or "").lower()))
         return found
 
-    def _members(self, fields: Fields, where: str, key: str) -> list[Member]:
+    def _members(self, fields: Fields, key: str) -> list[Member]:
         found: list[Member] = []
-        for index, node in enumerate(fields.items(key)):
-            inner = Fields(node, f"{where}[{index}]", self._faults)
+        for inner in fields.each(key):
             name = inner.name("name", _ENTITY, "it is a Python name")
             description = inner.text("description")
             if key == "properties":
                 kind = inner.text("type", required=True)
                 inner.flag("nullable")
-                inner.texts("constraints")
+                inner.distinct("constraints")
             else:
                 kind = inner.text("returns")
-                for number, one in enumerate(inner.items("parameters")):
-                    parameter = Fields(one, f"{where}[{index}].parameters[{number}]", self._faults)
+                for parameter in inner.each("parameters"):
                     parameter.name("name", _ENTITY, "it is a Python name")
                     parameter.text("type", required=True)
                     parameter.take("default")
@@ -284,23 +263,20 @@ class RequirementReader:
     def _errors(self, fields: Fields) -> list[Entity]:
         found: list[Entity] = []
         names: dict[str, int] = {}
-        for index, node in enumerate(fields.items("error_handling")):
-            where = f"error_handling[{index}]"
-            inner = Fields(node, where, self._faults)
+        for inner in fields.each("error_handling"):
             name = inner.name("error_code", _ENTITY, "it is a Python name")
             condition = inner.text("condition", required=True)
             inner.text("response")
             inner.text("user_message")
             inner.done()
             if name is not None:
-                named_once(self._faults, names, name, node.line, f"{where}.error_code")
+                named_once(inner, "error_code", names, name)
                 found.append(Entity(name=name, kind="exception", description=condition))
         return found
 
     def _questions(self, fields: Fields) -> list[tuple[str, str]]:
         found: list[tuple[str, str]] = []
-        for index, node in enumerate(fields.items("open_questions")):
-            inner = Fields(node, f"open_questions[{index}]", self._faults)
+        for inner in fields.each("open_questions"):
             question = inner.text("question", required=True)
             inner.text("context")
             proposed, answer = inner.text("proposed_answer"), inner.text("answer")
@@ -312,8 +288,8 @@ class RequirementReader:
 
     def _named(self, fields: Fields, key: str) -> None:
         """See that each of a list has a name; what else it says is for the reader."""
-        for index, node in enumerate(fields.items(key)):
-            Fields(node, f"{key}[{index}]", self._faults).text("name", required=True)
+        for inner in fields.each(key):
+            inner.text("name", required=True)
 
 
 def _of_methods(methods: list[Member]) -> list[Entity]:

@@ -7,15 +7,13 @@ import binascii
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve
-
-from ...base.reading.yaml_document import Faults, Fields, Node, Refused, Scalar, describe
+from ...base.reading.faults import Faults
+from ...base.reading.fields import Fields
 from ...base.settings.choices import ISOLATIONS
 from ...harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
 from ..names import NAME_RE, NAME_RULE, path_problem
 from ..workflow import Input, Phase, Script
-from .workflow_form import MAX_DEADLINE_S, WorkflowForm, not_utf8, prose, read_limited
-from .workflow_snapshot import SCHEMA_VERSION
+from .workflow_form import WorkflowForm, at_most, not_utf8, read_limited, seconds
 
 MAX_SCRIPT_BYTES: Final = 1 << 20
 """Largest script."""
@@ -44,219 +42,150 @@ class ScriptForm(WorkflowForm):
         self._inputs_left = MAX_INPUTS_BYTES
         self._lines: dict[str, int] = {}
 
-    def version(self, fields: Fields) -> bool:
-        """Return whether the rest can be judged, which it can't of a newer version."""
-        node = fields.take("schema_version", required=True)
-        if isinstance(node, Scalar) and not node.quoted and node.text.isdecimal():
-            version = int(node.text[:20])
-            if version == SCHEMA_VERSION:
-                return True
-            if version > SCHEMA_VERSION:
-                fields.fault(
-                    "schema_version",
-                    f"{version} is newer than {SCHEMA_VERSION}, the newest that this version of "
-                    "AgentForge Harness reads; upgrade it",
-                    node,
-                )
-                return False
-        if node is not None and not isinstance(node, Refused):
-            fields.fault(
-                "schema_version", f"expected {SCHEMA_VERSION}, found {describe(node)}", node
-            )
-        return True
-
     def own_fields(self, fields: Fields) -> dict[str, Any]:
         """Take phases and inputs."""
-        said = fields.text("isolation")
-        isolation = said or self._isolation
-        if self._directory is not None and said and said not in ISOLATIONS:
-            fields.fault("isolation", f"{isolation[:40]!r} is none of {', '.join(ISOLATIONS)}")
-            isolation = "sandbox"
+        isolation = (
+            fields.text("isolation")
+            if self._directory is None
+            else fields.one_of("isolation", ISOLATIONS, None)
+        )
         return {
             "phases": self.phases(fields),
             "inputs": self._inputs(fields),
-            "isolation": isolation,
+            "isolation": isolation or self._isolation,
         }
 
-    def phase(self, node: Node, where: str) -> Phase:
+    def phase(self, fields: Fields) -> Phase:
         """Read a phase, whose name is new."""
-        fields = Fields(node, where, self.faults)
         name = fields.name("name", NAME_RE, NAME_RULE) or ""
         if name and name in self._lines:
-            self.faults.add(
-                node.line,
-                f"{where}.name: {name!r} is the name of the phase on line {self._lines[name]} too",
-            )
-        self._lines.setdefault(name, node.line)
-        description = prose(fields, "description", most=MAX_GOAL_CHARS)
-        script = Script(
-            code=self._code(fields),
-            deadline_s=fields.seconds("deadline_s", most=MAX_DEADLINE_S),
-            fuel=fields.whole("fuel", None, least=1, most=MAX_COUNT),
-        )
-        tokens = fields.whole("tokens", 0, least=0, most=MAX_COUNT) or 0
-        success = fields.take("success")
-        if success is not None:
-            inner = Fields(success, f"{where}.success", self.faults)
-            script = evolve(
-                script,
-                exit_code=inner.whole("exit_code", 0, least=0, most=255) or 0,
-                artifacts=self._artifacts(inner),
-            )
-            inner.done()
+            former = self._lines[name]
+            fields.fault("name", f"{name!r} is the name of the phase on line {former} too")
+        self._lines.setdefault(name, fields.line)
+        success = fields.inner("success")
         phase = Phase(
             name=name,
-            description=description,
-            gate=script,
-            tokens=tokens,
-            max_attempts=self.max_attempts(fields, where),
+            description=fields.text("description", judge=at_most(MAX_GOAL_CHARS)),
+            gate=Script(
+                code=self._code(fields),
+                deadline_s=seconds(fields, "deadline_s"),
+                fuel=fields.whole("fuel", None, least=1, most=MAX_COUNT),
+                exit_code=success.whole("exit_code", 0, least=0, most=255),
+                artifacts=success.distinct("artifacts", judge=path_problem, most=MAX_FILES),
+            ),
+            tokens=fields.whole("tokens", 0, least=0, most=MAX_COUNT),
+            max_attempts=self.max_attempts(fields),
         )
+        success.done()
         fields.done()
         return phase
 
     def _code(self, fields: Fields) -> str:
         """Take the source of a phase, from its own text or from its file."""
-        inline = fields.take("code")
-        script = fields.take("script") if self._directory is not None else None
-        if inline is not None and script is not None:
-            fields.fault("script", "stands beside code; keep one of the two", script)
-            return ""
-        node = script if inline is None else inline
-        if node is None:
+        names_file = self._directory is not None and fields.has("script")
+        if fields.has("code") and names_file:
+            fields.refuse("script", "stands beside code; keep one of the two")
+            names_file = False
+        if not names_file and not fields.has("code"):
             if fields.usable:
                 one = "code" if self._directory is None else "script (or code)"
                 fields.fault("", f"{one} is missing")
+            fields.take("code")
             return ""
-        key = "script" if inline is None else "code"
-        code = fields.text_of(key, node)
-        if code is not None and inline is None:
-            code = self._script(fields, node, code)
-        return "" if code is None else self._checked(fields, key, node, code)
+        key = "script" if names_file else "code"
+        code = fields.text(key)
+        if code is not None and names_file:
+            code = self._script(fields, code)
+        return "" if code is None else self._checked(fields, key, code)
 
-    def _script(self, fields: Fields, node: Node, named: str) -> str | None:
-        data = self._file(fields, "script", node, named, MAX_SCRIPT_BYTES)
+    def _script(self, fields: Fields, named: str) -> str | None:
+        data = self._file(fields, "script", named, MAX_SCRIPT_BYTES)
         if data is None:
             return None
         try:
             return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            fields.fault("script", f"{named}: {not_utf8(data, error)}", node)
+            fields.fault("script", f"{named}: {not_utf8(data, error)}")
             return None
 
-    def _checked(self, fields: Fields, key: str, node: Node, code: str) -> str:
+    def _checked(self, fields: Fields, key: str, code: str) -> str:
         size = len(code.encode())
         had_room = self._scripts_left >= 0
         self._scripts_left -= size
         if not code.strip():
-            fields.fault(key, "is empty", node)
+            fields.fault(key, "is empty")
         elif size > MAX_SCRIPT_BYTES:
-            fields.fault(key, f"has more than {MAX_SCRIPT_BYTES:,} bytes, the limit", node)
+            fields.fault(key, f"has more than {MAX_SCRIPT_BYTES:,} bytes, the limit")
         elif "\0" in code:
-            fields.fault(key, "holds a NUL character, which no Python source may", node)
+            fields.fault(key, "holds a NUL character, which no Python source may")
         elif self._scripts_left < 0 and had_room:
             fields.fault(
                 key, f"with it all scripts have more than {MAX_SCRIPTS_BYTES:,} bytes, the limit"
             )
         return code
 
-    def _file(self, fields: Fields, key: str, node: Node, named: str, limit: int) -> bytes | None:
+    def _file(self, fields: Fields, key: str, named: str, limit: int) -> bytes | None:
         """Read a file that the workflow names; None, and a fault, if that can't be done."""
         if not named:
-            fields.fault(key, "is empty", node)
+            fields.fault(key, "is empty")
             return None
         assert self._directory is not None  # noqa: S101 (snapshots name no files)
         data = read_limited(self._directory / named, limit)
         if isinstance(data, str):
-            fields.fault(key, f"{named} {data}", node)
+            fields.fault(key, f"{named} {data}")
             return None
         return data
-
-    def _artifacts(self, fields: Fields) -> tuple[str, ...]:
-        nodes = fields.items("artifacts")
-        if len(nodes) > MAX_FILES:
-            fields.fault("artifacts", f"are {len(nodes)}, {MAX_FILES} are allowed")
-        paths: list[str] = []
-        for index, node in enumerate(nodes[:MAX_FILES]):
-            label = f"artifacts[{index}]"
-            path = self._workspace_path(fields, label, node)
-            if path in paths:
-                fields.fault(label, f"{path!r} stands twice", node)
-            elif path is not None:
-                paths.append(path)
-        return tuple(paths)
 
     # ------------------------------------------------------------------------------- inputs
 
     def _inputs(self, fields: Fields) -> tuple[Input, ...]:
-        nodes = fields.items("inputs")
-        if len(nodes) > MAX_FILES:
-            fields.fault("inputs", f"are {len(nodes)}, {MAX_FILES} are allowed")
         inputs: list[Input] = []
         targets = _Targets()
-        for index, node in enumerate(nodes[:MAX_FILES]):
-            inner = Fields(node, f"inputs[{index}]", self.faults)
-            named = inner.take("target", required=True)
-            target = None if named is None else self._workspace_path(inner, "target", named)
+        for inner in fields.each("inputs", most=MAX_FILES):
+            target = inner.text("target", required=True, judge=path_problem)
             content = self._content(inner)
             inner.done()
             if target is None:
                 continue
-            clash = targets.clash(target, node.line)
+            clash = targets.clash(target, inner.line)
             if clash is not None:
                 inner.fault("target", f"{target!r} can't be there together with {clash}")
             inputs.append(Input(target=target, content=content))
         return tuple(inputs)
 
     def _content(self, fields: Fields) -> bytes:
-        key = "source"
         data: bytes | None = None
         if self._directory is None:
             data = self._inlined(fields)
         else:
-            node = fields.take("source", required=True)
-            named = None if node is None else fields.text_of("source", node)
-            if node is not None and named is not None:
-                data = self._file(fields, key, node, named, MAX_INPUTS_BYTES)
+            named = fields.text("source", required=True)
+            if named is not None:
+                data = self._file(fields, "source", named, MAX_INPUTS_BYTES)
         if data is None:
             return b""
         had_room = self._inputs_left >= 0
         self._inputs_left -= len(data)
         if self._inputs_left < 0 and had_room:
             fields.fault(
-                key, f"with it all inputs have more than {MAX_INPUTS_BYTES:,} bytes, the limit"
+                "source", f"with it all inputs have more than {MAX_INPUTS_BYTES:,} bytes, the limit"
             )
         return data
 
     def _inlined(self, fields: Fields) -> bytes | None:
-        text = fields.take("text")
-        coded = fields.take("base64")
-        if (text is None) is (coded is None):
+        if fields.has("text") is fields.has("base64"):
             if fields.usable:
                 fields.fault("", "expected text or base64, one of the two")
+            fields.take("text")
+            fields.take("base64")
             return None
-        if text is not None:
-            value = fields.text_of("text", text)
-            return None if value is None else value.encode()
-        assert coded is not None  # noqa: S101 (one of the two is there)
-        value = fields.text_of("base64", coded)
-        if value is None:
-            return None
+        text, coded = fields.text("text"), fields.text("base64")
+        if coded is None:
+            return None if text is None else text.encode()
         try:
-            return base64.b64decode(value, validate=True)
+            return base64.b64decode(coded, validate=True)
         except (binascii.Error, ValueError):
-            fields.fault("base64", "is not base64", coded)
+            fields.fault("base64", "is not base64")
             return None
-
-    def _workspace_path(self, fields: Fields, key: str, node: Node) -> str | None:
-        """Return a path in the workspace; None, and a fault, if it is none."""
-        path = fields.text_of(key, node)
-        if path is None:
-            return None
-        problem = path_problem(path)
-        if problem is not None:
-            fields.fault(key, problem, node)
-            return None
-        return path
 
 
 class _Targets:

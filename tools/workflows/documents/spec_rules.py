@@ -7,7 +7,8 @@ import re
 import sys
 from typing import Final
 
-from ...base.reading.yaml_document import Faults, Fields
+from ...base.reading.fields import Fields
+from ...base.reading.nodes import MappingNode
 from ..names import path_problem
 from .component_files import is_in, is_python_test
 from .specification import module_of, root_of
@@ -21,59 +22,52 @@ _FRAMEWORKS: Final = frozenset(
 )
 
 
-def named_once(faults: Faults, taken: dict[str, int], value: str, line: int, where: str) -> None:
+def named_once(fields: Fields, key: str, taken: dict[str, int], value: str) -> None:
     """Refuse a value that stands on an earlier line, and remember its line."""
     if value in taken:
-        faults.add(line, f"{where}: {value!r} stands on line {taken[value]} too")
-    taken.setdefault(value, line)
+        fields.fault(key, f"{value!r} stands on line {taken[value]} too")
+    taken.setdefault(value, fields.line)
 
 
-def one_of(fields: Fields, name: str, known: tuple[str, ...]) -> str | None:
-    """Take a required text that is one of a few; None, and a fault, if it is none of them."""
-    node = fields.take(name, required=True)
-    text = None if node is None else fields.text_of(name, node)
-    if text is not None and text not in known:
-        fields.fault(name, f"{text[:60]!r} is none of {', '.join(known)}", node)
-        return None
-    return text
+def component_lines(
+    fields: Fields, root: MappingNode, end: int
+) -> list[tuple[Fields, tuple[int, int]]]:
+    """Take the components, each with its first line and the one behind its last."""
+    found = fields.each("components", least=1)
+    begins = root.key_lines.get("components", 0)
+    after = min((line for line in root.key_lines.values() if line > begins), default=end)
+    starts = [one.line for one in found] + [after]
+    return [(one, (one.line, starts[index])) for index, one in enumerate(found, 1)]
 
 
 def globs_of(fields: Fields, name: str) -> tuple[str, ...]:
     """Take globs of files of the project, relative and inside it."""
-    found = fields.texts(name)
-    for glob in found:
-        if glob.startswith(("/", "~")) or ".." in glob.split("/"):
-            fields.fault(name, f"{glob[:60]!r} leads out of the project; write it relative")
-        elif not glob.strip() or len(glob) > MAX_GLOB_CHARS:
-            fields.fault(name, f"{glob[:60]!r} is no glob of 1 to {MAX_GLOB_CHARS} characters")
-    return found
+    return fields.distinct(name, judge=_glob_problem)
+
+
+def _glob_problem(glob: str) -> str | None:
+    if glob.startswith(("/", "~")) or ".." in glob.split("/"):
+        return f"{glob[:60]!r} leads out of the project; write it relative"
+    if not glob.strip() or len(glob) > MAX_GLOB_CHARS:
+        return f"{glob[:60]!r} is no glob of 1 to {MAX_GLOB_CHARS} characters"
+    return None
 
 
 def path_of(fields: Fields, key: str) -> str | None:
     """Take a required path of a source file, in any language."""
-    node = fields.take(key, required=True)
-    path = None if node is None else fields.text_of(key, node)
-    if path is None:
-        return None
-    problem = path_problem(path)
-    if problem is None and _PROSE.search(path):
-        problem = f"{path!r} is no source file"
-    if problem is not None:
-        fields.fault(key, problem, node)
-        return None
-    return path
+    return fields.text(key, required=True, judge=_source_problem)
 
 
-def places_of(fields: Fields, key: str, *, required: bool = False) -> tuple[str, ...]:
+def _source_problem(path: str) -> str | None:
+    prose = f"{path!r} is no source file" if _PROSE.search(path) else None
+    return path_problem(path) or prose
+
+
+def places_of(fields: Fields, key: str, *, least: int | None = None) -> tuple[str, ...]:
     """Take files, directories that end in `/`, and globs."""
-    found = []
-    for place in fields.texts(key, required=required):
-        problem = path_problem(place.removesuffix("/"))
-        if problem is not None:
-            fields.fault(key, problem)
-        else:
-            found.append(place)
-    return tuple(found)
+    return fields.distinct(
+        key, least=least, judge=lambda place: path_problem(place.removesuffix("/"))
+    )
 
 
 def tests_problem(location: str, tests: tuple[str, ...]) -> str | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from attrs import field, frozen
 
-from ...base.errors import ErrorKind, listed
+from ...base.errors import ErrorKind
 from ...harness import HarnessError
 from ..converters import as_tuple
 
@@ -17,49 +17,29 @@ ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "pr
 OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
 """What a component in another language than Python may offer besides."""
 
-_SHOWN_FAULTS: Final = 12
+
+class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
+    """A document is no component specification; nothing was begun with it."""
+
+    message = """{path} is not a usable specification: {faults:;}. Nothing was begun;
+    docs/spec-format.md describes the form."""
+    path: Path
+    faults: Sequence[str]
+    """Everything that is wrong with it, in the order of the file, most with their line."""
 
 
-class InvalidSpecification(HarnessError):
-    """A document is no component specification; nothing was begun with it.
+class UnknownComponent(HarnessError, kind=ErrorKind.USAGE):
+    """A specification has no component of this name."""
 
-    Attributes:
-        path: Its file.
-        faults: Everything that is wrong with it, in the order of the file, most with their line.
-    """
+    message = "{path} has {asked}; it has {known:,}. Name one of them; nothing was begun."
+    component_id: str | None
+    path: Path
+    known: Sequence[str]
 
-    kind = ErrorKind.INVALID_FILE
-
-    def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
-        self.path = path
-        self.faults: tuple[str, ...] = tuple(faults)
-        super().__init__(
-            f"{path} is not a usable specification: {listed(self.faults, most=_SHOWN_FAULTS)}. "
-            "Nothing was begun; docs/spec-format.md describes the form."
-        )
-
-
-class UnknownComponent(HarnessError):
-    """A specification has no component of this name.
-
-    Attributes:
-        component_id: What was asked for.
-        known: The components that it has.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, component_id: str | None, *, path: Path, known: Iterable[str]) -> None:
-        self.component_id = component_id
-        self.known = tuple(known)
-        asked = (
-            f"{path} has no component {component_id!r}"
-            if component_id is not None
-            else f"{path} has several components"
-        )
-        super().__init__(
-            f"{asked}; it has {', '.join(self.known)}. Name one of them; nothing was begun."
-        )
+    @property
+    def asked(self) -> str:
+        """What the specification lacks."""
+        return f"no component {self.component_id!r}" if self.component_id else "several components"
 
 
 @frozen(kw_only=True)

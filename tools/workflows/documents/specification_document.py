@@ -14,24 +14,18 @@ import re
 from pathlib import Path
 from typing import Final
 
-from ...base.reading.yaml_document import (
-    Faults,
-    Fields,
-    Mapping,
-    Node,
-    Refused,
-    Scalar,
-    describe,
-    read_document,
-)
+from ...base.reading.faults import Faults
+from ...base.reading.fields import Fields, Judge
+from ...base.reading.nodes import MappingNode
+from ...base.reading.yaml_nodes import read_document
 from .requirement_document import RequirementReader, is_requirement_document
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
+    component_lines,
     globs_of,
     location_problem,
     named_once,
-    one_of,
     path_of,
     places_of,
     root_problem,
@@ -48,6 +42,7 @@ from .specification import (
     Member,
     Specification,
 )
+from .workflow_form import take_version
 
 SCHEMA_VERSION: Final = 1
 MAX_SPEC_BYTES: Final = 2 << 20
@@ -111,7 +106,7 @@ def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
     return (None, faults.sorted()) if faults else (found, [])
 
 
-def _reader(root: Mapping, faults: Faults, text: str) -> _Reader | RequirementReader:
+def _reader(root: MappingNode, faults: Faults, text: str) -> _Reader | RequirementReader:
     """Choose the form: requirements, or what SPEC writes."""
     if is_requirement_document(root):
         return RequirementReader(faults, text)
@@ -125,21 +120,18 @@ class _Reader:
         self._lines = text.count("\n") + 2
         self._python = True  # whether the component that is read is one of Python
 
-    def specification(self, root: Mapping) -> Specification | None:
+    def specification(self, root: MappingNode) -> Specification | None:
         fields = Fields(root, "", self._faults)
-        if not self._version(fields):
+        if not take_version(fields, SCHEMA_VERSION):
             return None
-        metadata = fields.take("metadata", required=True)
-        spec_id = title = version = status = None
-        if metadata is not None:
-            inner = Fields(metadata, "metadata", self._faults)
-            spec_id = inner.name("spec_id", _SPEC_ID, "it has 1 to 64 of a-z 0-9 -")
-            title = inner.text("title", required=True)
-            version = inner.name("version", _VERSION, "it is three numbers, as 1.0.0; quote it")
-            status = one_of(inner, "status", STATUSES)
-            inner.text("description")
-            inner.texts("authors")
-            inner.done()
+        inner = fields.inner("metadata", required=True)
+        spec_id = inner.name("spec_id", _SPEC_ID, "it has 1 to 64 of a-z 0-9 -")
+        title = inner.text("title", required=True)
+        version = inner.name("version", _VERSION, "it is three numbers, as 1.0.0; quote it")
+        status = inner.one_of("status", STATUSES, None, required=True)
+        inner.text("description")
+        inner.distinct("authors")
+        inner.done()
         components = self._components(fields, root)
         clarifications = self._clarifications(fields)
         fields.done()
@@ -155,27 +147,9 @@ class _Reader:
             text=self._text,
         )
 
-    def _version(self, fields: Fields) -> bool:
-        node = fields.take("schema_version", required=True)
-        if isinstance(node, Scalar) and node.text == str(SCHEMA_VERSION) and not node.quoted:
-            return True
-        if isinstance(node, Scalar) and node.text.isdecimal() and not node.quoted:
-            fields.fault(
-                "schema_version",
-                f"{node.text[:20]} is not {SCHEMA_VERSION}, the one that this version reads",
-                node,
-            )
-            return False
-        if node is not None and not isinstance(node, Refused):
-            fields.fault(
-                "schema_version", f"expected {SCHEMA_VERSION}, found {describe(node)}", node
-            )
-        return True
-
     def _clarifications(self, fields: Fields) -> list[tuple[str, str]]:
         found = []
-        for index, node in enumerate(fields.items("clarifications")):
-            inner = Fields(node, f"clarifications[{index}]", self._faults)
+        for inner in fields.each("clarifications"):
             question = inner.text("question", required=True)
             answer = inner.text("answer", required=True)
             inner.done()
@@ -184,63 +158,38 @@ class _Reader:
 
     # ------------------------------------------------------------------------------ components
 
-    def _components(self, fields: Fields, root: Mapping) -> list[Component]:
-        nodes = fields.items("components", required=True)
-        after = [
-            line
-            for key, line in root.key_lines.items()
-            if line > root.key_lines.get("components", 0) and key != "components"
-        ]
-        end = min(after, default=self._lines)
+    def _components(self, fields: Fields, root: MappingNode) -> list[Component]:
         components = []
-        starts = [node.line for node in nodes] + [end]
         taken: dict[str, int] = {}
         places: dict[str, int] = {}
-        for index, node in enumerate(nodes):
-            one = self._component(node, f"components[{index}]", (node.line, starts[index + 1]))
-            if one is None:
-                continue
-            named_once(
-                self._faults,
-                taken,
-                one.component_id,
-                node.line,
-                f"components[{index}].component_id",
-            )
-            named_once(
-                self._faults, places, one.location, node.line, f"components[{index}].location"
-            )
-            components.append(one)
+        for inner, lines in component_lines(fields, root, self._lines):
+            one = self._component(inner, lines)
+            if one is not None:
+                named_once(inner, "component_id", taken, one.component_id)
+                named_once(inner, "location", places, one.location)
+                components.append(one)
         return components
 
-    def _component(self, node: Node, where: str, lines: tuple[int, int]) -> Component | None:
-        fields = Fields(node, where, self._faults)
+    def _component(self, fields: Fields, lines: tuple[int, int]) -> Component | None:
         component_id = fields.name(
             "component_id", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter"
         )
         location = path_of(fields, "location")
         self._python = location is None or location.endswith(".py")
-        tests = places_of(fields, "tests", required=True)
+        tests = places_of(fields, "tests", least=1)
         other_files = places_of(fields, "other_files")
         import_root = fields.text("import_root")
         fields.text("name")
         description = fields.text("description")
-        fields.texts("dependencies")
+        fields.distinct("dependencies")
         context = globs_of(fields, "context")
         names: dict[str, int] = {}
-        entities = [
-            self._entity(one, f"{where}.entities[{index}]", names)
-            for index, one in enumerate(fields.items("entities", required=True))
-        ]
-        known = {entity.name for entity in entities if entity is not None}
-        errors = [
-            self._error(one, f"{where}.errors[{index}]")
-            for index, one in enumerate(fields.items("errors"))
-        ]
-        known |= {error.name for error in errors if error is not None}
+        found = [self._entity(one, names) for one in fields.each("entities", least=1)]
+        entities = [one for one in found if one is not None]
+        errors = [one for one in map(self._error, fields.each("errors")) if one is not None]
         if self._python:
-            self._check_raises(entities, known, where, node.line)
-        criteria = self._criteria(fields, where)
+            self._check_raises(fields, entities, {one.name for one in entities + errors})
+        criteria = self._criteria(fields)
         fields.done()
         if component_id is None or location is None or not tests:
             return None
@@ -250,14 +199,14 @@ class _Reader:
             ("location", location_problem(location, tests, import_root)),
         ):
             if problem is not None:
-                fields.fault(key, problem, node)
+                fields.fault(key, problem)
         return Component(
             component_id=component_id,
             location=location,
             tests=tests,
             description=description,
-            entities=[one for one in entities if one is not None],
-            errors=[one for one in errors if one is not None],
+            entities=entities,
+            errors=errors,
             criteria=criteria,
             context=context,
             other_files=other_files,
@@ -271,87 +220,81 @@ class _Reader:
             return fields.name("name", _NAME, "it is a Python name")
         return fields.name("name", _ANY_NAME, "it has 1 to 100 characters, and no blank")
 
-    def _check_raises(
-        self, entities: list[Entity | None], known: set[str], where: str, line: int
-    ) -> None:
+    def _check_raises(self, fields: Fields, entities: list[Entity], known: set[str]) -> None:
         """Every error that a method raises has to be one that somebody can look up."""
         import builtins
 
         for entity in entities:
-            for method in entity.methods if entity is not None else ():
+            for method in entity.methods:
                 for name in method.raises:
                     if name not in known and not hasattr(builtins, name):
-                        self._faults.add(
-                            line,
-                            f"{where}: {entity.name if entity else ''}.{method.name} raises "
-                            f"{name!r}, which is neither among its errors nor built in",
+                        fields.fault(
+                            "",
+                            f"{entity.name}.{method.name} raises {name!r}, which is neither among "
+                            "its errors nor built in",
                         )
 
-    def _entity(self, node: Node, where: str, names: dict[str, int]) -> Entity | None:
-        fields = Fields(node, where, self._faults)
+    def _entity(self, fields: Fields, names: dict[str, int]) -> Entity | None:
         name = self._name(fields)
-        kind = one_of(fields, "kind", ENTITY_KINDS if self._python else ENTITY_KINDS + OTHER_KINDS)
+        kinds = ENTITY_KINDS if self._python else ENTITY_KINDS + OTHER_KINDS
+        kind = fields.one_of("kind", kinds, None, required=True)
         description = fields.text("description")
-        fields.texts("bases")
-        members = self._members(fields, where, "fields", typed="type")
-        methods = self._members(fields, where, "methods", typed="signature")
+        fields.distinct("bases")
+        members = self._members(fields, "fields", typed="type")
+        methods = self._members(fields, "methods", typed="signature")
         fields.done()
         if name is None or kind is None:
             return None
-        named_once(self._faults, names, name, node.line, f"{where}.name")
+        named_once(fields, "name", names, name)
         return Entity(
             name=name, kind=kind, description=description, fields=members, methods=methods
         )
 
-    def _members(self, fields: Fields, where: str, key: str, *, typed: str) -> list[Member]:
+    def _members(self, fields: Fields, key: str, *, typed: str) -> list[Member]:
         found = []
         names: dict[str, int] = {}
-        for index, node in enumerate(fields.items(key)):
-            label = f"{where}.{key}[{index}]"
-            inner = Fields(node, label, self._faults)
+        for inner in fields.each(key):
             name = self._name(inner)
             member = Member(
                 name=name or "",
-                signature=inner.text(typed, required=typed == "signature"),
+                signature=inner.text(
+                    typed, required=typed == "signature", judge=self._signature_problem(typed)
+                ),
                 description=inner.text("description"),
-                raises=inner.texts("raises") if typed == "signature" else (),
+                raises=inner.distinct("raises") if typed == "signature" else (),
             )
             if typed == "type":
                 inner.take("default")
                 inner.take("value")
             inner.done()
-            signature = member.signature
-            if (
-                self._python
-                and typed == "signature"
-                and signature is not None
-                and not _is_signature(signature)
-            ):
-                inner.fault(
-                    "signature", f"{signature[:60]!r} is none; write it as (tokens: int) -> bool"
-                )
             if name is not None:
-                named_once(self._faults, names, name, node.line, f"{label}.name")
+                named_once(inner, "name", names, name)
                 found.append(member)
         return found
 
-    def _error(self, node: Node, where: str) -> Entity | None:
-        fields = Fields(node, where, self._faults)
+    def _signature_problem(self, typed: str) -> Judge | None:
+        if typed != "signature" or not self._python:
+            return None
+        return lambda text: (
+            None
+            if _is_signature(text)
+            else f"{text[:60]!r} is none; write it as (tokens: int) -> bool"
+        )
+
+    def _error(self, fields: Fields) -> Entity | None:
         name = self._name(fields)
         fields.text("base")
         description = fields.text("when", required=True)
-        fields.texts("fields")
+        fields.distinct("fields")
         fields.done()
         if name is None:
             return None
         return Entity(name=name, kind="exception", description=description)
 
-    def _criteria(self, fields: Fields, where: str) -> list[Criterion]:
+    def _criteria(self, fields: Fields) -> list[Criterion]:
         found = []
         ids: dict[str, int] = {}
-        for index, node in enumerate(fields.items("acceptance_criteria", required=True)):
-            label = f"{where}.acceptance_criteria[{index}]"
-            inner = Fields(node, label, self._faults)
+        for inner in fields.each("acceptance_criteria", least=1):
             criterion_id = inner.name("id", CRITERION_ID, "it is as AC-01")
             text = inner.text("text")
             steps = [inner.text(word) for word in ("given", "when", "then")]
@@ -360,7 +303,7 @@ class _Reader:
             if text is None and not all(steps) and inner.usable:
                 inner.fault("", "expected text, or given, when and then")
             if criterion_id is not None:
-                named_once(self._faults, ids, criterion_id, node.line, f"{label}.id")
+                named_once(inner, "id", ids, criterion_id)
                 criterion = text or " ".join(filter(None, steps))
                 found.append(Criterion(criterion_id=criterion_id, text=criterion))
         return found

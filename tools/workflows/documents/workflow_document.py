@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ...base.reading.yaml_document import Faults, read_document
+from ...base.reading.faults import Faults
+from ...base.reading.yaml_nodes import read_document
 from ...harness.session_layout import MAX_FILE_BYTES
 from ..errors import InvalidWorkflow
 from ..workflow import Workflow
@@ -89,7 +90,7 @@ def document_kind(path: Path) -> str:
     """
     data = read_limited(path, MAX_WORKFLOW_BYTES)
     text = "" if isinstance(data, str) else data.decode("utf-8-sig", "replace")
-    keys = read_document(text, Faults(), lambda root: set(root.fields), max_depth=100)
+    keys = read_document(text, Faults(), set, max_depth=100)
     keys = keys or {"phases"}
     if "role" in keys:
         return "agent workflow"
@@ -118,7 +119,7 @@ def _read(data: bytes, path: Path, *, form: Callable[[Faults], WorkflowForm]) ->
     try:
         workflow = read_document(data.decode("utf-8-sig"), faults, form(faults).workflow)
     except UnicodeDecodeError as error:
-        faults.add(0, not_utf8(data, error))
+        faults.add("", not_utf8(data, error))
     if faults or workflow is None:
         raise InvalidWorkflow(path=path, faults=faults.sorted())
     return workflow

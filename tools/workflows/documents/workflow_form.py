@@ -8,10 +8,13 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
-from ...base.reading.yaml_document import Faults, Fields, Mapping, Node
+from ...base.reading.faults import Faults
+from ...base.reading.fields import Fields, Judge
+from ...base.reading.nodes import MappingNode, as_whole
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from ..names import NAME_RE, NAME_RULE, WORKFLOW_NAME_RE, WORKFLOW_NAME_RULE
 from ..workflow import DEFAULT_MAX_ATTEMPTS, Phase, RunRetry, Workflow
+from .workflow_snapshot import SCHEMA_VERSION
 
 MAX_PHASES: Final = 100
 MAX_DEADLINE_S: Final = 86_400.0
@@ -24,33 +27,29 @@ class WorkflowForm(ABC):
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
-        self.phase_nodes: list[Node] = []
-
-    @abstractmethod
-    def version(self, fields: Fields) -> bool:
-        """Take the version; return whether anything else can be judged."""
+        self.phase_lines: list[int] = []
 
     @abstractmethod
     def own_fields(self, fields: Fields) -> dict[str, Any]:
         """Take what this form has besides the head: the workflow's arguments, with its phases."""
 
     @abstractmethod
-    def phase(self, node: Node, where: str) -> Phase:
+    def phase(self, fields: Fields) -> Phase:
         """Read a phase."""
 
-    def workflow(self, root: Mapping) -> Workflow | None:
+    def workflow(self, root: MappingNode) -> Workflow | None:
         """Read the workflow; None, and faults, if it is none."""
         fields = Fields(root, "", self.faults)
-        if not self.version(fields):
+        if not take_version(fields, SCHEMA_VERSION):
             return None
         name = fields.name("name", WORKFLOW_NAME_RE, WORKFLOW_NAME_RULE)
         workflow_type = fields.name("workflow_type", NAME_RE, NAME_RULE)
-        goal = prose(fields, "goal", most=MAX_GOAL_CHARS)
+        goal = fields.text("goal", judge=at_most(MAX_GOAL_CHARS))
         budget = fields.whole("token_budget", DEFAULT_TOKEN_BUDGET, least=0, most=MAX_COUNT)
         retry = self._run_retry(fields)
         own = self.own_fields(fields)
         fields.done()
-        if self.faults or name is None or workflow_type is None or budget is None:
+        if self.faults or name is None or workflow_type is None:
             return None
         return Workflow(
             name=name,
@@ -63,47 +62,58 @@ class WorkflowForm(ABC):
 
     def _run_retry(self, fields: Fields) -> RunRetry | None:
         """Take how workers attempt a run again."""
-        node = fields.take("retry")
-        if node is None:
-            return None
-        inner, usual = Fields(node, "retry", self.faults), RunRetry()
-        attempts = inner.whole("attempts", usual.attempts, least=0, most=MAX_ATTEMPTS)
-        factor = inner.whole("factor", usual.factor, least=1, most=MAX_FACTOR)
-        wait_s = inner.seconds("wait_s", most=MAX_DEADLINE_S)
-        at_most_s = inner.seconds("at_most_s", most=MAX_DEADLINE_S)
-        inner.done()
-        return RunRetry(
-            attempts=usual.attempts if attempts is None else attempts,
-            wait_s=wait_s or usual.wait_s,
-            factor=factor or usual.factor,
-            at_most_s=at_most_s or usual.at_most_s,
+        inner, usual = fields.inner("retry"), RunRetry()
+        found = RunRetry(
+            attempts=inner.whole("attempts", usual.attempts, least=0, most=MAX_ATTEMPTS),
+            wait_s=seconds(inner, "wait_s") or usual.wait_s,
+            factor=inner.whole("factor", usual.factor, least=1, most=MAX_FACTOR),
+            at_most_s=seconds(inner, "at_most_s") or usual.at_most_s,
         )
+        inner.done()
+        return found if inner.usable else None
 
     def phases(self, fields: Fields) -> list[Phase]:
         """Take the phases."""
-        nodes = fields.items("phases", required=True)
-        if len(nodes) > MAX_PHASES:
-            fields.fault("phases", f"are {len(nodes)}, {MAX_PHASES} are allowed")
-        self.phase_nodes = nodes[:MAX_PHASES]
-        return [self.phase(node, f"phases[{index}]") for index, node in enumerate(self.phase_nodes)]
+        found = fields.each("phases", least=1, most=MAX_PHASES)
+        self.phase_lines = [one.line for one in found]
+        return [self.phase(one) for one in found]
 
-    def max_attempts(self, fields: Fields, where: str) -> int:
+    def max_attempts(self, fields: Fields) -> int:
         """Take how many attempts a phase may have."""
-        retry = fields.take("retry")
-        if retry is None:
-            return DEFAULT_MAX_ATTEMPTS
-        inner = Fields(retry, f"{where}.retry", self.faults)
+        inner = fields.inner("retry")
         attempts = inner.whole("max_attempts", DEFAULT_MAX_ATTEMPTS, least=1, most=MAX_ATTEMPTS)
         inner.done()
-        return attempts or DEFAULT_MAX_ATTEMPTS
+        return attempts
 
 
-def prose(fields: Fields, key: str, *, most: int, required: bool = False) -> str | None:
-    """Take a text of a bounded length."""
-    text = fields.text(key, required=required)
-    if text is not None and len(text) > most:
-        fields.fault(key, f"has {len(text):,} characters, {most:,} are allowed")
-    return text
+def take_version(fields: Fields, known: int) -> bool:
+    """Take schema_version; return whether the rest can be judged: not that of a newer version."""
+    version = fields.read("schema_version", str(known), as_whole, required=True)
+    if version is None or version == known:
+        return True
+    fields.fault(
+        "schema_version",
+        f"{version} is newer than {known}, the newest that this version of AgentForge Harness "
+        "reads; upgrade it"
+        if version > known
+        else f"expected {known}, found {version}",
+    )
+    return version < known
+
+
+def seconds(fields: Fields, key: str) -> float | None:
+    """Take a number of seconds above 0."""
+    return fields.number(key, most=MAX_DEADLINE_S, unit="seconds")
+
+
+def at_most(limit: int) -> Judge:
+    """Return the judge of texts of so many characters."""
+
+    def judge(text: str) -> str | None:
+        over = len(text) > limit
+        return f"has {len(text):,} characters, {limit:,} are allowed" if over else None
+
+    return judge
 
 
 def not_utf8(data: bytes, error: UnicodeDecodeError) -> str:

@@ -18,13 +18,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-import yaml
 from attrs import field, frozen
 
 from ...base.errors import first_of
 from ...base.question import InvalidQuestions
+from ...base.reading.faults import Faults
+from ...base.reading.fields import Fields, filled
+from ...base.reading.nodes import Node, Scalar, as_whole
+from ...base.reading.yaml_nodes import read_node
 from ..agents.port import AgentOption, AgentQuestion, TokenUsage
 from ..converters import as_tuple
 from ..fenced_blocks import FENCE_RE, WRAPPERS, FencedBlock, fenced_blocks
@@ -227,19 +230,15 @@ class _Reader:
         if len(text) > _MAX_BLOCK:
             self._fault(block.line, f"its {kind} have more than {_MAX_BLOCK:,} characters")
             return
-        try:
-            value = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            self._fault(
-                block.line, f"its {kind} are no YAML: {_short(' '.join(str(error).split()))}"
-            )
-            return
-        if kind == "usage":
-            self._take_usage(block.line, value)
-        elif kind == "contest":
-            self._take_contest(block.line, value)
-        else:
-            self._take_questions(block.line, value)
+        faults = Faults()
+        take = {
+            "usage": self._take_usage,
+            "contest": self._take_contest,
+            "questions": self._take_questions,
+        }[kind]
+        above = "\n" * block.line  # so that nodes know their lines in the answer
+        read_node(above + text, faults, lambda root: take(root, faults), kind)
+        self._faults += faults.sorted()
 
     def _take_deleted(self, block: FencedBlock) -> None:
         for number, line in enumerate(block.lines, block.line + 1):
@@ -254,80 +253,80 @@ class _Reader:
             else:
                 self._deleted.setdefault(path, number)
 
-    def _take_usage(self, line: int, value: Any) -> None:
+    def _take_usage(self, root: Node, faults: Faults) -> None:
+        fields = Fields(root, "usage", faults)
+        given, made = (
+            fields.read(name, "a whole number", as_whole, required=True)
+            for name in ("input_tokens", "output_tokens")
+        )
+        if given is None or made is None:
+            return
         try:
-            self._usage = TokenUsage(
-                input_tokens=value["input_tokens"], output_tokens=value["output_tokens"]
+            self._usage = TokenUsage(input_tokens=given, output_tokens=made)
+        except ValueError as error:
+            fields.fault("", str(error))
+
+    def _take_contest(self, root: Node, faults: Faults) -> None:
+        tests = Fields({"contest": _listed(root)}, "", faults)
+        for fields in tests.each("contest", most=MAX_CONTESTED):
+            test, reason = (
+                fields.text(key, required=True, judge=filled) for key in ("test", "reason")
             )
-        except (KeyError, TypeError, ValueError) as error:
-            self._fault(line, f"its usage needs input_tokens and output_tokens, whole: {error}")
+            fields.done()
+            if test is not None and reason is not None:
+                self._contested.append((test.strip(), reason.strip()[:_MAX_TEXT]))
 
-    def _take_contest(self, line: int, value: Any) -> None:
-        items = value if isinstance(value, list) else [value]
-        if len(items) > MAX_CONTESTED:
-            self._fault(line, f"it contests {len(items)} tests; {MAX_CONTESTED} are allowed")
-            return
-        for number, item in enumerate(items, 1):
-            given = item if isinstance(item, dict) else {}
-            texts = [given.get(key) for key in ("test", "reason")]
-            taken = [one.strip() for one in texts if isinstance(one, str) and one.strip()]
-            if set(given) != {"test", "reason"} or len(taken) != len(texts):
-                self._fault(line, f"contest {number}: expected test and reason, each a text")
-            else:
-                self._contested.append((taken[0], taken[1][:_MAX_TEXT]))
-
-    def _take_questions(self, line: int, value: Any) -> None:
-        items = value if isinstance(value, list) else [value]
-        if len(items) > MAX_QUESTIONS:
-            self._fault(line, f"it asks {len(items)} questions; {MAX_QUESTIONS} are allowed")
-            return
-        for number, item in enumerate(items, 1):
-            try:
-                found = _question(item)
-            except InvalidQuestions as error:
-                found = error.faults[0]
-            if isinstance(found, str):
-                self._fault(line, f"question {number}: {found}")
-            else:
-                self._questions.append(found)
+    def _take_questions(self, root: Node, faults: Faults) -> None:
+        asked = [_spelled(one, "prompt") for one in _listed(root)]
+        for fields in Fields({"questions": asked}, "", faults).each(
+            "questions", most=MAX_QUESTIONS
+        ):
+            question = _question(fields)
+            if question is not None:
+                self._questions.append(question)
 
 
-def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911, PLR0912 (a fault each)
-    """Make a question of what YAML gave, or say why not."""
-    if isinstance(item, str):
-        item = {"prompt": item}
-    if not isinstance(item, dict):
-        return "expected keys and values"
-    unknown = set(item) - {"prompt", "title", "options", "multi_select"}
-    prompt = item.get("prompt")
-    title = item.get("title") or (prompt[:40] if isinstance(prompt, str) else None)
-    options = item.get("options") or []
-    multi = item.get("multi_select", False)
-    if unknown:
-        return f"{', '.join(sorted(map(str, unknown)))} is no key here"
-    if not isinstance(prompt, str) or not prompt.strip():
-        return "prompt: expected text"
-    if len(prompt) > _MAX_TEXT:
-        return f"prompt: has more than {_MAX_TEXT:,} characters"
-    if not isinstance(title, str) or not title.strip() or len(title) > _MAX_TEXT:
-        return "title: expected text"
-    if not isinstance(multi, bool):
-        return "multi_select: expected true or false"
-    if not isinstance(options, list) or len(options) > MAX_OPTIONS:
-        return f"options: expected a list of at most {MAX_OPTIONS}"
-    taken: list[AgentOption] = []
-    for option in options:
-        if isinstance(option, str):
-            option = {"label": option}  # noqa: PLW2901 (a short spelling of the same)
-        if not isinstance(option, dict) or set(option) - {"label", "description"}:
-            return "options: each is a text, or label and description"
-        label, description = option.get("label"), option.get("description")
-        if not isinstance(label, str) or not (description is None or isinstance(description, str)):
-            return "options: label and description are text"
-        if not label.strip() or label in {one.label for one in taken}:
-            return "options: each has a label of its own"
-        taken.append(AgentOption(label=label, description=description))
-    return AgentQuestion(prompt=prompt.strip(), title=title, options=taken, multi_select=multi)
+def _listed(root: Node) -> list[Node]:
+    return root if isinstance(root, list) else [root]
+
+
+def _spelled(node: Node, name: str) -> Node:
+    """Return the mapping that a text is short for; anything else as it is."""
+    return {name: node} if isinstance(node, Scalar) and node.is_text else node
+
+
+def _prose(text: str) -> str | None:
+    over = f"has more than {_MAX_TEXT:,} characters" if len(text) > _MAX_TEXT else None
+    return filled(text) or over
+
+
+def _question(fields: Fields) -> AgentQuestion | None:
+    """Make a question; None, and faults, if it is none."""
+    before = len(fields.faults)
+    prompt = fields.text("prompt", required=True, judge=_prose)
+    title = fields.text("title", judge=_prose)
+    multi = fields.flag("multi_select")
+    labels: dict[str, str | None] = {}
+    nodes = [_spelled(one, "label") for one in fields.items("options", most=MAX_OPTIONS)]
+    for option in Fields({"options": nodes}, fields.where, fields.faults).each("options"):
+        label = option.text("label", required=True, judge=filled)
+        if label in labels:
+            option.fault("label", f"{label!r} stands twice; each option has a label of its own")
+        elif label is not None:
+            labels[label] = option.text("description")
+        option.done()
+    fields.done()
+    if prompt is None or len(fields.faults) > before:
+        return None
+    try:
+        options = [AgentOption(label=one, description=about) for one, about in labels.items()]
+        return AgentQuestion(
+            prompt=prompt.strip(), title=title or prompt[:40], options=options, multi_select=multi
+        )
+    except InvalidQuestions as error:
+        for fault in error.faults:
+            fields.fault("", fault)
+    return None
 
 
 def _path_fault(path: str) -> str | None:

@@ -107,18 +107,11 @@ class Context:
         return most_tokens(self.text)
 
 
-class RulesTooLong(HarnessError, ValueError):
-    """The rules, which are shown whole, don't fit into the bound; nothing was gathered.
+class RulesTooLong(HarnessError, ValueError, kind=ErrorKind.USAGE):
+    """The rules, which are shown whole, don't fit into the bound; nothing was gathered."""
 
-    Attributes:
-        max_tokens: The bound.
-    """
-
-    kind = ErrorKind.USAGE
-
-    def __init__(self, max_tokens: int) -> None:
-        super().__init__(f"the rules take more than the {max_tokens:,} tokens of the context")
-        self.max_tokens = max_tokens
+    message = "the rules take more than the {max_tokens:,} tokens of the context"
+    max_tokens: int
 
 
 def gather_context(

@@ -43,18 +43,13 @@ _NEW_MODE: Final = 0o644
 
 
 class WorkspaceTooLarge(HarnessError):
-    """A workspace holds more than an agent's work ever does; nothing was run.
+    """A workspace holds more than an agent's work ever does; nothing was run."""
 
-    Attributes:
-        path: The workspace.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            f"{path} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB. Take out what "
-            "the work does not need, then resume."
-        )
-        self.path = path
+    message = (
+        f"{{path}} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB. Take out what the "
+        "work does not need, then resume."
+    )
+    path: Path
 
 
 @frozen(kw_only=True)

@@ -71,7 +71,7 @@ def require_open(
         raise SessionNotFound(session_id, path=manager.store.where)
     if session.state.is_terminal:
         raise InvalidStateTransition(
-            session_id=session_id, state=session.state, operation=operation
+            session_id=session_id, current_state=session.state, operation=operation
         )
     return session
 

@@ -48,5 +48,5 @@ def find_example(name: str) -> Example:
     """
     known = {one.name: one for one in examples()}
     if name not in known:
-        raise UnknownExample(name, known)
+        raise UnknownExample(name, list(known))
     return known[name]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
+from ..options import misuse
 
 if TYPE_CHECKING:
     from ....questions import Question, UserAnswer
@@ -39,17 +39,13 @@ def from_options(
     for one in text:
         index, words = _split(one, questions, "--text")
         if index in own:
-            raise typer.BadParameter(
-                f"question {index + 1} has a text already", param_hint="--text"
-            )
+            raise misuse("--text", f"question {index + 1} has a text already")
         own[index] = words
     for number in nothing:
         if not 1 <= number <= len(questions):
-            raise typer.BadParameter(f"there is no question {number}", param_hint="--none")
+            raise misuse("--none", f"there is no question {number}")
         if not questions[number - 1].multi_select:
-            raise typer.BadParameter(
-                f"question {number} takes exactly one option", param_hint="--none"
-            )
+            raise misuse("--none", f"question {number} takes exactly one option")
         chosen.setdefault(number - 1, [])
     answers = []
     for index in sorted(chosen.keys() | own.keys()):
@@ -72,18 +68,16 @@ def _split(given: str, questions: Sequence[Question], hint: str) -> tuple[int, s
         return 0, given
     found = _NUMBERED.fullmatch(given)
     if found is None:
-        raise typer.BadParameter(
+        raise misuse(
+            hint,
             f"there are {len(questions)} questions: write the number of one before it, as in "
             f"1:{given[:40]}",
-            param_hint=hint,
         )
     number = int(found[1])
     if not 1 <= number <= len(questions):
         if len(questions) == 1:
             return 0, given  # it only looks like a number
-        raise typer.BadParameter(
-            f"there is no question {number}, but 1 to {len(questions)}", param_hint=hint
-        )
+        raise misuse(hint, f"there is no question {number}, but 1 to {len(questions)}")
     return number - 1, found[2].strip()
 
 
@@ -96,7 +90,7 @@ def _label(given: str, question: Question) -> str:
         return same[0]
     near = difflib.get_close_matches(given, question.labels, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(question.labels)}"
-    raise typer.BadParameter(f"there is no option {given!r}; {hint}", param_hint="--select")
+    raise misuse("--select", f"there is no option {given!r}; {hint}")
 
 
 def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswer]:
@@ -107,19 +101,18 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
         KeyboardInterrupt: The person went away; nothing was written.
     """
     if output.json or not sys.stdin.isatty():
-        raise typer.BadParameter(
-            "there is no terminal to ask at; answer with --select, --text or --file",
-            param_hint="--select",
+        raise misuse(
+            "--select", "there is no terminal to ask at; answer with --select, --text or --file"
         )
     return [_ask(output, index, question) for index, question in enumerate(questions)]
 
 
-def show_question(output: Output, index: int, question: Question) -> None:
-    """Show a question with its options, numbered."""
+def show_question(output: Output, index: int, question: Question, *, numbered: bool = True) -> None:
+    """Show a question with its options."""
     output.lines(f"{index + 1}. {question.prompt}")
     for number, option in enumerate(question.options, 1):
         more = f" — {option.description}" if option.description else ""
-        output.line(f"   {number}) {option.label}{more}")
+        output.line(f"   {f'{number})' if numbered else '-'} {option.label}{more}")
 
 
 def _ask(output: Output, index: int, question: Question) -> UserAnswer:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..context import Cli
-from ..given_files import read_given
-from ..options import argument, questions_directory
+from ..given_files import read_given_text
+from ..options import QuestionPlace, argument, misuse, questions_directory
+from ..output.documents import selected
 
 if TYPE_CHECKING:
     from ....questions import QuestionSession, QuestionSessions
@@ -23,8 +24,9 @@ def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple
     from ....wiring.bootstrap import open_questions
 
     try:
-        store = context.find_root().params.get("store")
-        sessions = open_questions(_directory_of(context), store=store)
+        given, store = context.params, context.find_root().params.get("store")
+        where = questions_directory(given.get("directory"), shared=bool(given.get("shared")))
+        sessions = open_questions(where, store=store)
         return [
             (one.session_id, one.status.value)
             for one in sessions.list_sessions()
@@ -32,11 +34,6 @@ def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple
         ]
     except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
         return []
-
-
-def _directory_of(context: typer.Context) -> Path | None:
-    given = context.params
-    return questions_directory(given.get("directory"), shared=bool(given.get("shared")))
 
 
 QuestionId = Annotated[
@@ -49,12 +46,11 @@ QuestionId = Annotated[
 ]
 
 
-def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
+def question_sessions(cli: Cli, place: QuestionPlace) -> QuestionSessions:
     """Return the question sessions that the options name."""
     from ....wiring.bootstrap import open_questions
 
-    where = questions_directory(directory, shared=shared)
-    return open_questions(where, store=cli.store(), clock=cli.outside.clock)
+    return open_questions(place.path, store=cli.store(), clock=cli.outside.clock)
 
 
 def read_json(name: str) -> Any:
@@ -63,11 +59,11 @@ def read_json(name: str) -> Any:
     Raises:
         typer.BadParameter: It can't be read, is too large or is no JSON.
     """
-    data = read_given(Path(name), option="--file", most=_MAX_INPUT)
+    text = read_given_text(Path(name), option="--file", most=_MAX_INPUT)
     try:
-        return json.loads(data.decode("utf-8-sig"))
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="--file") from error
+        raise misuse("--file", f"{name} is no JSON: {error}") from error
 
 
 def session_document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:
@@ -78,10 +74,7 @@ def session_document(sessions: QuestionSessions, session: QuestionSession) -> di
     return {
         "session_id": session.session_id,
         "status": sessions.status_of(session),
-        "created_at": session.created_at,
-        "last_modified": session.last_modified,
-        "call_id": session.call_id,
-        "rejection_reason": session.rejection_reason,
+        **selected(session, "created_at last_modified call_id rejection_reason"),
         "end_reason": session.record.end_reason,
         "questions": [question_document(one) for one in session.questions],
         "answers": None if answers is None else [answer_document(one) for one in answers.answers],

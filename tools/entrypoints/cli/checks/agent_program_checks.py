@@ -71,23 +71,20 @@ class AgentProgramChecks:
 
     def check_installed(self) -> Finding:
         """Check that what was installed into agent programs is there and can be run."""
-        name = "agents"
         broken = [one for one in self._installed if one.problems]
         if broken:
             return warn(
-                name,
                 "; ".join(f"{one.program}: {'; '.join(one.problems)}" for one in broken),
                 f"Install again: agentforge install {broken[0].program} "
                 f"--scope {broken[0].scope.value}",
             )
         shown = ", ".join(f"{one.program} ({one.scope.value})" for one in self._installed)
-        return ok(name, shown or "none; `agentforge install claude-code` puts sessions into one")
+        return ok(shown or "none; `agentforge install claude-code` puts sessions into one")
 
     def check_versions(self) -> Finding | None:
         """Compare the programs' versions with those that were tried; None where none is used."""
         from ....agents.setup.self_report import find_command, said_version
 
-        name = "versions"
         shown, silent = [], []
         for program in self._used():
             command = program.COMMAND
@@ -104,8 +101,8 @@ class AgentProgramChecks:
             else:
                 shown.append(f"{command} {said.version}, tried with {program.TRIED}")
         if silent:
-            return warn(name, "; ".join(shown), f"See what it says: {silent[0]} --version")
-        return ok(name, "; ".join(shown)) if shown else None
+            return warn("; ".join(shown), f"See what it says: {silent[0]} --version")
+        return ok("; ".join(shown)) if shown else None
 
     def _used(self) -> Iterator[AgentProgram]:
         """Return the programs that have our hook, and the one that runs ask."""
@@ -120,33 +117,31 @@ class AgentProgramChecks:
 
     def check_trust(self) -> Finding | None:
         """Check that Codex runs our hooks; None where it has none."""
-        name = "hook trust"
         if not self._installed_in(codex.NAME):
             return None
         trust = self._trust
         if trust is None:
-            return ok(name, "not asked: codex is not on the path")
+            return ok("not asked: codex is not on the path")
         if trust.problem is not None:
-            return warn(name, f"codex could not be asked: {trust.problem}", "Look in codex: /hooks")
+            return warn(f"codex could not be asked: {trust.problem}", "Look in codex: /hooks")
         if trust.holds:
-            return ok(name, "codex runs all hooks of agentforge")
-        return warn(name, _distrust(trust), _REVIEW)
+            return ok("codex runs all hooks of agentforge")
+        return warn(_distrust(trust), _REVIEW)
 
     def check_hooks(self) -> Finding:
         """Check whether a prompt in an agent program begins or continues a session here."""
-        name = "hooks"
         programs = dict.fromkeys(one.program for one in self._installed)
         if not programs:
-            return ok(name, no_session("no agent program has the hook", "").message)
+            return ok(no_session("no agent program has the hook", "").message)
         silent = {one: why for one in programs if (why := self._why_silent(one)) is not None}
         found = session_prospect(self._folder, self._environment)
         if len(silent) == len(programs) and found.advice is None:
             found = no_session("; ".join(silent.values()), "See the checks agents and hook trust.")
         if found.advice is not None:
-            return warn(name, found.message, found.advice)
+            return warn(found.message, found.advice)
         calling = ", ".join(one for one in programs if one not in silent)
         but = "".join(f"; not in {one}: {why}" for one, why in silent.items())
-        return ok(name, f"in {calling}, {found.message}{but}")
+        return ok(f"in {calling}, {found.message}{but}")
 
     def _why_silent(self, program: str) -> str | None:
         """Return why a program does not call the hook; None where it does, as far as is known."""

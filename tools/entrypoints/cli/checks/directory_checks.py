@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .... import harness
 from ..output.text import counted_of, some_of
 from .findings import Finding, fail, ok, warn
 
@@ -39,26 +40,25 @@ def check_base(base: Path) -> Finding:
     if not os.path.lexists(base):
         above = _nearest(base)
         if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
-            return ok("base", f"{base} is not there yet; the first session makes it")
+            return ok(f"{base} is not there yet; the first session makes it")
         return fail(
-            "base",
             f"{base} is not there and {above} is not writable",
             "Choose another with --base, or make it writable.",
         )
     if not base.is_dir():
-        return fail("base", f"{base} is no directory", "Move it away, or choose another: --base.")
+        return fail(f"{base} is no directory", "Move it away, or choose another: --base.")
     if not os.access(base, os.R_OK | os.W_OK | os.X_OK):
-        return fail("base", f"{base} is not readable and writable", f"chmod u+rwx {base}")
+        return fail(f"{base} is not readable and writable", f"chmod u+rwx {base}")
     mode = stat.S_IMODE(os.stat(base).st_mode)
     if mode & 0o002:
-        return warn("base", f"{base} is writable by everybody", f"chmod o-w {base}")
-    return ok("base", f"{base.absolute()} is readable and writable")
+        return warn(f"{base} is writable by everybody", f"chmod o-w {base}")
+    return ok(f"{base.absolute()} is readable and writable")
 
 
 def check_durability(base: Path) -> Finding:
     """Check that a file can be written, synced, renamed and removed at the base."""
     if not base.is_dir():
-        return ok("durability", "not tried: the base is not there yet")
+        return ok("not tried: the base is not there yet")
     name = f".doctor-{secrets.token_hex(6)}"
     step = "open the directory"
     try:
@@ -85,11 +85,10 @@ def check_durability(base: Path) -> Finding:
             os.close(directory)
     except OSError as error:
         return fail(
-            "durability",
             f"could not {step} in {base}: {error.strerror}",
             "Free the disk, fix its permissions, or choose another place with --base.",
         )
-    return ok("durability", "a file was written, synced, renamed and removed")
+    return ok("a file was written, synced, renamed and removed")
 
 
 def check_lock(base: Path) -> Finding:
@@ -97,41 +96,38 @@ def check_lock(base: Path) -> Finding:
     from ....base.files import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 
     if not base.is_dir():
-        return ok("lock", "not tried: the base is not there yet")
+        return ok("not tried: the base is not there yet")
     try:
         with DirectoryLock(OsFileSystem(), base, timeout_s=2.0, follow=True):
-            return ok("lock", "the base can be locked")
+            return ok("the base can be locked")
     except LockTimeout:
         return warn(
-            "lock",
             "another process has held the lock of the base for 2 s",
             f"See who it is: fuser -v {base}",
         )
     except WriteError as error:
-        return fail("lock", str(error), "Choose a local file system with --base.")
+        return fail(str(error), "Choose a local file system with --base.")
 
 
 def check_digests(store: SessionRepository) -> Finding:
     """Check that each session's file has the digest of its content; all of them are read."""
-    from ....harness import HarnessError
     from ....harness.format.session_digest import differs
 
     names = store.list_sessions()
     changed = []
     for name in names:
-        with suppress(HarnessError):  # the check of the sessions says what can't be read
+        with suppress(harness.HarnessError):  # the check of the sessions says what can't be read
             if differs(store.read_document(name) or b""):
                 changed.append(name)
     if changed:
         return warn(
-            "digests",
             f"the digest of {len(changed)} of {counted_of(len(names), 'file')} is not that of its "
             "content: "
             f"{some_of(changed)}",
             "They were edited by hand, or damaged on the disk. See that each says what it should, "
             "or restore a copy; the next save writes a new digest.",
         )
-    return ok("digests", "each file is as it was written" if names else "none yet")
+    return ok("each file is as it was written" if names else "none yet")
 
 
 def check_file_system(base: Path, mounts: str | None = None) -> Finding:
@@ -141,16 +137,13 @@ def check_file_system(base: Path, mounts: str | None = None) -> Finding:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
     kind = _kind_of(where, mounts)
     if kind in _VOLATILE:
-        return warn(
-            "file system", f"{kind}: sessions are lost after a restart", "Choose a disk: --base."
-        )
+        return warn(f"{kind}: sessions are lost after a restart", "Choose a disk: --base.")
     if kind in _REMOTE:
         return warn(
-            "file system",
             f"{kind}: locks hold between processes of one machine only",
             "Work on a session from one machine at a time, or choose a local disk: --base.",
         )
-    return ok("file system", kind or "unknown")
+    return ok(kind or "unknown")
 
 
 def _kind_of(path: Path, mounts: str) -> str | None:
@@ -178,9 +171,9 @@ def check_space(base: Path, status: os.statvfs_result | None = None) -> Finding:
     shown = f"{free / 1024**3:.1f} GiB free"
     few_files = found.f_files > 0 and found.f_favail < _FEW_FILES
     if free < _NO_SPACE:
-        return fail("space", shown, "Free the disk: agentforge cleanup, or remove other files.")
+        return fail(shown, "Free the disk: agentforge cleanup, or remove other files.")
     if few_files:
-        return fail("space", f"{shown}, but only {found.f_favail} more files fit", "Remove files.")
+        return fail(f"{shown}, but only {found.f_favail} more files fit", "Remove files.")
     if free < _LITTLE_SPACE:
-        return warn("space", shown, "Free the disk soon: agentforge cleanup.")
-    return ok("space", shown)
+        return warn(shown, "Free the disk soon: agentforge cleanup.")
+    return ok(shown)

@@ -20,28 +20,26 @@ class Finding:
     """The result of one check.
 
     Attributes:
-        name: The check.
         status: How it ended.
         message: What was found.
         advice: What to do about it, or None.
     """
 
-    name: str
     status: Status
     message: str
     advice: str | None = None
 
 
-def ok(name: str, message: str) -> Finding:
+def ok(message: str) -> Finding:
     """Return a finding that asks for nothing."""
-    return Finding(name, Status.OK, message)
+    return Finding(Status.OK, message)
 
 
-def warn(name: str, message: str, advice: str) -> Finding:
+def warn(message: str, advice: str) -> Finding:
     """Return a finding that is worth attention."""
-    return Finding(name, Status.WARN, message, advice)
+    return Finding(Status.WARN, message, advice)
 
 
-def fail(name: str, message: str, advice: str) -> Finding:
+def fail(message: str, advice: str) -> Finding:
     """Return a finding that keeps sessions from working."""
-    return Finding(name, Status.FAIL, message, advice)
+    return Finding(Status.FAIL, message, advice)

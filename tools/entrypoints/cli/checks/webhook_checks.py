@@ -31,11 +31,10 @@ def check_webhooks(
     """
     from ....wiring.observing import check_patterns, senders
 
-    name = "webhooks"
     try:
         check_patterns(configuration)
     except InvalidConfiguration as error:
-        return fail(name, "; ".join(error.faults), "Correct the names in the configuration.")
+        return fail("; ".join(error.faults), "Correct the names in the configuration.")
     problems, waits = [], []
     for sender in senders(configuration, sessions, environment):
         webhook = sender.webhook
@@ -53,12 +52,11 @@ def check_webhooks(
             waits.append(f"{webhook.name}: {counted_of(waiting, 'event')} waiting")
     if problems:
         return warn(
-            name,
             "; ".join(problems + waits),
             "What happens is kept meanwhile. Set what is missing: agentforge webhooks deliver",
         )
     if waits:
-        return warn(name, "; ".join(waits), "agentforge webhooks list says why they wait.")
+        return warn("; ".join(waits), "agentforge webhooks list says why they wait.")
     unsigned = [one.name for one in configuration.webhooks if one.secret_env is None]
     told = ", ".join(one.name for one in configuration.webhooks)
-    return ok(name, f"{told}; not signed: {', '.join(unsigned)}" if unsigned else told)
+    return ok(f"{told}; not signed: {', '.join(unsigned)}" if unsigned else told)

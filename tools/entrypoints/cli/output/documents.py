@@ -17,49 +17,40 @@ if TYPE_CHECKING:
     from ....harness.session_ports import LocalSessions
 
 
+def selected(value: object, names: str) -> dict[str, Any]:
+    """Describe a value by attributes of it, whose names are separated by spaces."""
+    return {name: getattr(value, name) for name in names.split()}
+
+
+def error_document(error: BaseException) -> dict[str, str]:
+    """Describe an error."""
+    return {"type": type(error).__name__, "message": str(error)}
+
+
 def budget_document(budget: TokenBudget) -> dict[str, Any]:
     """Describe a budget."""
     return {
-        "total_budget": budget.total_budget,
-        "tokens_used": budget.tokens_used,
+        **selected(budget, "total_budget tokens_used"),
         "remaining": budget.tokens_remaining,
         "tokens_remaining": budget.tokens_remaining,
         "utilization_percent": round(budget.utilization_percent, 2),
-        "is_warning": budget.is_warning,
-        "is_exhausted": budget.is_exhausted,
+        **selected(budget, "is_warning is_exhausted"),
     }
 
 
 def artifact_document(artifact: SessionArtifact) -> dict[str, Any]:
     """Describe a file made."""
-    return {
-        "path": artifact.path,
-        "artifact_type": artifact.artifact_type,
-        "phase": artifact.phase,
-        "timestamp": artifact.timestamp,
-    }
+    return selected(artifact, "path artifact_type phase timestamp")
 
 
 def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
     """Describe an entry of the history; `index` counts from 0 at the oldest."""
-    return {
-        "index": index,
-        "timestamp": entry.timestamp,
-        "action": entry.action,
-        "phase": entry.phase,
-        "details": entry.details,
-        "data": entry.data,
-    }
+    return {"index": index, **selected(entry, "timestamp action phase details data")}
 
 
 def labels_document(session: SessionContext) -> dict[str, Any]:
     """Describe what people call a session, find it by and keep with it."""
-    return {
-        "parent_id": session.parent_id,
-        "title": session.title,
-        "tags": session.tags,
-        "metadata": session.metadata,
-    }
+    return selected(session, "parent_id title tags metadata")
 
 
 def session_document(
@@ -77,25 +68,19 @@ def session_document(
         interrupted: Whether it is active without a worker.
         children: The sessions that were made from it; None where they are not looked for.
     """
-    told = session.to_dict()
+    whole = session.to_dict()
     return {
-        "schema_version": told["schema_version"],
+        "schema_version": whole["schema_version"],
         "session_id": session.session_id,
         **labels_document(session),
-        "workflow_state": told["workflow_state"],
+        "workflow_state": whole["workflow_state"],
         **({} if children is None else {"children": children}),
         "state": session.state,
         "interrupted": interrupted,
         "own": store.is_own(session.session_id),
-        "workflow_type": session.workflow_type,
-        "goal": session.goal,
-        "current_phase": session.current_phase,
-        "attempt_number": session.attempt_number,
+        **selected(session, "workflow_type goal current_phase attempt_number"),
         "token_budget": budget_document(session.token_budget),
-        "created_at": session.created_at,
-        "updated_at": session.updated_at,
-        "completed_at": session.completed_at,
-        "revision": session.revision,
+        **selected(session, "created_at updated_at completed_at revision"),
         "path": store.where_is(session.session_id),
         "unlike_its_digest": session.unlike_its_digest,
         "workspace": store.workspace_path(session.session_id),
@@ -113,26 +98,12 @@ def _conversations_document(session: SessionContext) -> dict[str, Any]:
     found = conversations(session.history)
     if not found:
         return {}
+    counts = "first last prompts turns compactions gates files tokens models"
     talks = [
-        {
-            "program": one.program,
-            "conversation": one.agent_session,
-            "first": one.first,
-            "last": one.last,
-            "prompts": one.prompts,
-            "turns": one.turns,
-            "compactions": one.compactions,
-            "gates": one.gates,
-            "files": one.files,
-            "tokens": one.tokens,
-            "models": one.models,
-        }
+        {"program": one.program, "conversation": one.agent_session, **selected(one, counts)}
         for one in found
     ]
-    stops = [
-        {"timestamp": one.timestamp, "details": one.details}
-        for one in budget_stops(session.history)
-    ]
+    stops = [selected(one, "timestamp details") for one in budget_stops(session.history)]
     return {"conversations": talks, "budget_stops": stops}
 
 
@@ -152,15 +123,9 @@ def _time_document(session: SessionContext) -> dict[str, float] | None:
 def state_document(session: SessionContext, store: LocalSessions) -> dict[str, Any]:
     """Describe where a session is, without its artifacts and history."""
     return {
-        "session_id": session.session_id,
-        "state": session.state,
-        "workflow_type": session.workflow_type,
-        "current_phase": session.current_phase,
-        "attempt_number": session.attempt_number,
+        **selected(session, "session_id state workflow_type current_phase attempt_number"),
         "token_budget": budget_document(session.token_budget),
-        "updated_at": session.updated_at,
-        "completed_at": session.completed_at,
-        "revision": session.revision,
+        **selected(session, "updated_at completed_at revision"),
         "path": store.where_is(session.session_id),
         "workspace": store.workspace_path(session.session_id),
     }
@@ -178,30 +143,19 @@ def summary_document(summary: SessionSummary, *, interrupted: bool, own: bool) -
 
     head = summary.head
     return {
-        "session_id": head.session_id,
-        "parent_id": head.parent_id,
-        "title": head.title,
-        "tags": head.tags,
-        "state": head.state,
+        **selected(head, "session_id parent_id title tags state"),
         "interrupted": interrupted,
         "own": own,
-        "workflow_type": head.workflow_type,
-        "current_phase": head.current_phase,
-        "attempt_number": head.attempt_number,
+        **selected(head, "workflow_type current_phase attempt_number"),
         "token_budget": budget_document(TokenBudget(head.total_budget, head.tokens_used)),
-        "created_at": head.created_at,
-        "updated_at": head.updated_at,
-        "completed_at": head.completed_at,
-        "revision": head.revision,
-        "path": summary.path,
-        "size_bytes": summary.size_bytes,
+        **selected(head, "created_at updated_at completed_at revision"),
+        **selected(summary, "path size_bytes"),
     }
 
 
 def unreadable_document(unreadable: UnreadableSession) -> dict[str, Any]:
     """Describe a session that can't be read."""
     return {
-        "session_id": unreadable.session_id,
-        "path": unreadable.path,
-        "error": {"type": type(unreadable.error).__name__, "message": str(unreadable.error)},
+        **selected(unreadable, "session_id path"),
+        "error": error_document(unreadable.error),
     }

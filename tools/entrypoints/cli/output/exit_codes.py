@@ -2,76 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import IntEnum
-from types import MappingProxyType
 from typing import Final
 
 from ....base.errors import AgentForgeError, ErrorKind
 
 
 class ExitCode(IntEnum):
-    """What the exit code of `agentforge` means."""
+    """What the exit code of `agentforge` means.
 
-    OK = 0
-    NOT_DONE = 1
-    USAGE = 2
-    NOT_FOUND = 3
-    AMBIGUOUS = 4
-    CONFLICT = 5
-    REFUSED = 6
-    INVALID_FILE = 7
-    STORAGE = 8
-    SANDBOX = 9
-    PERSON = 10
-    BUDGET = 11
-    UNEXPECTED = 70
-    LIMIT = 124
-    INTERRUPTED = 130
+    Attributes:
+        meaning: The same in words.
+    """
+
+    meaning: str
+
+    def __new__(cls, number: int, meaning: str) -> ExitCode:
+        """Return a number with its meaning."""
+        code = int.__new__(cls, number)
+        code._value_ = number
+        code.meaning = meaning
+        return code
+
+    OK = 0, "done"
+    NOT_DONE = 1, "the work failed: a phase or a check failed, or a person declined"
+    USAGE = 2, "the command line is wrong"
+    NOT_FOUND = 3, "there is no such session, or nothing else of the name that was given"
+    AMBIGUOUS = 4, "the shortened id fits several sessions"
+    CONFLICT = 5, "another process changed the session, or is running it"
+    REFUSED = 6, "the state of the session, workspace or checkout does not allow it"
+    INVALID_FILE = 7, "a session or workflow file is invalid"
+    STORAGE = 8, "a fault of the disk, of permissions or of a lock"
+    SANDBOX = 9, "the sandbox can't run code"
+    PERSON_NEEDED = 10, "the run waits for a person: to answer, to approve or to decide"
+    BUDGET = 11, "the remaining budget does not cover the next step"
+    UNEXPECTED = 70, "a fault in agentforge itself"
+    TIMEOUT = 124, "code in the sandbox hit a limit or crashed, or no answer came in time"
+    INTERRUPTED = 130, "interrupted with Ctrl-C"
 
 
 class GuestExit(int):
     """The exit code of code in the sandbox, passed on whatever it would mean as one of ours."""
 
 
-MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
-    {
-        ExitCode.OK: "done",
-        ExitCode.NOT_DONE: "the work failed: a phase or a check failed, or a person declined",
-        ExitCode.USAGE: "the command line is wrong",
-        ExitCode.NOT_FOUND: "there is no such session, or nothing else of the name that was given",
-        ExitCode.AMBIGUOUS: "the shortened id fits several sessions",
-        ExitCode.CONFLICT: "another process changed the session, or is running it",
-        ExitCode.REFUSED: "the state of the session, workspace or checkout does not allow it",
-        ExitCode.INVALID_FILE: "a session or workflow file is invalid",
-        ExitCode.STORAGE: "a fault of the disk, of permissions or of a lock",
-        ExitCode.SANDBOX: "the sandbox can't run code",
-        ExitCode.PERSON: "the run waits for a person: to answer, to approve or to decide",
-        ExitCode.BUDGET: "the remaining budget does not cover the next step",
-        ExitCode.UNEXPECTED: "a fault in agentforge itself",
-        ExitCode.LIMIT: "code in the sandbox hit a limit or crashed, or no answer came in time",
-        ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
-    }
-)
-
-_CODES: Final[Mapping[ErrorKind, ExitCode]] = MappingProxyType(
-    {
-        ErrorKind.NOT_DONE: ExitCode.NOT_DONE,
-        ErrorKind.USAGE: ExitCode.USAGE,
-        ErrorKind.NOT_FOUND: ExitCode.NOT_FOUND,
-        ErrorKind.AMBIGUOUS: ExitCode.AMBIGUOUS,
-        ErrorKind.CONFLICT: ExitCode.CONFLICT,
-        ErrorKind.REFUSED: ExitCode.REFUSED,
-        ErrorKind.INVALID_FILE: ExitCode.INVALID_FILE,
-        ErrorKind.STORAGE: ExitCode.STORAGE,
-        ErrorKind.SANDBOX: ExitCode.SANDBOX,
-        ErrorKind.PERSON_NEEDED: ExitCode.PERSON,
-        ErrorKind.BUDGET: ExitCode.BUDGET,
-        ErrorKind.TIMEOUT: ExitCode.LIMIT,
-        ErrorKind.INTERRUPTED: ExitCode.INTERRUPTED,
-        ErrorKind.UNEXPECTED: ExitCode.UNEXPECTED,
-    }
-)
+_CODES: Final = {kind: ExitCode[kind.name] for kind in ErrorKind}
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
@@ -83,5 +57,5 @@ def exit_code_of(error: BaseException) -> ExitCode:
 
 def epilog() -> str:
     """Write the exit codes for the end of the help text."""
-    lines = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
+    lines = [f"  {code.value:>3}  {code.meaning}" for code in ExitCode]
     return "\b\nExit codes:\n" + "\n".join(lines)

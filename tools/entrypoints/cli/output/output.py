@@ -11,7 +11,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import Enum
@@ -64,18 +64,23 @@ class Output:
         """Write the one document of a command."""
         self._write(f"{to_json(payload, indent=2)}\n")
 
+    def wrote(self, payload: Document | Callable[[], Document]) -> bool:
+        """Write the one document of a command if a program reads; return whether one does."""
+        if self.json:
+            self.document(payload() if callable(payload) else payload)
+        return self.json
+
     def json_line(self, payload: Document) -> None:
         """Write one of the documents of a command that follows something."""
         self._write(f"{to_json(payload)}\n")
 
     # --------------------------------------------------------------------------------- people
 
-    def outcome(self, payload: Document, text: str) -> None:
-        """Write what a command did: the one document for programs, or a line for people."""
-        if self.json:
-            self.document(payload)
-        else:
-            self.line(text)
+    def outcome(self, payload: Document, *texts: str | None) -> None:
+        """Write what a command did: the one document for programs, or lines for people."""
+        if not self.wrote(payload):
+            for text in filter(None, texts):
+                self.line(text)
 
     def line(self, text: str = "") -> None:
         """Write one line, made safe."""
@@ -99,6 +104,22 @@ class Output:
     def page(self, text: str) -> None:
         """Write a document for another program as it is."""
         self._write(text)
+
+    def table(
+        self,
+        *columns: str,
+        rows: Iterable[Sequence[object]],
+        right: Iterable[str] = (),
+        empty: str | None = None,
+    ) -> None:
+        """Write a table, its cells made safe; where it has no row, the line `empty` if given."""
+        found = list(rows)
+        if empty is not None and not found:
+            self.line(empty)
+            return
+        from .render import table
+
+        self.show(table(*columns, rows=found, right=right))
 
     def show(self, *renderables: RenderableType) -> None:
         """Write something rich, whose text the caller made safe.
@@ -144,7 +165,7 @@ class Output:
         """Write a line for a person to standard error, apart from the result."""
         remark(text)
 
-    def ask(self, question: str, *, operation: str, yes: bool) -> None:
+    def ask(self, question: str, *, yes: bool) -> None:
         """Return if the person confirms, or did so with `--yes`.
 
         Raises:
@@ -154,7 +175,7 @@ class Output:
         if yes:
             return
         if self.json or not sys.stdin.isatty():
-            raise ConfirmationNeeded(operation)
+            raise ConfirmationNeeded(f'"{question}"')
         sys.stderr.write(f"{safe(question)} [y/N] ")
         sys.stderr.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

@@ -32,6 +32,8 @@ _REFRESHES_PER_SECOND: Final = 8
 class RunView(RunObserver):
     """The state of a run, of scripts or of an agent; shows nothing itself.
 
+    What happens it also puts into a line, for those that show it.
+
     Attributes:
         session_id: The session, once the run has one.
         job: What runs, once it is known.
@@ -99,6 +101,13 @@ class RunView(RunObserver):
             if row.state == "running":
                 row.state = "stopped"
 
+    def _line(self, text: str) -> None:
+        """Take what has happened in words."""
+
+    def _step(self, phase: Phase, text: str) -> None:
+        position = 1 + [row.name for row in self.rows].index(phase.name)
+        self._line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
+
     def _do(self, step: str) -> None:
         self.doing = step
         self.since = self._monotonic()
@@ -107,7 +116,6 @@ class RunView(RunObserver):
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
         """Show the results of earlier runs."""
-        del resumed
         self.job, self.session_id = job, session_id
         session = self._manager.current_session
         done: dict[str, PhaseRow] = {}
@@ -122,6 +130,7 @@ class RunView(RunObserver):
         for row in self.rows:
             if row.state not in {"succeeded", "failed"}:
                 row.state = "pending"
+        self._line(f"{'Resuming' if resumed else 'Running'} {job.title} in session {session_id}")
 
     def phase_started(
         self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
@@ -131,6 +140,9 @@ class RunView(RunObserver):
         row = self.row(phase.name)
         row.state, row.attempt, row.round_number = "running", attempt, round_number
         self._do(phase.name)
+        again = f"round {round_number}, " if round_number > 1 else ""
+        of_agent = f"{again}attempt {attempt} of {phase.max_attempts}"
+        self._step(phase, of_agent if self.is_agents else f"running, attempt {attempt}")
 
     def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
         """Show that the agent works."""
@@ -141,10 +153,13 @@ class RunView(RunObserver):
         self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
     ) -> None:
         """Add the cost of an answer."""
-        del failure
         row = self.row(phase.name)
         row.tokens += usage.total
         row.duration_s = (row.duration_s or 0.0) + duration_s
+        about = "about " if usage.estimated else ""
+        cost = f"{about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
+        said = failure or f"agent answered with {cost}"
+        self._step(phase, f"{said} ({duration_text(duration_s)})")
 
     def gate_started(self, phase: Phase) -> None:
         """Show that the gate judges."""
@@ -152,21 +167,29 @@ class RunView(RunObserver):
 
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Mark a phase as succeeded or failed."""
-        row = self.row(phase.name)
+        row, lasted = self.row(phase.name), duration_text(verdict.duration_s)
         if result is None:
             self.verdicts.append((phase.name, row.round_number, row.attempt, verdict))
+            word = "passed" if verdict.passed else "failed"
+            said = f"gate {verdict.gate} {word}: {verdict.summary} ({lasted})"
         else:
             self.last, self.problem = result, None if verdict.passed else verdict.summary
             row.tokens += phase.tokens
+            ended = "succeeded" if verdict.passed else f"failed: {verdict.summary}"
+            said = f"{ended} ({lasted}, {phase.tokens:,} tokens)"
         row.state = "succeeded" if verdict.passed else "failed"
         row.duration_s = (row.duration_s or 0.0) + verdict.duration_s
         self.doing = None
+        self._step(phase, said)
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
         """Show that the run waits for a person."""
-        self._do(
-            f"waiting for {counted_of(len(questions), 'answer')}: {self.answer_command(asked)}"
-        )
+        command = self.answer_command(asked)
+        self._do(f"waiting for {counted_of(len(questions), 'answer')}: {command}")
+        self._line(f"Waiting for a person: questions {asked}")
+        for one in questions:
+            self._line(f"    {one.prompt}")
+        self._line(f"To answer: {command}")
 
     def budget(self, budget: TokenBudget) -> None:
         """Take the budget."""
@@ -210,13 +233,9 @@ class LiveRunView(RunView):
             if live is not None:
                 live.start()
 
-    def phase_started(
-        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
-    ) -> None:
-        """Show a phase as running, however short it is."""
-        super().phase_started(
-            phase, attempt=attempt, round_number=round_number, position=position, total=total
-        )
+    def _line(self, text: str) -> None:
+        """Show what has happened, however soon something else does."""
+        del text
         if self._live is not None and self._live.is_started:
             self._live.refresh()
 
@@ -244,58 +263,8 @@ class PlainRunView(RunView):
         super().__init__(manager)
         self._output = output
 
-    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
-        """Name the session."""
-        super().run_started(session_id, job, resumed=resumed)
-        word = "Resuming" if resumed else "Running"
-        self._output.line(f"{word} {job.title} in session {session_id}")
-
-    def phase_started(
-        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
-    ) -> None:
-        """Name the phase."""
-        super().phase_started(
-            phase, attempt=attempt, round_number=round_number, position=position, total=total
-        )
-        if not self.is_agents:
-            self._write(phase, f"running, attempt {attempt}")
-            return
-        again = f"round {round_number}, " if round_number > 1 else ""
-        self._write(phase, f"{again}attempt {attempt} of {phase.max_attempts}")
-
-    def agent_answered(
-        self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
-    ) -> None:
-        """Write the cost."""
-        super().agent_answered(phase, usage=usage, duration_s=duration_s, failure=failure)
-        about = "about " if usage.estimated else ""
-        cost = f"{about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
-        self._write(
-            phase, f"{failure or f'agent answered with {cost}'} ({duration_text(duration_s)})"
-        )
-
-    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
-        """Write the questions."""
-        super().questions_asked(asked, questions)
-        self._output.line(f"Waiting for a person: questions {asked}")
-        for one in questions:
-            self._output.line(f"    {one.prompt}")
-        self._output.line(f"To answer: {self.answer_command(asked)}")
-
-    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
-        """Write the result."""
-        super().phase_finished(phase, verdict, result)
-        lasted = duration_text(verdict.duration_s)
-        if result is not None:
-            ended = "succeeded" if verdict.passed else f"failed: {verdict.summary}"
-            self._write(phase, f"{ended} ({lasted}, {phase.tokens:,} tokens)")
-        else:
-            word = "passed" if verdict.passed else "failed"
-            self._write(phase, f"gate {verdict.gate} {word}: {verdict.summary} ({lasted})")
-
-    def _write(self, phase: Phase, text: str) -> None:
-        position = 1 + [row.name for row in self.rows].index(phase.name)
-        self._output.line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
+    def _line(self, text: str) -> None:
+        self._output.line(text)
 
 
 def run_view(manager: SessionManager, output: Output) -> RunView:

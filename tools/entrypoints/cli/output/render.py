@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from attrs import define
-from rich.console import RenderableType
+from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +30,7 @@ from ....harness.domain.history_events import (
 )
 from ....harness.format.session_digest import NOTICE
 from ....harness.views.conversations import Conversation, budget_stops, conversations
-from .text import age_text, duration_text, first_line, lines_of, safe, shorten
+from .text import State, age_text, duration_text, first_line, lines_of, moment_text, safe, shorten
 
 STATE_STYLES: Final = {
     "active": "bold cyan",
@@ -70,11 +70,6 @@ def state_text(state: str) -> Text:
     return words(state, STATE_STYLES.get(state, ""))
 
 
-def moment_text(moment: datetime | None) -> str:
-    """Write a time in UTC, to the second."""
-    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
-
-
 def budget_bar(budget: TokenBudget) -> Text:
     """Draw how much of a budget is spent."""
     share = min(budget.utilization_percent, 100.0) / 100
@@ -89,18 +84,26 @@ def budget_bar(budget: TokenBudget) -> Text:
     return bar
 
 
-def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """Return a table without lines, which `grep` and `awk` can read too."""
+def table(*columns: str, rows: Iterable[Sequence[object]] = (), right: Iterable[str] = ()) -> Table:
+    """Return a table without lines, which `grep` and `awk` can read; its cells are made safe."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    aligned = set(right)
     for column in columns:
-        made.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
+        justify: JustifyMethod = "right" if column in right else "left"
+        made.add_column(column, justify=justify, overflow="fold")
+    for row in rows:
+        made.add_row(*map(_cell, row))
     return made
 
 
-def field(name: str, value: Text) -> Text:
-    """Write a name and a value on one line."""
-    return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(value)
+def _cell(value: object) -> Text:
+    if isinstance(value, State):
+        return state_text(value)
+    return value if isinstance(value, Text) else words("" if value is None else value)
+
+
+def field(name: str, value: object) -> Text:
+    """Write a name and a value on one line, as in a table's cell."""
+    return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(_cell(value))
 
 
 # ------------------------------------------------------------------------------------- the phases
@@ -173,18 +176,20 @@ def _attempt_text(row: PhaseRow) -> str:
 
 def phase_table(rows: Sequence[PhaseRow]) -> Table:
     """Lay out the phases."""
-    made = table(
-        "PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS", right=("ATTEMPT", "DURATION", "TOKENS")
+    return table(
+        *("PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS"),
+        rows=(
+            (
+                row.name,
+                state_text(row.state),
+                _attempt_text(row) if row.state != "pending" else "",
+                "" if row.duration_s is None else duration_text(row.duration_s),
+                f"{row.tokens:,}" if row.tokens else "",
+            )
+            for row in rows
+        ),
+        right=("ATTEMPT", "DURATION", "TOKENS"),
     )
-    for row in rows:
-        made.add_row(
-            words(row.name),
-            state_text(row.state),
-            _attempt_text(row) if row.state != "pending" else "",
-            "" if row.duration_s is None else duration_text(row.duration_s),
-            f"{row.tokens:,}" if row.tokens else "",
-        )
-    return made
 
 
 # ------------------------------------------------------------------------------------ the commands
@@ -216,26 +221,26 @@ def session_view(
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", _state_of(session, interrupted)),
-        *([] if adopt is None else [field("adopted", words(f"no; look at it, then: {adopt}"))]),
+        *([] if adopt is None else [field("adopted", f"no; look at it, then: {adopt}")]),
         *labels_lines(session, children=children),
     ]
     if session.workflow_type:
-        parts.append(field("workflow", words(session.workflow_type)))
+        parts.append(field("workflow", session.workflow_type))
     if session.goal:
-        parts.append(field("goal", words(shorten(session.goal, _GOAL_CHARS))))
+        parts.append(field("goal", shorten(session.goal, _GOAL_CHARS)))
     parts += [
-        field("phase", words(f"{session.current_phase or 'none'}{attempt}")),
+        field("phase", f"{session.current_phase or 'none'}{attempt}"),
         field("budget", budget_bar(session.token_budget)),
         *_time_split(session),
-        field("created", words(moment_text(session.created_at))),
-        field("updated", words(f"{moment_text(session.updated_at)} ({age})")),
+        field("created", moment_text(session.created_at)),
+        field("updated", f"{moment_text(session.updated_at)} ({age})"),
     ]
     if session.completed_at is not None:
-        parts.append(field("ended", words(moment_text(session.completed_at))))
+        parts.append(field("ended", moment_text(session.completed_at)))
     parts += [
-        field("file", words(f"{path} (revision {session.revision})")),
+        field("file", f"{path} (revision {session.revision})"),
         *([field("notice", words(NOTICE, "yellow"))] if session.unlike_its_digest else []),
-        field("workspace", words(workspace)),
+        field("workspace", workspace),
     ]
     rows = phase_rows(session)
     if rows:
@@ -258,23 +263,21 @@ def labels_lines(session: SessionContext, *, children: Sequence[str] = ()) -> li
     """Write what people call a session, find it by and keep with it; nothing of what it has not."""
     lines: list[RenderableType] = []
     if session.title is not None:
-        lines.append(field("title", words(session.title)))
+        lines.append(field("title", session.title))
     if session.tags:
-        lines.append(field("tags", words(", ".join(session.tags))))
+        lines.append(field("tags", ", ".join(session.tags)))
     for name, value in session.metadata.items():
         said = f"{name} = {json.dumps(value, ensure_ascii=False)}"
-        lines.append(field("metadata", words(shorten(said, _METADATA_CHARS))))
+        lines.append(field("metadata", shorten(said, _METADATA_CHARS)))
     if session.workflow_state:
         names = ", ".join(session.workflow_state)
-        lines.append(field("state of", words(shorten(f"its workflow: {names}", _METADATA_CHARS))))
+        lines.append(field("state of", shorten(f"its workflow: {names}", _METADATA_CHARS)))
     if session.parent_id is not None:
-        lines.append(field("parent", words(session.parent_id)))
+        lines.append(field("parent", session.parent_id))
     if children:
         shown = ", ".join(children[:_CHILDREN_SHOWN])
         more = f" and {len(children) - _CHILDREN_SHOWN} more"
-        lines.append(
-            field("children", words(shown + (more if len(children) > _CHILDREN_SHOWN else "")))
-        )
+        lines.append(field("children", shown + (more if len(children) > _CHILDREN_SHOWN else "")))
     return lines
 
 
@@ -295,7 +298,7 @@ def _time_split(session: SessionContext) -> list[RenderableType]:
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
     parts_text = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
-    return [field("time", words(parts_text))]
+    return [field("time", parts_text)]
 
 
 def _title(name: str, shown: int, total: int) -> Text:
@@ -336,31 +339,24 @@ def _entry_head(entry: SessionHistory) -> Text:
 def conversation_table(found: Iterable[Conversation]) -> Table:
     """Lay out what agent programs did, a row for each conversation."""
     counts = ("PROMPTS", "TURNS", "FILES", "COMPACTIONS", "TOKENS")
-    made = table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", right=counts)
-    for one in found:
-        models = ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items()))
-        made.add_row(
-            words(one.program),
-            words(one.agent_session[:8]),
-            *map(str, (one.prompts, one.turns, len(one.files), one.compactions)),
-            f"{one.tokens:,}",
-            words(models),
+    rows = (
+        (
+            *(one.program, one.agent_session[:8]),
+            *(one.prompts, one.turns, len(one.files), one.compactions, f"{one.tokens:,}"),
+            ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items())),
             moment_text(one.last),
         )
-    return made
+        for one in found
+    )
+    return table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", rows=rows, right=counts)
 
 
 def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
     """Lay out the files made."""
-    made = table("PATH", "TYPE", "PHASE", "RECORDED")
-    for artifact in artifacts:
-        made.add_row(
-            words(artifact.path),
-            artifact.artifact_type,
-            words(artifact.phase or ""),
-            moment_text(artifact.timestamp),
-        )
-    return made
+    rows = (
+        (one.path, one.artifact_type, one.phase, moment_text(one.timestamp)) for one in artifacts
+    )
+    return table("PATH", "TYPE", "PHASE", "RECORDED", rows=rows)
 
 
 def session_table(
@@ -378,23 +374,19 @@ def session_table(
         interrupted: Those that are active without a worker.
         foreign: Those that are not this person's.
     """
-    made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
-    for one in sessions:
-        head = one.head
+    columns = ("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED")
+    rows = []
+    for head in (one.head for one in sessions):
         budget = TokenBudget(head.total_budget, head.tokens_used)
         attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
         state = state_text("interrupted" if head.session_id in interrupted else head.state.value)
         if head.session_id in foreign:
             state.append(", not adopted", "default")
-        made.add_row(
-            words(head.session_id),
-            state,
-            words(head.workflow_type or ""),
-            words(f"{head.current_phase or ''}{attempt}"),
-            f"{budget.utilization_percent:.0f} %",
-            age_text((now - head.updated_at).total_seconds()),
-        )
-    return made
+        phase = f"{head.current_phase or ''}{attempt}"
+        age = age_text((now - head.updated_at).total_seconds())
+        spent = f"{budget.utilization_percent:.0f} %"
+        rows.append((head.session_id, state, head.workflow_type, phase, spent, age))
+    return table(*columns, rows=rows, right=("BUDGET",))
 
 
 def unreadable_lines(unreadable: Iterable[UnreadableSession]) -> list[Text]:

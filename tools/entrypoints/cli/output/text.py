@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from ....base import errors
@@ -16,6 +17,10 @@ _JOINERS: Final = frozenset("\u200c\u200d")
 """Zero-width joiners: scripts and emoji need them, and they can't reorder or hide anything."""
 
 _LINE_BREAKS: Final = re.compile("\r\n|\n")
+
+
+class State(str):
+    """A state, which a table shows in its colour."""
 
 
 def _spell(character: str) -> str:
@@ -57,9 +62,8 @@ def lines_of(text: str | None) -> list[str]:
     return safe_lines(text or "").rstrip().split("\n")
 
 
-def counted_of(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with what is counted: `1 file`, `2 files`."""
-    return errors.counted(number, one, many)
+counted_of: Final = errors.counted
+"""Writes a number with what is counted: `1 file`, `2 files`."""
 
 
 def counted(number: int) -> str:
@@ -92,6 +96,11 @@ def duration_text(seconds: float) -> str:
             rest = whole % size // smaller_size
             return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     return f"{whole} s"
+
+
+def moment_text(moment: datetime | None) -> str:
+    """Write a time in UTC, to the second."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 def age_text(seconds: float) -> str:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
+from .... import harness
 from ....questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
 from ....wiring.phases.question_channel import QuestionSessionChannel
 from ..asking.question_answers import parse_line, show_question
 
 if TYPE_CHECKING:
-    from ....harness import QuestionEnded
     from ....questions import Notify
     from ..output.output import Output
 
@@ -60,7 +60,7 @@ class TerminalPerson(QuestionSessionChannel):
         self._typed = b""
         self._closed = False
 
-    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> harness.QuestionEnded | None:
         """Ask here until there is an answer, from here or elsewhere; see the base class."""
         if self._closed or timeout_s == 0 or not self.waiting(question_id):
             return super().wait(question_id, timeout_s)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from .... import harness
 from ..context import Cli
-
-if TYPE_CHECKING:
-    from ....harness import SessionContext
 
 
 @frozen
@@ -27,7 +24,7 @@ class WrittenSpecification:
     components: tuple[str, ...]
 
 
-def written_specification(cli: Cli, session: SessionContext) -> WrittenSpecification | None:
+def written_specification(cli: Cli, session: harness.SessionContext) -> WrittenSpecification | None:
     """Return the specification that a session of SPEC wrote, or None."""
     from ....workflows.builtin import SPEC
     from ....workflows.documents.specification import InvalidSpecification
@@ -49,12 +46,11 @@ def written_specification(cli: Cli, session: SessionContext) -> WrittenSpecifica
     return None
 
 
-def command_of_component(cli: Cli, session: SessionContext) -> str | None:
+def command_of_component(cli: Cli, session: harness.SessionContext) -> str | None:
     """Return the command that develops a component of what a session wrote; None for no SPEC.
 
     It names the session's agent and repository where the configuration does not.
     """
-    from ....harness import HarnessError
     from ....wiring.bootstrap import session_results
     from ....workflows.job import AgentWork
 
@@ -68,7 +64,7 @@ def command_of_component(cli: Cli, session: SessionContext) -> str | None:
         words += ["--component", written.components[0]]
     try:
         agent = AgentWork.of_session(cli.store(), session.session_id).agent
-    except HarnessError:
+    except harness.HarnessError:
         agent = None
     if agent is not None and agent.value != cli.configuration.run.agent:
         words += ["--agent", agent.text]

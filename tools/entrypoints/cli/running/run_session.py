@@ -1,4 +1,4 @@
-"""Run the phases of a session: make its agent, put its questions to a person, and run."""
+"""Run the phases of a session: of scripts, or of an agent that puts questions to a person."""
 
 from __future__ import annotations
 
@@ -8,81 +8,45 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import typer
 from attrs import frozen
 
 from ....fleet.stores import is_database
 from ..context import Cli
 from ..default_sessions import default_base
-from ..options import DEFAULT_REVISION
+from ..options import flag, misuse, option
 from .running import run_shown
-from .submitting import require_no, submit_work
+from .submitting import submit_work
 
 if TYPE_CHECKING:
     from ....wiring.phases.question_channel import QuestionSessionChannel
     from ....workflows import RunOutcome, WorkflowRunner
     from ....workflows.agents import PhaseAgent
-    from ....workflows.agents.port import AgentChoice
     from ....workflows.job import AgentWork
     from ....workflows.workflow import Workflow
     from ..output.progress import RunView
+    from .agent_options import AgentOptions, OtherAgent
 
     Act = Callable[[WorkflowRunner], RunOutcome]
 
+_HEAD: Final = "HEAD"
 _WAIT_S: Final = 86_400.0 * 365
-
-
-def choose_agent(agent: str, timeout_s: float | None, max_output: int | None) -> AgentChoice:
-    """Return the agent that the options describe.
-
-    Raises:
-        typer.BadParameter: They describe none.
-    """
-    from ....workflows.agents.choice import parse_agent
-
-    try:
-        return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--agent") from error
-
-
-def named_agent(
-    cli: Cli, agent: str | None, timeout_s: float | None, max_output: int | None
-) -> AgentChoice:
-    """Return the agent that the options describe, or else the configuration, which is then said.
-
-    Raises:
-        typer.BadParameter: Neither does, or what they say is none.
-    """
-    if agent is not None:
-        return choose_agent(agent, timeout_s, max_output)
-    said = cli.configuration.run
-    if said.agent is None:
-        raise typer.BadParameter(
-            "is missing; name an agent, or have the configuration do it (agent in [run])",
-            param_hint="--agent",
-        )
-    cli.output.remark(f"Agent, as {cli.configuration.path} says: {said.agent}")
-    return choose_agent(
-        said.agent,
-        said.agent_timeout_s if timeout_s is None else timeout_s,
-        said.max_output if max_output is None else max_output,
-    )
 
 
 @frozen
 class RepositoryBase:
-    """The repository that a session works on, as the command line names it.
+    """The repository that a session works on, as the command line names it."""
 
-    Attributes:
-        repository: A folder inside its checkout, or None for a session without a repository.
-        revision: The commit that the workspace begins with.
-        with_uncommitted: Whether the workspace also has what the checkout has not committed.
-    """
-
-    repository: Path | None
-    revision: str
-    with_uncommitted: bool
+    repo: Path | None = option(
+        "--repo PATH",
+        "Work on this git repository: the workspace is a checkout of a commit of it. Your own "
+        "checkout is not changed. The configuration's by default; none: without one.",
+    )
+    base: str | None = option(
+        "--base REF", "The commit of the repository to begin from; HEAD by default."
+    )
+    with_uncommitted: bool = flag(
+        "--with-uncommitted", "Begin with your checkout's uncommitted work, too."
+    )
 
     def attachments(self, cli: Cli) -> dict[str, bytes]:
         """Return the files by which a session knows its repository; none without one.
@@ -94,20 +58,18 @@ class RepositoryBase:
             NotARepository: There is no checkout of one.
             UnknownRevision: It has no such commit.
         """
-        named = None if self.revision == DEFAULT_REVISION else self.revision
+        named = None if self.base == _HEAD else self.base
         found = cli.configuration.repository.asked_for(
-            self.repository, named, with_uncommitted=self.with_uncommitted
+            self.repo, named, with_uncommitted=self.with_uncommitted
         )
         if not found.use:
             if named is not None or self.with_uncommitted:
                 option = "--base" if named is not None else "--with-uncommitted"
-                raise typer.BadParameter(
-                    "is of a repository, and none is named; add --repo PATH", param_hint=option
-                )
+                raise misuse(option, "is of a repository, and none is named; add --repo PATH")
             return {}
         from ....wiring.bootstrap import open_snapshots
 
-        if self.repository is None:
+        if self.repo is None:
             cli.output.remark(
                 f"Repository, as {cli.configuration.path} says: {found.path.resolve()} at "
                 f"{found.revision}"
@@ -120,70 +82,28 @@ class RepositoryBase:
 def start_agent(
     cli: Cli,
     work: AgentWork,
+    options: AgentOptions,
     *,
     budget: int | None,
-    record: Path | None,
-    wait: bool,
-    attachments: Mapping[str, bytes] | None = None,
+    attachments: Mapping[str, bytes],
 ) -> str | None:
     """Begin a session for an agent's work, and run it; return its id when it is completed."""
-    from ....workflows.agents import Recorder
-
     if cli.submission is not None:
-        require_no(record, "--record")
+        if options.record is not None:
+            raise misuse("--record", "the work is done by a worker, elsewhere; leave it out")
         submit_work(cli, work, budget=budget, attachments=attachments)
         return None
-    assert work.agent is not None  # noqa: S101 (each command asks for one)
-    asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
-    first = asked[0] if asked else None
-    agent = _make(cli, work.agent, edits=work.workflow.edits, first_phase=first)
-    if record is not None:
-        agent = Recorder(agent, record)
+    agent = options.made(cli, work)
 
     def act(runner: WorkflowRunner) -> RunOutcome:
         return runner.start(
             work, agent, token_budget=budget, attachments=attachments, labels=cli.labels
         )
 
-    return _run_agent(cli, act, wait=wait, needs_sandbox=work.workflow.needs_sandbox)
+    return _run_agent(cli, act, wait=not options.no_wait, workflow=work.workflow)
 
 
-def resume_agent(
-    cli: Cli,
-    session_id: str,
-    *,
-    agent: str | None,
-    max_output: int | None = None,
-    wait: bool,
-    retry: bool = False,
-    reason: str | None = None,
-    back_to: str | None = None,
-) -> None:
-    """Resume or retry an agent's session; with another agent if one is named."""
-    from ....workflows.job import AgentWork
-
-    other = _other_agent(cli, session_id, agent, max_output)
-    act = _taking_up(session_id, other, retry=retry, reason=reason, back_to=back_to)
-    workflow = AgentWork.of_session(cli.store(), session_id).workflow
-    _run_agent(cli, act, wait=wait, needs_sandbox=workflow.needs_sandbox)
-
-
-def _taking_up(
-    session_id: str,
-    agent: PhaseAgent | None = None,
-    *,
-    retry: bool,
-    reason: str | None,
-    back_to: str | None = None,
-) -> Act:
-    if retry:
-        return lambda runner: runner.retry(session_id, reason, agent, back_to=back_to)
-    return lambda runner: runner.resume(session_id, agent)
-
-
-def start_scripts(
-    cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes] | None = None
-) -> None:
+def start_scripts(cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes]) -> None:
     """Begin a session for a workflow of scripts, and run it."""
     if cli.submission is not None:
         submit_work(cli, workflow, attachments=attachments)
@@ -195,61 +115,43 @@ def start_scripts(
     )
 
 
-def resume_scripts(
+def go_on(
     cli: Cli,
-    session_id: str,
-    *,
-    retry: bool = False,
-    reason: str | None = None,
-    back_to: str | None = None,
+    shortened: str,
+    other: OtherAgent,
+    act: Callable[[WorkflowRunner, str, PhaseAgent | None], RunOutcome],
 ) -> None:
-    """Resume or retry a session that runs scripts."""
-    from ....wiring.bootstrap import isolation_of
+    """Go on with a session, with another agent if one is named.
 
-    act = _taking_up(session_id, retry=retry, reason=reason, back_to=back_to)
-    _run_scripts(cli, act, isolation_of(cli.store(), session_id))
+    Args:
+        cli: The global options.
+        shortened: The session's id, or a part of it.
+        other: The other agent.
+        act: Goes on with a session by its id.
 
-
-def _make(
-    cli: Cli, choice: AgentChoice, *, edits: bool, first_phase: str | None = None
-) -> PhaseAgent:
-    """Return an agent that can be called; refuse one that can't before a session begins."""
-    from ....wiring.bootstrap import build_editing_agent
-    from ....workflows.agents import AgentUnavailable
-    from ....workflows.agents.choice import check_agent, make_agent
-
-    try:
-        jail = cli.jail()
-        agent = build_editing_agent(cli.store(), choice, jail=jail) if edits else make_agent(choice)
-        check_agent(agent, first_phase=first_phase)
-    except (AgentUnavailable, ValueError) as error:
-        raise typer.BadParameter(
-            f"{error}; no session was begun or changed", param_hint="--agent"
-        ) from error
-    return agent
-
-
-def _other_agent(
-    cli: Cli, session_id: str, agent: str | None, max_output: int | None
-) -> PhaseAgent | None:
-    """Return the named agent, or the session's own with another limit; else None.
-
-    Another agent works in the session's mode, and with what its own was given.
+    Raises:
+        typer.BadParameter: An agent is named for a session that runs scripts.
     """
-    from attrs import evolve
+    from ....wiring.bootstrap import isolation_of
+    from ....workflows.job import AgentWork, is_agent_session
 
-    from ....workflows.job import AgentWork
-
-    if agent is None and max_output is None:
-        return None
-    work = AgentWork.of_session(cli.store(), session_id)
-    own, edits = work.agent, work.workflow.edits
-    if agent is not None:
-        chosen = choose_agent(agent, None, max_output)
-        if own is not None:
-            chosen = evolve(chosen, network=own.network, environment=own.environment)
-        return _make(cli, chosen, edits=edits)
-    return None if own is None else _make(cli, evolve(own, max_output=max_output), edits=edits)
+    session_id = cli.own_id(shortened)
+    if is_agent_session(cli.store(), session_id):
+        work = AgentWork.of_session(cli.store(), session_id)
+        agent = other.made(cli, work)
+        _run_agent(
+            cli,
+            lambda runner: act(runner, session_id, agent),
+            wait=not other.no_wait,
+            workflow=work.workflow,
+        )
+        return
+    if other.agent is not None:
+        raise misuse(
+            "--agent", f"no agent works in session {session_id}: its workflow runs scripts"
+        )
+    isolation = isolation_of(cli.store(), session_id)
+    _run_scripts(cli, lambda runner: act(runner, session_id, None), isolation)
 
 
 def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
@@ -263,7 +165,7 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
-def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | None:
+def _run_agent(cli: Cli, act: Act, *, wait: bool, workflow: Workflow) -> str | None:
     from ....wiring.bootstrap import build_agent_runner
     from ..output.progress import run_view
 
@@ -285,7 +187,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | 
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,
     )
-    in_sandbox = needs_sandbox and cli.outside.gates is None
+    in_sandbox = workflow.needs_sandbox and cli.outside.gates is None
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
     return view.session_id
 

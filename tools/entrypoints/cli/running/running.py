@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from .... import harness, sandbox
 from ..output.errors import Interrupted
 from ..output.exit_codes import ExitCode, exit_code_of
+from ..output.text import State, some_of
 
 if TYPE_CHECKING:
-    from ....harness import SessionContext, SessionManager
     from ....workflows import RunOutcome
     from ..context import Cli
     from ..output.output import Output
@@ -29,7 +30,7 @@ _SHOWN_ARTIFACTS: Final = 8
 
 def run_shown(
     cli: Cli,
-    manager: SessionManager,
+    manager: harness.SessionManager,
     view: RunView,
     act: Callable[[], RunOutcome],
     *,
@@ -48,7 +49,6 @@ def run_shown(
         Interrupted: A person interrupted the run.
         typer.Exit: The session is not complete.
     """
-    from ....harness import SessionState
     from ....integrations.telemetry import sent_when_terminated
     from ....workflows import StopCause
 
@@ -63,29 +63,26 @@ def run_shown(
     session = manager.current_session
     assert session is not None  # noqa: S101 (a run that returns had one)
     following = _next_command(cli, session, view, outcome)
-    if cli.output.json:
-        from ..output.documents import artifact_document, state_document
+    from ..output.documents import artifact_document, state_document
 
-        cli.output.document(
-            {
-                **state_document(session, manager.store),
-                "reason": outcome.reason,
-                "phases_done": list(outcome.phases_done),
-                **_details(view, outcome),
-                "artifacts": [artifact_document(one) for one in session.artifacts],
-                "next": following,
-            }
-        )
-    else:
+    document = {
+        **state_document(session, manager.store),
+        "reason": outcome.reason,
+        "phases_done": list(outcome.phases_done),
+        **_details(view, outcome),
+        "artifacts": [artifact_document(one) for one in session.artifacts],
+        "next": following,
+    }
+    if not cli.output.wrote(document):
         _write_failure(cli.output, session, view)
         _write_summary(cli.output, manager, session, outcome.reason, following)
-    codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
-    if outcome.state is not SessionState.COMPLETED:
+    codes = {StopCause.PERSON: ExitCode.PERSON_NEEDED, StopCause.BUDGET: ExitCode.BUDGET}
+    if outcome.state is not harness.SessionState.COMPLETED:
         raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
 
 
 @contextmanager
-def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[None]:
+def _resumable(cli: Cli, manager: harness.SessionManager, view: RunView) -> Iterator[None]:
     """Name the command that resumes the session when the block ends badly."""
     try:
         yield
@@ -102,14 +99,13 @@ def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[Non
         raise
 
 
-def _is_open(manager: SessionManager, session_id: str | None) -> bool:
+def _is_open(manager: harness.SessionManager, session_id: str | None) -> bool:
     """Return whether there is a session that can be resumed."""
     from ....base.files import DurableError
-    from ....harness import HarnessError
 
     try:
         session = manager.store.load(session_id) if session_id else None
-    except (HarnessError, DurableError):
+    except (harness.HarnessError, DurableError):
         return False
     return session is not None and not session.state.is_terminal
 
@@ -127,7 +123,9 @@ def _interrupted(cli: Cli, view: RunView) -> Interrupted:
 # ------------------------------------------------------------------------------------ the summary
 
 
-def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: RunOutcome) -> str:
+def _next_command(
+    cli: Cli, session: harness.SessionContext, view: RunView, outcome: RunOutcome
+) -> str:
     """Return the command that a person most likely wants now."""
     session_id, stop = session.session_id, outcome.stop
     if session.state.is_terminal:
@@ -144,13 +142,12 @@ def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: Run
     return cli.command("retry" if retries else "resume", session_id)
 
 
-def _after_agents_work(cli: Cli, session: SessionContext) -> str:
+def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
     """Return what follows an agent's work: from a specification its component, else the result."""
-    from ....harness import SessionState
     from ....harness.views.checkpoints import base_snapshot
     from .next_component import command_of_component
 
-    if session.state is SessionState.COMPLETED:
+    if session.state is harness.SessionState.COMPLETED:
         following = command_of_component(cli, session)
         if following is not None:
             return following
@@ -171,33 +168,21 @@ def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
                 for phase, number, attempt, verdict in view.verdicts
             ],
         }
-    last = view.last
-    return {
-        "phases": [
-            {
-                "name": row.name,
-                "state": row.state,
-                "attempt": row.attempt,
-                "duration_s": row.duration_s,
-                "tokens": row.tokens,
-            }
-            for row in view.rows
-        ],
-        "last_result": None
-        if last is None
-        else {
+    from ..output.documents import selected
+
+    result = None
+    if view.last is not None:
+        last = view.last
+        result = {
             "success": last.success,
             "problem": view.problem,
-            "exit_code": last.exit_code,
-            "trapped": last.trapped,
-            "duration_s": last.duration_s,
-            "stdout": last.stdout,
-            "stderr": last.stderr,
-        },
-    }
+            **selected(last, "exit_code trapped duration_s stdout stderr"),
+        }
+    columns = "name state attempt duration_s tokens"
+    return {"phases": [selected(row, columns) for row in view.rows], "last_result": result}
 
 
-def _write_failure(output: Output, session: SessionContext, view: RunView) -> None:
+def _write_failure(output: Output, session: harness.SessionContext, view: RunView) -> None:
     """Write the output of a script that failed, or what a gate found."""
     if view.problem is not None and view.last is not None:
         for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
@@ -223,27 +208,25 @@ def _write_block(output: Output, title: str, lines: list[str]) -> None:
 
 def _write_summary(
     output: Output,
-    manager: SessionManager,
-    session: SessionContext,
+    manager: harness.SessionManager,
+    session: harness.SessionContext,
     reason: str | None,
     following: str,
 ) -> None:
-    from ..output.render import budget_bar, field, state_text, words
+    from ..output.render import budget_bar, field, words
 
     store = manager.store
-    fields = [field("state", state_text(session.state.value))]
+    fields = [field("state", State(session.state.value))]
     if reason:
-        fields.append(field("reason", words(reason)))
+        fields.append(field("reason", reason))
     fields += [
-        field("session", words(session.session_id)),
-        field("file", words(store.where_is(session.session_id))),
-        field("workspace", words(store.workspace_path(session.session_id))),
+        field("session", session.session_id),
+        field("file", store.where_is(session.session_id)),
+        field("workspace", store.workspace_path(session.session_id)),
     ]
     paths = list(dict.fromkeys(one.path for one in session.artifacts))
     if paths:
-        more = len(paths) - _SHOWN_ARTIFACTS
-        named = ", ".join(paths[:_SHOWN_ARTIFACTS]) + (f" and {more} more" if more > 0 else "")
-        fields.append(field("artifacts", words(named)))
+        fields.append(field("artifacts", some_of(paths, _SHOWN_ARTIFACTS)))
     fields += [
         field("budget", budget_bar(session.token_budget)),
         field("next", words(following, "bold")),
@@ -257,11 +240,9 @@ def _write_summary(
 
 def prepare_sandbox(cli: Cli) -> None:
     """Compile the interpreter if that was never done, and show it, because it takes minutes."""
-    from ....sandbox import prepare, runtime_info
-
-    if not runtime_info().cache_warm:
+    if not sandbox.runtime_info().cache_warm:
         with sandbox_progress(cli.output) as write:
-            prepare(write)
+            sandbox.prepare(write)
 
 
 @contextmanager

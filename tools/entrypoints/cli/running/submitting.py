@@ -11,6 +11,7 @@ from attrs import evolve
 
 from ....base.errors import AgentForgeError
 from ..context import Cli
+from ..output.documents import error_document, selected
 from ..output.exit_codes import ExitCode
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def submit_work(
     from ....workflows.workflow import Workflow
 
     if isinstance(work, Workflow) and work.isolation not in ISOLATIONS:
-        raise ExecutorNotAllowed(work.isolation)
+        raise ExecutorNotAllowed(executor=work.isolation)
     runner = SubmittingRunner(cli.keeping_manager())
     session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
     _say(cli, session_id)
@@ -50,7 +51,7 @@ def submit_existing(cli: Cli, shortened: str) -> None:
     """
     from ....wiring.fleet import submit_session
 
-    _, session, _ = cli.change(shortened, submit_session)
+    _, session = cli.change(shortened, submit_session)
     _say(cli, session.session_id)
 
 
@@ -87,16 +88,8 @@ def _as_submitted(one: tuple[str, Submission]) -> tuple[str, int]:
 
 
 def _say_all(cli: Cli, done: list[str], left: list[tuple[str, AgentForgeError]]) -> None:
-    if cli.output.json:
-        cli.output.document(
-            {
-                "submitted": done,
-                "left": [
-                    {"session_id": one, "type": type(error).__name__, "message": str(error)}
-                    for one, error in left
-                ],
-            }
-        )
+    failed = [{"session_id": one, **error_document(error)} for one, error in left]
+    if cli.output.wrote({"submitted": done, "left": failed}):
         return
     for one in done:
         cli.output.line(f"Session {one} is submitted again.")
@@ -110,29 +103,10 @@ def _say(cli: Cli, session_id: str) -> None:
     submission = cli.submission
     assert submission is not None  # noqa: S101 (only `submit` gets here)
     follow = cli.command("show", session_id, "--follow")
-    if cli.output.json:
-        cli.output.document(
-            {
-                "session_id": session_id,
-                "queue": submission.queue,
-                "priority": submission.priority,
-                "at": submission.at,
-                "next": follow,
-            }
-        )
-        return
     when = "" if submission.at is None else f", not before {submission.at.isoformat()}"
-    cli.output.line(f"Session {session_id} is submitted to queue {submission.queue}{when}.")
-    cli.output.line(f"To follow it: {follow}")
-
-
-def require_no(value: object, option: str) -> None:
-    """Refuse an option that has no meaning where the work is submitted.
-
-    Raises:
-        typer.BadParameter: It was given.
-    """
-    if value:
-        raise typer.BadParameter(
-            "the work is done by a worker, elsewhere; leave it out", param_hint=option
-        )
+    about = {"session_id": session_id, **selected(submission, "queue priority at")}
+    cli.output.outcome(
+        {**about, "next": follow},
+        f"Session {session_id} is submitted to queue {submission.queue}{when}.",
+        f"To follow it: {follow}",
+    )

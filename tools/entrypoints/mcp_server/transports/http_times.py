@@ -16,8 +16,8 @@ import h11
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ....base.errors import AgentForgeError
 from ....base.event_log import get_logger
-from ..errors import McpServerError
 
 HEAD_TIMEOUT_S: Final = 10.0
 """How long the head of a request may take from its first byte, and a new connection until it."""
@@ -27,11 +27,10 @@ BODY_TIMEOUT_S: Final = 60.0
 _log = get_logger("agentforge.mcp")
 
 
-class BodyTooSlow(McpServerError):
+class BodyTooSlow(AgentForgeError):
     """The body of a request did not arrive in time; the request was not acted on."""
 
-    def __init__(self) -> None:
-        super().__init__("the request's body did not arrive in time; it was not acted on")
+    message = "the request's body did not arrive in time; it was not acted on"
 
 
 def protocol_with(head_timeout_s: float) -> type[H11Protocol]:

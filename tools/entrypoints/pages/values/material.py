@@ -14,8 +14,8 @@ from attrs import evolve, field, frozen
 
 from ....base.errors import AgentForgeError
 from ....base.files import FileSystem, OsFileSystem, ReadError, read_beneath
+from ....base.files.tree_changes import TreeChanges
 from ....base.question import Question
-from ....base.tree_changes import TreeChanges
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced
 from ....harness.session_ports import SessionRepository

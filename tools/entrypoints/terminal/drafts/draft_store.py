@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from ....base.errors import AgentForgeError
 from ....base.files import (
     DirectoryLock,
     FileSystem,
@@ -20,7 +21,6 @@ from ....base.files import (
     replace_file,
 )
 from ....base.identifiers import is_uuid
-from ..errors import TerminalError
 from .draft import Draft, from_fields, to_fields
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -30,20 +30,14 @@ _LOCK_TIMEOUT_S: Final = 5.0
 _SUFFIX: Final = ".json"
 
 
-class DraftUnreadable(TerminalError):
-    """A draft was there and can't be used; it was set aside.
+class DraftUnreadable(AgentForgeError):
+    """A draft was there and can't be used; it was set aside."""
 
-    Attributes:
-        session_id: Whose draft.
-        path: Where it is now.
-    """
-
-    def __init__(self, session_id: str, *, path: Path, reason: str) -> None:
-        super().__init__(
-            f"the draft of session {session_id} can't be used: {reason}. It is kept in {path}."
-        )
-        self.session_id = session_id
-        self.path = path
+    message = "the draft of session {session_id} can't be used: {reason}. It is in {path} now."
+    session_id: str
+    path: Path
+    """Where it is now."""
+    reason: str
 
 
 class DraftStore:

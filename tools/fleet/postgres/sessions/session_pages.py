@@ -25,12 +25,9 @@ from ....harness.views.session_filter import BudgetLeft, SessionFilter
 from ....harness.views.session_head import SessionHead, SessionSummary, UnreadableSession
 from ....harness.views.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
 from ..database import Database
-from .session_rows import searched_text
+from .session_rows import DESCRIBED, SAVED, column_names, searched_text
 
-COLUMNS: Final = (
-    b"id, size_bytes, revision, state, workflow_type, current_phase, attempt_number, created_at, "
-    b"updated_at, completed_at, total_budget, tokens_used, title, tags, parent_id"
-)
+COLUMNS: Final = column_names(("id", "size_bytes", "revision", *SAVED, *DESCRIBED))
 _CONDITIONS: Final = {
     "workflow_type": b"workflow_type = %(workflow_type)s",
     "current_phase": b"current_phase = %(current_phase)s",

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -56,9 +56,13 @@ from .session_feed import PostgresFeed, SessionSource, end_of_feed, place_after
 from .session_lock import is_run
 from .session_pages import read_all, read_page
 from .session_rows import (
+    DESCRIBED,
+    DOCUMENT,
+    SAVED,
     Document,
     NewRows,
     StoredLists,
+    column_names,
     described,
     described_values,
     head_of,
@@ -67,27 +71,43 @@ from .session_rows import (
 )
 
 _REMEMBERED: Final = 16
+_HEAD_COLUMNS: Final = 1 + len(SAVED) + len(DESCRIBED)
 _log = get_logger("agentforge.store")
 
-_CREATE: Final = b"""
+
+def _given(names: Iterable[str]) -> bytes:
+    """Return the parameters of columns."""
+    return column_names(_parameter(name) for name in names)
+
+
+def _parameter(name: str) -> str:
+    return f"%({name})s::text[]" if name == "tags" else f"%({name})s"
+
+
+def _set(names: Iterable[str]) -> bytes:
+    return column_names(f"{name} = {_parameter(name)}" for name in names)
+
+
+_CREATE: Final = (
+    b"""
 with head as (
     insert into agentforge.sessions (
-        id, revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
-        completed_at, total_budget, tokens_used, title, tags, parent_id, n_artifacts, n_history,
-        size_bytes)
-    values (%(id)s, %(revision)s, %(state)s, %(workflow_type)s, %(current_phase)s,
-        %(attempt_number)s, %(created_at)s, %(updated_at)s, %(completed_at)s,
-        %(total_budget)s, %(tokens_used)s, %(title)s, %(tags)s::text[], %(parent_id)s,
+        id, revision, """
+    + column_names((*SAVED, *DESCRIBED))
+    + b""", n_artifacts, n_history, size_bytes)
+    values (%(id)s, %(revision)s, """
+    + _given((*SAVED, *DESCRIBED))
+    + b""",
         cardinality(%(artifacts)s::text[]), cardinality(%(history)s::text[]), %(size_bytes)s)
     on conflict (id) do nothing
     returning id),
 document as (
-    insert into agentforge.session_documents (
-        session_id, goal, goal_words, title_words, schema_minor, newer_fields,
-        newer_budget_fields, metadata, workflow_state)
-    select id, %(goal)s, %(goal_words)s, %(title_words)s, %(schema_minor)s, %(newer_fields)s,
-        %(newer_budget_fields)s, %(metadata)s, %(workflow_state)s
-    from head),
+    insert into agentforge.session_documents (session_id, """
+    + column_names(DOCUMENT)
+    + b""")
+    select id, """
+    + _given(DOCUMENT)
+    + b""" from head),
 artifacts as (
     insert into agentforge.session_artifacts (session_id, number, entry)
     select head.id, new.number, new.entry
@@ -102,19 +122,18 @@ attachments as (
     select head.id, new.name, new.content
     from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
 select id"""
+)
 _FROM_HEAD: Final = b" from head"
 
-_HEAD: Final = b"""
-    update agentforge.sessions set
-        revision = revision + 1, state = %(state)s, workflow_type = %(workflow_type)s,
-        current_phase = %(current_phase)s, attempt_number = %(attempt_number)s,
-        updated_at = %(updated_at)s, completed_at = %(completed_at)s,
-        total_budget = %(total_budget)s, tokens_used = %(tokens_used)s,
+_HEAD: Final = (
+    b"""
+    update agentforge.sessions set revision = revision + 1, """
+    + _set(SAVED)
+    + b""",
         n_artifacts = %(n_artifacts)s, n_history = %(n_history)s, size_bytes = %(size_bytes)s
 """
-_DESCRIBED: Final = b"""
-        , title = %(title)s, tags = %(tags)s::text[], parent_id = %(parent_id)s
-"""
+)
+_DESCRIBED: Final = b", " + _set(DESCRIBED)
 _IF_NEXT: Final = b"""
     where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
         and (%(claim)s::bigint is null or claims = %(claim)s)
@@ -139,15 +158,15 @@ history as (
     insert into agentforge.session_history (session_id, number, entry)
     select head.id, %(n_history)s, %(entry)s from head)
 """
-_DOCUMENT: Final = b"""
+_DOCUMENT: Final = (
+    b"""
 document as (
-    update agentforge.session_documents set
-        goal = %(goal)s, goal_words = %(goal_words)s, title_words = %(title_words)s,
-        schema_minor = %(schema_minor)s,
-        newer_fields = %(newer_fields)s, newer_budget_fields = %(newer_budget_fields)s,
-        metadata = %(metadata)s, workflow_state = %(workflow_state)s
+    update agentforge.session_documents set """
+    + _set(DOCUMENT)
+    + b"""
     from head where session_id = head.id)
 """
+)
 _SAVED: Final = b"with head as (select %(id)s::text as id) select id"
 _THIS: Final = b"with head as (select %(id)s as id),"
 _REPLACE_ALL: Final = (
@@ -179,18 +198,18 @@ def _save_statement(artifacts: bool, entries: int, document: bool, described: bo
     return b"with " + b",".join(parts) + b" select id"
 
 
-_LOAD: Final = b"""
-select revision, state, workflow_type, current_phase, attempt_number, created_at, updated_at,
-    completed_at, total_budget, tokens_used, title, tags, parent_id,
-    goal, goal_words, title_words, schema_minor, newer_fields, newer_budget_fields, metadata,
-    workflow_state,
-    size_bytes,
+_LOAD: Final = (
+    b"""
+select """
+    + column_names(("revision", *SAVED, *DESCRIBED, *DOCUMENT, "size_bytes"))
+    + b""",
     (select coalesce(string_agg(entry, '' order by number), '')
         from agentforge.session_artifacts where session_id = id),
     (select coalesce(string_agg(entry, '' order by number), '')
         from agentforge.session_history where session_id = id)
 from agentforge.sessions join agentforge.session_documents on session_id = id where id = %s
 """
+)
 _STEPS: Final = f"{STEPS}/"
 _KEEP_STEP: Final = b"""
 insert into agentforge.session_attachments (session_id, name, content)
@@ -382,9 +401,9 @@ class PostgresSessions:
             raise SessionConflict(
                 session.session_id,
                 path=self.where_is(session.session_id),
-                expected=session.revision,
-                actual=None if found is None else found[0],
-                made_anew=made_anew,
+                expected_revision=session.revision,
+                actual_revision=None if found is None else found[0],
+                replaced=made_anew,
             )
         state = SessionState(found[1])
         if state.is_terminal and self._load(connection, session.session_id)[0] == session:
@@ -394,8 +413,8 @@ class PostgresSessions:
         raise SessionConflict(
             session.session_id,
             path=self.where_is(session.session_id),
-            expected=session.revision,
-            actual=found[0],
+            expected_revision=session.revision,
+            actual_revision=found[0],
         )
 
     def delete(
@@ -418,8 +437,8 @@ class PostgresSessions:
                     raise SessionConflict(
                         session_id,
                         path=self.where_is(session_id),
-                        expected=expected_revision or 0,
-                        actual=found[0],
+                        expected_revision=expected_revision or 0,
+                        actual_revision=found[0],
                     )
                 line = {"event": "removed", "reasons": ["asked for"], "by": actor()}
                 self.remove(connection, session_id, line)
@@ -497,10 +516,11 @@ class PostgresSessions:
         row = connection.execute(_LOAD, (session_id,)).fetchone()
         if row is None:
             return None, 0
-        size, artifacts, history = row[21:24]
+        head, document = row[:_HEAD_COLUMNS], row[_HEAD_COLUMNS:-3]
+        size, artifacts, history = row[-3:]
         session = session_of_rows(
-            head_of(session_id, row[:13]),
-            Document(*row[13:21]),
+            head_of(session_id, head),
+            Document(*document),
             artifacts,
             history,
             where=self.where_is(session_id),
@@ -717,7 +737,9 @@ class PostgresSessions:
 
     def _require_claimed(self, session_id: str, last: int, *, revision: int) -> None:
         if self._claims.get(session_id, last) != last:
-            raise SessionFenced(session_id, path=self.where_is(session_id), expected=revision)
+            raise SessionFenced(
+                session_id, path=self.where_is(session_id), expected_revision=revision
+            )
 
     # ------------------------------------------------------------------------------- remembering
 

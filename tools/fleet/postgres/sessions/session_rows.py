@@ -7,12 +7,13 @@ goes from files to rows and back is the same to the byte.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from attrs import define, frozen
+from attrs import define, fields, frozen
 
+from ....harness.domain.session_fields import BUDGET, SESSION, as_column
 from ....harness.errors import SessionCorrupted
 from ....harness.format.session_codec import (
     END_MARK,
@@ -36,6 +37,12 @@ from ....harness.session_domain import (
 from ....harness.views.session_head import SessionHead
 
 _NO_GOAL: Final = f"{encode_text(None, indent=2)}\n"
+_FIELDS: Final = {one.name: one for one in (*SESSION, *BUDGET)}
+_FIRST: Final = SessionHead._fields.index("title")
+SAVED: Final = SessionHead._fields[2:_FIRST]
+"""The columns of a head that any save may change, behind its id and its revision."""
+DESCRIBED: Final = SessionHead._fields[_FIRST:]
+"""The columns of a head that few saves change."""
 
 
 @frozen
@@ -92,16 +99,11 @@ class Document:
 
     def values(self) -> dict[str, object]:
         """Return its columns by name."""
-        return {
-            "goal": self.goal,
-            "goal_words": self.goal_words,
-            "title_words": self.title_words,
-            "schema_minor": self.schema_minor,
-            "newer_fields": self.newer_fields,
-            "newer_budget_fields": self.newer_budget_fields,
-            "metadata": self.metadata,
-            "workflow_state": self.workflow_state,
-        }
+        return {name: getattr(self, name) for name in DOCUMENT}
+
+
+DOCUMENT: Final = tuple(one.name for one in fields(Document))
+"""The columns of a session's document."""
 
 
 @define(eq=False)
@@ -231,20 +233,19 @@ class StoredLists:
         return new
 
 
+def column_names(names: Iterable[str]) -> bytes:
+    """Return names, or what is made of them, as a list in a statement."""
+    return ", ".join(names).encode()
+
+
+def _columns(session: SessionContext, names: Sequence[str]) -> dict[str, object]:
+    head = SessionHead.of(session)
+    return {name: as_column(_FIELDS[name], getattr(head, name)) for name in names}
+
+
 def head_values(session: SessionContext) -> dict[str, object]:
     """Return the columns of a session's head by name, the revision aside."""
-    budget = session.token_budget
-    return {
-        "state": session.state.value,
-        "workflow_type": session.workflow_type,
-        "current_phase": session.current_phase,
-        "attempt_number": int(session.attempt_number),
-        "created_at": session.created_at,
-        "updated_at": session.updated_at,
-        "completed_at": session.completed_at,
-        "total_budget": int(budget.total_budget),
-        "tokens_used": int(budget.tokens_used),
-    }
+    return _columns(session, SAVED)
 
 
 def described(session: SessionContext) -> tuple[object, ...]:
@@ -254,11 +255,7 @@ def described(session: SessionContext) -> tuple[object, ...]:
 
 def described_values(session: SessionContext) -> dict[str, object]:
     """Return the columns of that by name."""
-    return {
-        "title": session.title,
-        "tags": list(session.tags),
-        "parent_id": session.parent_id,
-    }
+    return _columns(session, DESCRIBED)
 
 
 def head_of(session_id: str, row: Sequence[Any]) -> SessionHead:

@@ -258,7 +258,9 @@ def _require_open(head: tuple[Any, ...] | None, where: str, session_id: str) -> 
         raise SessionNotFound(session_id, path=where)
     state = SessionState(head[0])
     if state.is_terminal:
-        raise InvalidStateTransition(session_id=session_id, state=state, operation="append_entries")
+        raise InvalidStateTransition(
+            session_id=session_id, current_state=state, operation="append_entries"
+        )
 
 
 def _size(entries: Iterable[NewEntry]) -> int:

@@ -2,49 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from ...asking.question_sessions import QuestionId, question_sessions, read_json, session_document
-from ...context import cli_of
-from ...options import AsJson, QuestionsDirectory, SharedQuestions, option
+from ...context import Cli
+from ...options import QuestionPlace, misuse, option
+from ...signatures import CommandModule
+
+commands = CommandModule()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("answer", short_help="Answer a question session.")(answer)
-    app.command("reject")(reject)
-
-
+@commands.add("answer")
 def answer(
-    context: typer.Context,
+    cli: Cli,
     session_id: QuestionId,
-    select: Annotated[
-        list[str] | None,
-        option(
-            "--select, -s [N:]LABEL",
-            "The option chosen for question N, from 1; again for each. N: is needed only "
-            "where there are several questions.",
-        ),
-    ] = None,
-    text: Annotated[
-        list[str] | None,
-        option("--text, -t [N:]TEXT", "An answer in your own words, for question N."),
-    ] = None,
-    nothing: Annotated[
-        list[int] | None, option("--none N", "Choose nothing for multi-select question N.", min=1)
-    ] = None,
-    file: Annotated[
-        str | None,
-        option(
-            "--file, -f FILE",
-            'Answers as JSON: a list, or an object with "answers"; - is standard input.',
-        ),
-    ] = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    *,
+    select: list[str] | None = option(
+        "--select, -s [N:]LABEL",
+        "The option chosen for question N, from 1; again for each. N: is needed only where there "
+        "are several questions.",
+    ),
+    text: list[str] | None = option(
+        "--text, -t [N:]TEXT", "An answer in your own words, for question N."
+    ),
+    nothing: list[int] | None = option(
+        "--none N", "Choose nothing for multi-select question N.", min=1
+    ),
+    file: str | None = option(
+        "--file, -f FILE",
+        'Answers as JSON: a list, or an object with "answers"; - is standard input.',
+    ),
+    place: QuestionPlace,
 ) -> None:
     """Answer a question session; without options, asks at the terminal for each answer.
 
@@ -53,8 +39,7 @@ def answer(
     from .....questions import SessionEnded, SessionStatus, format_user_response, parse_answers
     from ...asking import question_answers
 
-    cli = cli_of(context, json=as_json)
-    sessions = question_sessions(cli, directory, shared=shared)
+    sessions = question_sessions(cli, place)
     session = sessions.get(sessions.resolve_id(session_id))
     standing = sessions.status_of(session)
     if standing.is_terminal:
@@ -62,7 +47,7 @@ def answer(
     given = bool(select or text or nothing)
     if file is not None:
         if given:
-            raise typer.BadParameter("the file says it all", param_hint="--file")
+            raise misuse("--file", "the file says it all")
         document = read_json(file)
         inner = document.get("answers") if isinstance(document, dict) else document
         answers = list(parse_answers(inner))
@@ -73,27 +58,25 @@ def answer(
     else:
         answers = question_answers.from_person(cli.output, session.questions)
     saved = sessions.save_session_answers(session.session_id, answers)
-    if cli.output.json:
-        cli.output.document(session_document(sessions, sessions.get(session.session_id)))
+    if cli.output.wrote(session_document(sessions, sessions.get(session.session_id))):
         return
     cli.output.line(f"Question session {session.session_id} {SessionStatus.COMPLETED.phrase}.")
     cli.output.lines(format_user_response(saved, session.questions))
 
 
+@commands.add("reject")
 def reject(
-    context: typer.Context,
+    cli: Cli,
     session_id: QuestionId,
-    reason: Annotated[str | None, option("--reason, -r", "The reason, for the asker.")] = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    *,
+    reason: str | None = option("--reason, -r TEXT", "The reason, for the asker."),
+    place: QuestionPlace,
 ) -> None:
     """Reject a question session: you will not answer it."""
-    cli = cli_of(context, json=as_json)
-    sessions = question_sessions(cli, directory, shared=shared)
+    sessions = question_sessions(cli, place)
     found = sessions.resolve_id(session_id)
     rejected = sessions.reject_session(found, reason)
-    if cli.output.json:
-        cli.output.document(session_document(sessions, sessions.get(found)))
-    else:
-        cli.output.line(f"Question session {found} {rejected.status.phrase}.")
+    cli.output.outcome(
+        session_document(sessions, sessions.get(found)),
+        f"Question session {found} {rejected.status.phrase}.",
+    )

@@ -3,67 +3,100 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from attrs import frozen
 
 from ...asking.question_sessions import question_sessions, read_json, session_document
 from ...asking.question_signals import Terminated, end_by, ended_by_signals
-from ...context import Cli, cli_of
-from ...options import AsJson, QuestionsDirectory, SharedQuestions, argument, option, parse_duration
+from ...context import Cli
+from ...options import QuestionPlace, argument, flag, misuse, option, parse_duration
 from ...output.exit_codes import ExitCode
 from ...output.text import shorten
+from ...signatures import CommandModule, given
 
 if TYPE_CHECKING:
     from .....questions import Question, QuestionSessions
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("ask")(ask)
+commands = CommandModule()
 
 
+@frozen
+class Asked:
+    """What is asked."""
+
+    prompt: str | None = argument("PROMPT", "The question.", None)
+    options: list[str] | None = option(
+        "--option, -o LABEL[=DESCRIPTION]", "An answer to choose from; may be repeated."
+    )
+    title: str | None = option(
+        "--title TEXT", "Short title for lists; the beginning of the prompt by default."
+    )
+    multi: bool = flag("--multi", "Allow several options to be chosen.")
+    file: str | None = option(
+        "--file, -f FILE",
+        'Questions as JSON: a list, or an object with "questions"; - is standard input.',
+    )
+    call_id: str | None = option("--call-id TEXT", "A call id to keep with the session.")
+
+    def questions(self) -> tuple[Question, ...]:
+        """Return the questions.
+
+        Raises:
+            typer.BadParameter: The options make none.
+            InvalidQuestion: A question of the file is none.
+        """
+        from .....questions import Option, Question, parse_questions
+
+        if self.prompt is None:
+            if self.options or self.title is not None or self.multi:
+                raise misuse("PROMPT", "these options need a prompt")
+            if self.file is None and sys.stdin.isatty():
+                raise misuse("PROMPT", "give a prompt, or --file")
+            document = read_json(self.file if self.file is not None else "-")
+            if isinstance(document, dict):
+                document = document.get("questions")
+            return parse_questions(document)
+        if self.file is not None:
+            raise misuse("--file", "a prompt and a file are two ways to ask")
+        made = []
+        for one in self.options or ():
+            label, _, description = one.partition("=")
+            made.append(Option(label=label.strip(), description=description.strip() or None))
+        beginning = shorten(" ".join(self.prompt.split()), 24)
+        return (
+            Question(
+                prompt=self.prompt,
+                title=beginning if self.title is None else self.title,
+                options=tuple(made),
+                multi_select=self.multi,
+            ),
+        )
+
+
+@commands.add("ask")
 def ask(
-    context: typer.Context,
-    prompt: Annotated[str | None, argument("PROMPT", "The question.")] = None,
-    option: Annotated[
-        list[str] | None,
-        option("--option, -o LABEL[=DESCRIPTION]", "An answer to choose from; may be repeated."),
-    ] = None,
-    title: Annotated[
-        str | None,
-        option("--title", "Short title for lists; the beginning of the prompt by default."),
-    ] = None,
-    multi: Annotated[bool, option("--multi", "Allow several options to be chosen.")] = False,
-    file: Annotated[
-        str | None,
-        option(
-            "--file, -f FILE",
-            'Questions as JSON: a list, or an object with "questions"; - is standard input.',
-        ),
-    ] = None,
-    wait_for: Annotated[
-        str | None, option("--wait-for ID", "Ask nothing; wait for an existing question session.")
-    ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait for the answer, or only write the id.")
-    ] = True,
-    timeout: Annotated[
-        timedelta | None,
-        option("--timeout DURATION", "Maximum wait, as in 10m.", parser=parse_duration),
-    ] = None,
-    keep: Annotated[
-        bool, option("--keep", "Keep the question open when the wait ends without an answer.")
-    ] = False,
-    call_id: Annotated[
-        str | None, option("--call-id", "A call id to keep with the session.")
-    ] = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    asked: Asked,
+    wait_for: str | None = option(
+        "--wait-for ID", "Ask nothing; wait for an existing question session."
+    ),
+    wait: bool = flag(
+        "--wait/--no-wait",
+        "Wait for the answer, or only write the id.",
+        default=True,
+        show_default=True,
+    ),
+    timeout: timedelta | None = option(
+        "--timeout DURATION", "Maximum wait, as in 10m.", parser=parse_duration
+    ),
+    keep: bool = flag("--keep", "Keep the question open when the wait ends without an answer."),
+    place: QuestionPlace,
 ) -> None:
     """Ask a person and wait for the answer.
 
@@ -73,21 +106,18 @@ def ask(
     """
     from .....questions import Asker, current_directory
 
-    cli = cli_of(context, json=as_json)
     if timeout is not None and not wait:
-        raise typer.BadParameter(
-            "--no-wait waits for nothing, so nothing would end after this time",
-            param_hint="--timeout",
+        raise misuse(
+            "--timeout", "--no-wait waits for nothing, so nothing would end after this time"
         )
-    sessions = question_sessions(cli, directory, shared=shared)
+    sessions = question_sessions(cli, place)
     if wait_for is not None:
-        _check_asks_nothing((prompt, option, file, title, multi or None, call_id), wait=wait)
+        _check_asks_nothing(asked, wait=wait)
         session_id, keep = sessions.resolve_id(wait_for), True
     else:
-        questions = _questions_of(prompt, option or [], title, multi=multi, file=file)
         session_id = sessions.create_session(
-            questions,
-            call_id=call_id,
+            asked.questions(),
+            call_id=asked.call_id,
             working_directory=current_directory(),
             asker=Asker.current() if wait and not keep else None,
         )
@@ -99,10 +129,8 @@ def ask(
                 _wait_and_report(cli, sessions, session_id, timeout, keep=keep)
             if wait_for is not None:
                 _note_fetched(sessions, session_id)
-        elif cli.output.json:
-            cli.output.document({"session_id": session_id, "status": "pending"})
         else:
-            cli.output.line(session_id)
+            cli.output.outcome({"session_id": session_id, "status": "pending"}, session_id)
     except KeyboardInterrupt:
         if not keep:
             _withdraw(cli, sessions, session_id, "the one who asked was interrupted")
@@ -113,11 +141,11 @@ def ask(
         end_by(ended.number)
 
 
-def _check_asks_nothing(about_a_question: Iterable[object], *, wait: bool) -> None:
-    if any(given is not None for given in about_a_question):
-        raise typer.BadParameter("asks nothing, so it takes no question", param_hint="--wait-for")
+def _check_asks_nothing(asked: Asked, *, wait: bool) -> None:
+    if given(asked):
+        raise misuse("--wait-for", "asks nothing, so it takes no question")
     if not wait:
-        raise typer.BadParameter("waits, so it takes no --no-wait", param_hint="--wait-for")
+        raise misuse("--wait-for", "waits, so it takes no --no-wait")
 
 
 def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:
@@ -165,9 +193,7 @@ def _wait_and_report(
         raise typer.Exit(ExitCode.NOT_DONE) from error
     session = sessions.get(session_id)
     text = format_user_response(answers, session.questions)
-    if cli.output.json:
-        cli.output.document({**session_document(sessions, session), "text": text})
-    else:
+    if not cli.output.wrote({**session_document(sessions, session), "text": text}):
         cli.output.lines(text)
 
 
@@ -179,34 +205,4 @@ def _notify_person(sessions: QuestionSessions, session_id: str) -> None:
 
     Notifier(load_config().notify, sessions.where, terminal=sys.stderr).notify(
         sessions.get(session_id)
-    )
-
-
-def _questions_of(
-    prompt: str | None, options: list[str], title: str | None, *, multi: bool, file: str | None
-) -> tuple[Question, ...]:
-    from .....questions import Option, Question, parse_questions
-
-    if prompt is None:
-        if options or title is not None or multi:
-            raise typer.BadParameter("these options need a prompt", param_hint="PROMPT")
-        if file is None and sys.stdin.isatty():
-            raise typer.BadParameter("give a prompt, or --file", param_hint="PROMPT")
-        document = read_json(file if file is not None else "-")
-        if isinstance(document, dict):
-            document = document.get("questions")
-        return parse_questions(document)
-    if file is not None:
-        raise typer.BadParameter("a prompt and a file are two ways to ask", param_hint="--file")
-    made = []
-    for one in options:
-        label, _, description = one.partition("=")
-        made.append(Option(label=label.strip(), description=description.strip() or None))
-    return (
-        Question(
-            prompt=prompt,
-            title=title if title is not None else shorten(" ".join(prompt.split()), 24),
-            options=tuple(made),
-            multi_select=multi,
-        ),
     )

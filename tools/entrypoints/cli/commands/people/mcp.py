@@ -5,112 +5,112 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
+from attrs import frozen
 
-from ...context import cli_of
-from ...options import AsJson, QuestionsDirectory, SharedQuestions, option, questions_directory
+from ...context import Cli
+from ...options import QuestionPlace, flag, misuse, option
 from ...output.errors import Interrupted
+from ...signatures import CommandModule, given
+
+if TYPE_CHECKING:
+    from ....mcp_server import Offer
+    from ....mcp_server.transports.http_guard import HttpSettings
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
 
-
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("mcp")(mcp)
+commands = CommandModule()
 
 
+@frozen
+class HttpOptions:
+    """How clients reach a server over HTTP."""
+
+    host: str | None = option(
+        "--host ADDRESS", "With --http: where to listen.", show_default=_DEFAULT_HOST
+    )
+    port: int | None = option(
+        "--port PORT",
+        "With --http: the port; 0 takes a free one.",
+        min=0,
+        max=65535,
+        show_default=str(_DEFAULT_PORT),
+    )
+    allow_remote: bool = flag(
+        "--allow-remote", "Listen also where other machines can connect; needs --token-file."
+    )
+    allowed_host: list[str] | None = option(
+        "--allowed-host NAME[:PORT]",
+        "A further name that clients may use for this server; may be repeated.",
+    )
+    allowed_origin: list[str] | None = option(
+        "--allowed-origin ORIGIN", "An origin whose web pages may send requests; may be repeated."
+    )
+    token_file: str | None = option(
+        "--token-file PATH", "A file (mode 0600) with the bearer token that clients must send."
+    )
+
+    def settings(self) -> HttpSettings:
+        """Return the same for the server, with the token."""
+        from ....mcp_server.transports.http_guard import HttpSettings, read_token
+
+        return HttpSettings(
+            host=self.host if self.host is not None else _DEFAULT_HOST,
+            port=self.port if self.port is not None else _DEFAULT_PORT,
+            allow_remote=self.allow_remote,
+            allowed_hosts=tuple(self.allowed_host or ()),
+            allowed_origins=tuple(self.allowed_origin or ()),
+            token=read_token(Path(self.token_file)) if self.token_file is not None else None,
+        )
+
+
+@frozen
+class OfferOptions:
+    """Which tools are offered."""
+
+    tools: str | None = option(
+        "--tools SET[,SET]",
+        "Offer only these sets of tools: sessions, code, questions, workspaces.",
+        show_default="all",
+    )
+    read_only: bool = flag("--read-only", "Offer only tools that change nothing.")
+
+    def offer(self) -> Offer:
+        """Return the same for the server.
+
+        Raises:
+            typer.BadParameter: There is no such set.
+        """
+        from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet
+
+        try:
+            sets = EVERYTHING.sets if self.tools is None else ToolSet.named(self.tools)
+        except UnknownToolSet as error:
+            raise misuse("--tools", str(error)) from None
+        return Offer(sets=sets, read_only=self.read_only)
+
+
+@commands.add("mcp")
 def mcp(
-    context: typer.Context,
-    http: Annotated[
-        bool,
-        option(
-            "--http",
-            "Serve many clients over streamable HTTP instead of one over standard input.",
-        ),
-    ] = False,
-    host: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="With --http: where to listen.", show_default=_DEFAULT_HOST
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="With --http: the port; 0 takes a free one.",
-            show_default=str(_DEFAULT_PORT),
-        ),
-    ] = None,
-    allow_remote: Annotated[
-        bool,
-        option(
-            "--allow-remote",
-            "Listen also where other machines can connect; needs --token-file.",
-        ),
-    ] = False,
-    allowed_host: Annotated[
-        list[str] | None,
-        option(
-            "--allowed-host NAME[:PORT]",
-            "A further name that clients may use for this server; may be repeated.",
-        ),
-    ] = None,
-    allowed_origin: Annotated[
-        list[str] | None,
-        option(
-            "--allowed-origin ORIGIN",
-            "An origin whose web pages may send requests; may be repeated.",
-        ),
-    ] = None,
-    token_file: Annotated[
-        str | None,
-        option(
-            "--token-file PATH",
-            "A file (mode 0600) with the bearer token that clients must send.",
-        ),
-    ] = None,
-    tools: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SET[,SET]",
-            help="Offer only these sets of tools: sessions, code, questions, workspaces.",
-            show_default="all",
-        ),
-    ] = None,
-    read_only: Annotated[
-        bool, option("--read-only", "Offer only tools that change nothing.")
-    ] = False,
-    questions: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    http: bool = flag(
+        "--http", "Serve many clients over streamable HTTP instead of one over standard input."
+    ),
+    over_http: HttpOptions,
+    offered: OfferOptions,
+    questions: QuestionPlace,
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients."""
-    from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
+    from ....mcp_server import require_sdk
 
-    cli = cli_of(context, json=as_json)
-    only_http = {
-        "--host": host is not None,
-        "--port": port is not None,
-        "--allow-remote": allow_remote,
-        "--allowed-host": allowed_host,
-        "--allowed-origin": allowed_origin,
-        "--token-file": token_file,
-    }
-    if not http:
-        for name, given in only_http.items():
-            if given:
-                raise typer.BadParameter("only --http has this", param_hint=name)
-    where = questions_directory(questions, shared=shared)
-    try:
-        sets = ToolSet.named(tools) if tools is not None else EVERYTHING.sets
-    except UnknownToolSet as error:
-        raise typer.BadParameter(str(error), param_hint="--tools") from None
-    offer = Offer(sets=sets, read_only=read_only)
+    only_http = given(over_http)
+    if only_http and not http:
+        raise misuse(only_http[0], "only --http has this")
+    where = questions.path
+    offer = offered.offer()
     require_sdk()
     from ....mcp_server.serving import Places, log_library_events, serve_http, serve_stdio
 
@@ -138,16 +138,9 @@ def mcp(
             )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
-        from ....mcp_server.transports.http_guard import HttpSettings, is_loopback, read_token
+        from ....mcp_server.transports.http_guard import is_loopback
 
-        settings = HttpSettings(
-            host=host if host is not None else _DEFAULT_HOST,
-            port=port if port is not None else _DEFAULT_PORT,
-            allow_remote=allow_remote,
-            allowed_hosts=tuple(allowed_host or ()),
-            allowed_origins=tuple(allowed_origin or ()),
-            token=read_token(Path(token_file)) if token_file is not None else None,
-        )
+        settings = over_http.settings()
         if not is_loopback(settings.host):
             cli.output.remark(
                 f"warning: other machines can reach this server at {settings.host}. Clients that "

@@ -3,59 +3,44 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ....terminal.theme_name import ThemeName
 from ...asking.question_sessions import complete_question_ids
-from ...context import Cli, cli_of
-from ...options import (
-    AsJson,
-    QuestionsDirectory,
-    SharedQuestions,
-    argument,
-    option,
-    questions_directory,
-)
+from ...context import Cli
+from ...options import QuestionPlace, argument, misuse, option
+from ...output.text import counted
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....questions import QuestionSessions
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("questions")(questions)
+commands = CommandModule()
 
 
+@commands.add("questions")
 def questions(
-    context: typer.Context,
-    session: Annotated[
-        str | None,
-        argument(
-            "ID",
-            "The question session to open, or the beginning of its id.",
-            autocompletion=complete_question_ids,
-        ),
-    ] = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    bell: Annotated[
-        bool | None,
-        option(
-            "--bell/--no-bell",
-            "Ring the bell for a new question; the default is `bell` in [notify].",
-        ),
-    ] = None,
-    theme: Annotated[
-        ThemeName,
-        typer.Option(
-            "--theme",
-            envvar="AGENTFORGE_THEME",
-            help="The colours to begin with; t changes them.",
-        ),
-    ] = ThemeName.DARK,
-    json: AsJson = False,
+    cli: Cli,
+    *,
+    session: str | None = argument(
+        "ID",
+        "The question session to open, or the beginning of its id.",
+        None,
+        autocompletion=complete_question_ids,
+    ),
+    place: QuestionPlace,
+    bell: bool | None = option(
+        "--bell/--no-bell",
+        "Ring the bell for a new question; the default is `bell` in [notify].",
+    ),
+    theme: ThemeName = option(
+        "--theme <dark|light|contrast>",
+        "The colours to begin with; t changes them.",
+        ThemeName.DARK,
+        envvar="AGENTFORGE_THEME",
+        show_default=True,
+    ),
 ) -> None:
     """Show waiting questions and answer them.
 
@@ -65,12 +50,9 @@ def questions(
     from .....questions import load_config
     from .....wiring.bootstrap import open_questions
 
-    cli = cli_of(context, json=json)
-    where = questions_directory(directory, shared=shared)
+    where = place.path
     if cli.output.json:
-        raise typer.BadParameter(
-            "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
-        )
+        raise misuse("--json", "a terminal writes no JSON; use `agentforge history --json`")
     config = load_config()
     sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
@@ -87,10 +69,8 @@ def _show(
         os.environ["NO_COLOR"] = "1"  # what Textual looks at
     ended = run_terminal(sessions, first=first, bell=bell, theme=theme)
     if ended.drafts:
-        count = len(ended.drafts)
-        noun = "session" if count == 1 else "sessions"
         cli.output.line(
-            f"What you typed for {count} {noun} is kept in {ended.where}; "
+            f"What you typed for {counted(len(ended.drafts))} is kept in {ended.where}; "
             "`agentforge questions` continues with it."
         )
     for text in ended.lost:

@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Annotated
 
-import typer
+from ...context import Cli
+from ...options import QuestionPlace, flag, option
+from ...signatures import CommandModule
 
-from ...context import cli_of
-from ...options import AsJson, QuestionsDirectory, SharedQuestions, option, questions_directory
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("ui", short_help="Show all sessions in a browser on this machine.")(ui)
+commands = CommandModule()
 
 
+@commands.add("ui")
 def ui(
-    context: typer.Context,
-    port: Annotated[
-        int | None,
-        option(
-            "--port N",
-            "The port on 127.0.0.1, 0 for any free one; 8766 by default.",
-            min=0,
-            max=65535,
-        ),
-    ] = None,
-    read_only: Annotated[
-        bool, option("--read-only", "Show everything, change and answer nothing.")
-    ] = False,
-    open_it: Annotated[
-        bool, option("--open/--no-open", "Open the page in a browser here; not by default.")
-    ] = False,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    port: int | None = option(
+        "--port N", "The port on 127.0.0.1, 0 for any free one; 8766 by default.", min=0, max=65535
+    ),
+    read_only: bool = flag("--read-only", "Show everything, change and answer nothing."),
+    open_it: bool = flag("--open/--no-open", "Open the page in a browser here; not by default."),
+    questions: QuestionPlace,
 ) -> None:
     """Show all sessions in a browser on this machine, until Ctrl-C.
 
@@ -47,13 +32,12 @@ def ui(
     from ....ui import DEFAULT_PORT, UiPlaces, run_ui
     from ....ui.browser import in_browser
 
-    cli = cli_of(context, json=as_json)
     places = UiPlaces(
         sessions=cli.base,
         store=cli.store_url,
         direct=cli.store_direct,
         objects=cli.objects_url,
-        questions=questions_directory(directory, shared=shared),
+        questions=questions.path,
         command=cli.command(),
     )
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from attrs import frozen
 
-from .....base.plugins import Register
-from ...context import Cli, cli_of
-from ...on_demand import GroupOnDemand, add_group, commands_in
-from ...options import AsJson, QuestionsDirectory, Yes, option, parse_size
-from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_text, select_kinds
+from ...context import Cli
+from ...on_demand import add_group, commands_in
+from ...options import Yes, flag, misuse, option, parse_duration, parse_size
+from .options import ALL, KindOptions, missing_kinds, require_text
 
 if TYPE_CHECKING:
     from .....prune import Disposal, RetentionPolicy
@@ -24,96 +24,143 @@ _WAIT: Final = "60s"
 _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
-_MODULES: Final = {"trash": "trash restore", "pins": "pin unpin", "repair": "repair"}
-"""The commands of each module, in the order of the help."""
+_LISTED: Final = (
+    ("trash", "trash", "List the sessions in the trash."),
+    ("restore", "trash", "Bring a session back from the trash, or from its archive."),
+    ("pin", "pins", "Keep a session from every prune until it is unpinned."),
+    ("unpin", "pins", "Let prunes remove a pinned session again."),
+    ("repair", "repair", "Write metadata for sandbox sessions that have none."),
+)
+"""Each command, its module and its help, in the order of the list."""
 
 
-class _PruneGroup(GroupOnDemand):
-    register: ClassVar = Register("", commands_in(__package__, _MODULES))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the group to the application."""
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
     add_group(
         app,
-        _PruneGroup,
-        prune,
-        name="prune",
+        "prune",
+        commands_in(__package__, _LISTED),
+        callback=prune,
         short_help="Remove old sessions of every kind; asks first.",
         subcommand_metavar="[COMMAND]",
     )
 
 
+@frozen
+class RemovalRules:
+    """Which sessions are removed."""
+
+    older_than: timedelta | None = option(
+        "--older-than AGE",
+        "Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
+        parser=parse_duration,
+    )
+    keep_last: int | None = option(
+        "--keep-last N", "Remove all but the N newest of each kind.", min=0
+    )
+    max_size: int | None = option(
+        "--max-size BYTES",
+        "Remove the oldest until a kind takes no more than this, as in 10GB.",
+        parser=parse_size,
+    )
+    min_free: int | None = option(
+        "--min-free BYTES",
+        "Remove the oldest until this much of the disk is free, as in 20GB.",
+        parser=parse_size,
+    )
+    min_age: timedelta | None = option(
+        "--min-age AGE",
+        "With these three: keep what was used or ended within this time, as in 2h; 1h by default "
+        "with --min-free.",
+        parser=parse_duration,
+    )
+    keep_state: list[str] | None = option(
+        "--keep-state STATE", "Never remove sessions in this state; may be repeated."
+    )
+    limit: int | None = option("--limit N", "Remove at most N of each kind.", min=0)
+
+    def policy(self, kind: PruneKind) -> RetentionPolicy:
+        """Return the policy of a kind: the rules that were given, else the kind's own age.
+
+        A kind that the configuration keeps for ever has no rule, whatever was given.
+        """
+        from .....prune import RetentionPolicy
+
+        if kind.max_age_hours is None:
+            return RetentionPolicy()
+        rules: dict[str, Any] = {
+            "max_age_hours": _hours(self.older_than),
+            "max_sessions": self.keep_last,
+            "max_total_bytes": self.max_size,
+            "min_free_space_gb": None if self.min_free is None else self.min_free / _GIB,
+        }
+        if all(rule is None for rule in rules.values()):
+            rules = {"max_age_hours": kind.max_age_hours}
+        return RetentionPolicy(
+            **rules,
+            keep_states=self.keep_state or (),
+            max_deletions=self.limit,
+            min_age_hours=_hours(self.min_age),
+        )
+
+
+@frozen
+class Removal:
+    """How sessions are removed."""
+
+    archive: str | None = option(
+        "--archive DIR", "Keep a verified, compressed tar of each in this directory."
+    )
+    trash: bool = flag("--trash", "Move them to the trash for the time of --trash-for.")
+    trash_for: timedelta | None = option(
+        "--trash-for AGE",
+        f"How long the trash keeps them; {_TRASH_FOR} by default.",
+        parser=parse_duration,
+    )
+    audit_log: str | None = option(
+        "--audit-log PATH",
+        "Write the audit log to this file, for a directory whose disk is full.",
+    )
+    wait: timedelta = option(
+        "--wait TIME",
+        f"Maximum wait for another prune of the directory; {_WAIT} by default.",
+        _WAIT,
+        parser=parse_duration,
+    )
+
+    def disposal(self, cli: Cli) -> Disposal:
+        """Return the same for the engine.
+
+        Raises:
+            typer.BadParameter: A value is empty, or one has no meaning without another.
+        """
+        from .....prune import Disposal, TarArchiver
+
+        require_text({"--archive": self.archive, "--audit-log": self.audit_log})
+        if self.trash_for is not None and not self.trash:
+            raise misuse(
+                "--trash-for",
+                "it needs --trash, without which sessions are removed for good; nothing was done",
+            )
+        archiver = None
+        if self.archive is not None:
+            archiver = TarArchiver(directory=Path(self.archive), clock=cli.outside.clock)
+        return Disposal(
+            grace=(self.trash_for or parse_duration(_TRASH_FOR)) if self.trash else None,
+            archiver=archiver,
+            audit_path=None if self.audit_log is None else Path(self.audit_log),
+            lock_timeout_s=self.wait.total_seconds(),
+        )
+
+
 def prune(
     context: typer.Context,
-    kind: Kind = ALL,
-    workspace_root: WorkspaceRoot = None,
-    questions: QuestionsDirectory = None,
-    older_than: Annotated[
-        str | None,
-        option(
-            "--older-than AGE",
-            "Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
-        ),
-    ] = None,
-    keep_last: Annotated[
-        int | None, option("--keep-last N", "Remove all but the N newest of each kind.", min=0)
-    ] = None,
-    max_size: Annotated[
-        str | None,
-        option(
-            "--max-size BYTES",
-            "Remove the oldest until a kind takes no more than this, as in 10GB.",
-        ),
-    ] = None,
-    min_free: Annotated[
-        str | None,
-        option(
-            "--min-free BYTES", "Remove the oldest until this much of the disk is free, as in 20GB."
-        ),
-    ] = None,
-    min_age: Annotated[
-        str | None,
-        option(
-            "--min-age AGE",
-            "With these three: keep what was used or ended within this time, as in 2h; 1h by "
-            "default with --min-free.",
-        ),
-    ] = None,
-    keep_state: Annotated[
-        list[str] | None,
-        option("--keep-state STATE", "Never remove sessions in this state; may be repeated."),
-    ] = None,
-    limit: Annotated[
-        int | None, option("--limit N", "Remove at most N of each kind.", min=0)
-    ] = None,
-    archive: Annotated[
-        str | None,
-        option("--archive DIR", "Keep a verified, compressed tar of each in this directory."),
-    ] = None,
-    trash: Annotated[
-        bool, option("--trash", "Move them to the trash for the time of --trash-for.")
-    ] = False,
-    trash_for: Annotated[
-        str | None,
-        option("--trash-for AGE", f"How long the trash keeps them; {_TRASH_FOR} by default."),
-    ] = None,
-    audit_log: Annotated[
-        str | None,
-        option(
-            "--audit-log PATH",
-            "Write the audit log to this file, for a directory whose disk is full.",
-        ),
-    ] = None,
-    wait: Annotated[
-        str,
-        option(
-            "--wait TIME", f"Maximum wait for another prune of the directory; {_WAIT} by default."
-        ),
-    ] = _WAIT,
-    dry_run: Annotated[bool, option("--dry-run", "Only show what would be removed.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    selection: KindOptions,
+    rules: RemovalRules,
+    removal: Removal,
+    yes: Yes,
+    dry_run: bool = flag("--dry-run", "Only show what would be removed."),
 ) -> None:
     """Remove old sessions of every kind; shows what would be removed, and asks first.
 
@@ -123,39 +170,19 @@ def prune(
     question sessions that the configuration keeps for ever. Each removal is recorded in
     .prune/audit.jsonl of its directory before it happens.
     """
-    cli = cli_of(context, json=as_json)
     if context.invoked_subcommand is not None:
         _require_no_options(context)
         return
-    require_text({"--archive": archive, "--audit-log": audit_log})
-    rules = {
-        "max_age_hours": _hours(older_than, "--older-than"),
-        "max_sessions": keep_last,
-        "max_total_bytes": None if max_size is None else parse_size(max_size, "--max-size"),
-        "min_free_space_gb": None
-        if min_free is None
-        else parse_size(min_free, "--min-free") / _GIB,
-    }
-    limits = {
-        "keep_states": keep_state or (),
-        "max_deletions": limit,
-        "min_age_hours": _hours(min_age, "--min-age"),
-    }
-    _require_states(cli, keep_state or ())
-    disposal = _disposal(cli, archive, _grace(trash_for, trash=trash), audit_log, wait)
-    kinds = select_kinds(cli, kind, workspace_root, questions)
+    _require_states(cli, rules.keep_state or ())
+    disposal = removal.disposal(cli)
+    kinds = selection.select(cli)
 
     from .removal import remove
+    from .view import Work
 
-    remove(
-        cli,
-        kinds,
-        _policies(kinds, rules, limits),
-        disposal,
-        missing_kinds(cli, kinds) if kind == ALL else {},
-        dry_run=dry_run,
-        yes=yes,
-    )
+    works = [Work(one, rules.policy(one)) for one in kinds.values()]
+    missing = missing_kinds(cli, kinds) if selection.kind == ALL else {}
+    remove(cli, works, disposal, missing, dry_run=dry_run, yes=yes)
 
 
 # -------------------------------------------------------------------------------- the command line
@@ -168,10 +195,10 @@ def _require_no_options(context: typer.Context) -> None:
             continue
         source = context.get_parameter_source(one.name)
         if source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(
+            raise misuse(
+                one.opts[0],
                 f"it does not apply to 'agentforge prune {context.invoked_subcommand}', whose own "
                 "options stand after it; nothing was done",
-                param_hint=one.opts[0],
             )
 
 
@@ -182,55 +209,8 @@ def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
     known = {state for one in prune_kinds(store=cli.store()).values() for state in one.states}
     for state in wanted:
         if state not in known:
-            raise typer.BadParameter(
-                f"{state!r} is none of {', '.join(sorted(known))}", param_hint="--keep-state"
-            )
+            raise misuse("--keep-state", f"{state!r} is none of {', '.join(sorted(known))}")
 
 
-def _hours(text: str | None, option: str) -> float | None:
-    return None if text is None else duration(text, option) / _HOUR
-
-
-def _grace(trash_for: str | None, *, trash: bool) -> timedelta | None:
-    if trash:
-        return duration(trash_for or _TRASH_FOR, "--trash-for")
-    if trash_for is not None:
-        raise typer.BadParameter(
-            "it needs --trash, without which sessions are removed for good; nothing was done",
-            param_hint="--trash-for",
-        )
-    return None
-
-
-def _disposal(
-    cli: Cli, archive: str | None, grace: timedelta | None, audit_log: str | None, wait: str
-) -> Disposal:
-    from .....prune import Disposal, TarArchiver
-
-    archiver = None
-    if archive is not None:
-        archiver = TarArchiver(directory=Path(archive), clock=cli.outside.clock)
-    return Disposal(
-        grace=grace,
-        archiver=archiver,
-        audit_path=None if audit_log is None else Path(audit_log),
-        lock_timeout_s=duration(wait, "--wait").total_seconds(),
-    )
-
-
-def _policies(
-    kinds: Mapping[str, PruneKind], rules: Mapping[str, Any], limits: Mapping[str, Any]
-) -> dict[str, RetentionPolicy]:
-    """Return the policy of each kind: the rules that were given, else the kind's own age.
-
-    A kind that the configuration keeps for ever has no rule, whatever was given.
-    """
-    from .....prune import RetentionPolicy
-
-    ruled = any(rule is not None for rule in rules.values())
-    return {
-        name: RetentionPolicy()
-        if one.max_age_hours is None
-        else RetentionPolicy(**(rules if ruled else {"max_age_hours": one.max_age_hours}), **limits)
-        for name, one in kinds.items()
-    }
+def _hours(age: timedelta | None) -> float | None:
+    return None if age is None else age / _HOUR

@@ -6,39 +6,39 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, cast
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, QuestionsDirectory, argument
-from ...output.errors import AmbiguousTrash, NoSessionToPin
-from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
+from ..... import harness, prune
+from .....base.errors import AmbiguousId
+from ...context import Cli
+from ...options import argument
+from ...output.errors import NoSessionToPin
+from ...signatures import CommandModule
+from .options import KindOptions, outside_of, require_text
 
 if TYPE_CHECKING:
-    from .....prune import PruneTarget
     from .....wiring.pruning import PruneKind
 
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add these commands to the group."""
-    group.command("pin", help="Keep a session from every prune until it is unpinned.")(_change)
-    group.command("unpin", help="Let prunes remove a pinned session again.")(_change)
+commands = CommandModule()
 
 
-def _change(
-    context: typer.Context,
-    session: _SessionToPin,
-    kind: Kind = ALL,
-    workspace_root: WorkspaceRoot = None,
-    questions: QuestionsDirectory = None,
-    as_json: AsJson = False,
-) -> None:
-    cli = cli_of(context, json=as_json)
+@commands.add("pin")
+def pin(cli: Cli, session: _SessionToPin, selection: KindOptions) -> None:
+    """Keep a session from every prune until it is unpinned."""
+    _change(cli, session, selection, keep=True)
+
+
+@commands.add("unpin")
+def unpin(cli: Cli, session: _SessionToPin, selection: KindOptions) -> None:
+    """Let prunes remove a pinned session again."""
+    _change(cli, session, selection, keep=False)
+
+
+def _change(cli: Cli, session: str, selection: KindOptions, *, keep: bool) -> None:
     require_text({"ID": session})
-    kinds = select_kinds(cli, kind, workspace_root, questions)
+    kinds = selection.select(cli)
     names = {name: _names(cli, one, session) for name, one in kinds.items()}
-    keep = context.info_name == "pin"
     if not keep:  # a pin outlives its session
         for name, one in kinds.items():
             names[name] |= _pinned(cli, one)
@@ -52,36 +52,31 @@ def _change(
 
 
 def _set(cli: Cli, kind: PruneKind, session_id: str, *, keep: bool) -> bool:
-    from .....prune import pin, unpin
+    from ..... import prune
 
     if kind.stored is not None:
         return (kind.stored.pin if keep else kind.stored.unpin)(session_id)
-    target = cast("PruneTarget", kind.directories)
-    return (pin if keep else unpin)(target, session_id, outside=outside_of(cli))
+    target = cast("prune.PruneTarget", kind.directories)
+    return (prune.pin if keep else prune.unpin)(target, session_id, outside=outside_of(cli))
 
 
 def _pinned(cli: Cli, kind: PruneKind) -> frozenset[str]:
-    from .....prune import pinned
-
     if kind.stored is not None:
         return kind.stored.pinned()
-    return pinned(kind.target.root, outside=outside_of(cli))
+    return prune.pinned(kind.target.root, outside=outside_of(cli))
 
 
 def _names(cli: Cli, kind: PruneKind, wanted: str) -> frozenset[str]:
-    from .....harness import SessionNotFound
-    from .....prune import PruneRootMissing
-
     directories = kind.directories
     if directories is None:
         try:
             return frozenset({cli.store().resolve(wanted)})
-        except SessionNotFound:
+        except harness.SessionNotFound:
             return frozenset()
     try:
         return frozenset(filter(directories.owns, os.listdir(directories.root)))
     except FileNotFoundError:
-        raise PruneRootMissing(directories.root) from None
+        raise prune.PruneRootMissing(directories.root) from None
 
 
 def _place(
@@ -98,5 +93,5 @@ def _place(
     if not exact:
         raise NoSessionToPin(wanted, [one.target.root for one in kinds.values()])
     if len({name for _, name in exact}) > 1:
-        raise AmbiguousTrash(wanted, sorted({name for _, name in exact}))
+        raise AmbiguousId(wanted, sorted({name for _, name in exact}))
     return exact[0]

@@ -7,29 +7,26 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 from attrs import evolve
 
+from ..... import prune
 from .....base.errors import AgentForgeError
+from .....sandbox.prune_target import prune_events
 from ...context import Cli
 from ...output.errors import Interrupted, OutputLost
 from ...output.exit_codes import ExitCode, exit_code_of
 from ...output.text import counted
+from . import view
 from .options import outside_of
-
-if TYPE_CHECKING:
-    from .....prune import Disposal, Outside, RetentionPolicy
-    from .....wiring.pruning import PruneKind
-    from .view import Work
+from .view import Work
 
 
 def remove(
     cli: Cli,
-    kinds: Mapping[str, PruneKind],
-    policies: Mapping[str, RetentionPolicy],
-    disposal: Disposal,
+    works: Sequence[Work],
+    disposal: prune.Disposal,
     missing: Mapping[str, Path],
     *,
     dry_run: bool,
@@ -39,8 +36,7 @@ def remove(
 
     Args:
         cli: The global options.
-        kinds: The kinds of sessions.
-        policies: The rules of each kind.
+        works: The kinds of sessions, each with its rules.
         disposal: How sessions are removed.
         missing: The default directories that do not exist.
         dry_run: Whether nothing is removed.
@@ -49,12 +45,10 @@ def remove(
     Raises:
         typer.Exit: A directory was refused, or something that was to go is still there.
     """
-    from .....prune import human_bytes
-    from . import view
-
-    if "questions" in kinds and not dry_run:
-        _end_unattended(cli, kinds["questions"].target.root)
-    works = _look(cli, kinds, policies, disposal, dry_run=dry_run)
+    for work in works:
+        if work.name == "questions" and not dry_run:
+            _end_unattended(cli, work.kind.target.root)
+    _look(cli, works, disposal, dry_run=dry_run)
     count = sum(len(work.removals) for work in works)
     trashed = disposal.grace is not None
     lost: OutputLost | None = None
@@ -72,12 +66,8 @@ def remove(
     if not dry_run:
         if count:
             verb = "Move to the trash" if trashed else "Remove for good"
-            freed = human_bytes(sum(work.freed for work in works))
-            cli.output.ask(
-                f"{verb} {counted(count)} ({freed})?",
-                operation=f"pruning {counted(count)}",
-                yes=yes,
-            )
+            freed = prune.human_bytes(sum(work.freed for work in works))
+            cli.output.ask(f"{verb} {counted(count)} ({freed})?", yes=yes)
         _apply(cli, works, disposal)
     if later:
         try:
@@ -94,20 +84,8 @@ def remove(
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _look(
-    cli: Cli,
-    kinds: Mapping[str, PruneKind],
-    policies: Mapping[str, RetentionPolicy],
-    disposal: Disposal,
-    *,
-    dry_run: bool,
-) -> list[Work]:
+def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run: bool) -> None:
     """Plan the prune of each root; a refused root does not stop the others."""
-    from .....prune import PruneError
-    from .....sandbox.prune_target import prune_events
-    from .view import Work
-
-    works = [Work(kind, policies[name]) for name, kind in kinds.items()]
     freed: Counter[int] = Counter()  # by device: what those before it are to free
     for work in works:
         try:
@@ -118,7 +96,7 @@ def _look(
                 observer=prune_events(work.name) if dry_run else None,
                 outside=_freeing(outside_of(cli), freed),
             )
-        except PruneError as error:
+        except prune.PruneError as error:
             if len(works) == 1:
                 raise
             work.failed = error
@@ -127,10 +105,9 @@ def _look(
             with suppress(OSError):  # removed meanwhile, as the run will report
                 device = os.stat(work.kind.target.root).st_dev
                 freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
-    return works
 
 
-def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
+def _freeing(outside: prune.Outside, freed: Mapping[int, int]) -> prune.Outside:
     """Count the bytes of planned removals as free."""
 
     def free(fd: int) -> int:
@@ -139,11 +116,7 @@ def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
     return evolve(outside, free_bytes=free)
 
 
-def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
-    from .....prune import PruneError
-    from .....sandbox.prune_target import prune_events
-    from . import view
-
+def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
     try:
         with view.progress(cli, sum(len(work.removals) for work in works)) as advance:
             for work in works:
@@ -157,7 +130,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
                         observer=view.observer(advance, prune_events(work.name)),
                         outside=outside_of(cli),
                     )
-                except PruneError as error:
+                except prune.PruneError as error:
                     if len(works) == 1:
                         raise
                     work.failed = error

@@ -3,72 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from ...context import Cli, cli_of
-from ...options import AsJson, Yes, option
+from ..... import prune, sandbox
+from ...context import Cli
+from ...options import Yes, flag
+from ...output.documents import selected
 from ...output.exit_codes import ExitCode
-from ...output.text import counted
-from .options import WorkspaceRoot, outside_of, select_kinds
+from ...output.text import counted, moment_text
+from ...signatures import CommandModule
+from .options import KindOptions, WorkspaceRoot, outside_of
+
+commands = CommandModule()
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add the command to the group."""
-    group.command("repair", short_help="Write metadata for sandbox sessions that have none.")(
-        repair
-    )
-
-
+@commands.add("repair")
 def repair(
-    context: typer.Context,
-    workspace_root: WorkspaceRoot = None,
-    dry_run: Annotated[bool, option("--dry-run", "Only show what would be written.")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    workspace_root: WorkspaceRoot,
+    yes: Yes,
+    dry_run: bool = flag("--dry-run", "Only show what would be written."),
 ) -> None:
     """Write metadata for sandbox sessions whose own is missing or corrupted; asks first.
 
     A session is dated by its files. Metadata that can't be read is left as it is.
     """
-    from .....prune import RetentionPolicy
-    from .....sandbox import repair_session_metadata
-
-    cli = cli_of(context, json=as_json)
-    sandboxes = select_kinds(cli, "sandbox", workspace_root, None)["sandbox"]
+    sandboxes = KindOptions("sandbox", workspace_root, None).select(cli)["sandbox"]
     root = sandboxes.target.root
-    found = sandboxes.prune(RetentionPolicy(), dry_run=True, outside=outside_of(cli))
+    found = sandboxes.prune(prune.RetentionPolicy(), dry_run=True, outside=outside_of(cli))
     broken = [
         one.session_id
         for one in found.skipped
         if one.reason in {"no_metadata", "corrupted_metadata"}
     ]
     if broken and not dry_run:
-        cli.output.ask(
-            f"Make metadata for {counted(len(broken))}?",
-            operation=f"repairing {counted(len(broken))}",
-            yes=yes,
-        )
+        cli.output.ask(f"Make metadata for {counted(len(broken))}?", yes=yes)
     repaired: list[dict[str, Any]] = []
     errors: dict[str, str] = dict(found.errors)
     for session_id in broken:
         try:
-            done = repair_session_metadata(
+            done = sandbox.repair_session_metadata(
                 session_id, root, dry_run=dry_run, clock=cli.outside.clock
             )
         except (OSError, ValueError) as error:  # the sandbox's errors are among these
             errors[session_id] = str(error)
             continue
-        repaired.append(
-            {
-                "session_id": session_id,
-                "action": done.action,
-                "created_at": done.metadata.created_at,
-                "updated_at": done.metadata.updated_at,
-                "reason": done.reason,
-            }
-        )
+        dates = selected(done.metadata, "created_at updated_at")
+        about = {"session_id": session_id, "action": done.action}
+        repaired.append({**about, **dates, "reason": done.reason})
     _report(cli, repaired, errors, dry_run=dry_run)
     if errors:
         raise typer.Exit(ExitCode.NOT_DONE)
@@ -77,24 +61,20 @@ def repair(
 def _report(
     cli: Cli, repaired: Sequence[dict[str, Any]], errors: dict[str, str], *, dry_run: bool
 ) -> None:
-    if cli.output.json:
-        cli.output.document({"dry_run": dry_run, "repaired": repaired, "errors": errors})
+    if cli.output.wrote({"dry_run": dry_run, "repaired": repaired, "errors": errors}):
         return
     if not repaired and not errors:
         cli.output.line("All metadata is in order.")
         return
-    from ...output import render
-
-    made = render.table("ID", "WAS", "CREATED", "LAST USED")
-    for one in repaired:
-        made.add_row(
-            render.words(one["session_id"]),
-            render.words(one["reason"] or "missing"),
-            render.moment_text(one["created_at"]),
-            render.moment_text(one["updated_at"]),
+    rows = [
+        (
+            *(one["session_id"], one["reason"] or "missing"),
+            *(moment_text(one[name]) for name in ("created_at", "updated_at")),
         )
-    if repaired:
-        cli.output.show(made)
+        for one in repaired
+    ]
+    if rows:
+        cli.output.table("ID", "WAS", "CREATED", "LAST USED", rows=rows)
     for session_id, error in errors.items():
         cli.output.remark(f"warning: {session_id}: {error}")
     if dry_run:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
+from ..... import prune
 from .....prune.domain import WORDS, PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
-from ...output.text import age_text, counted, some_of
+from ...output.documents import error_document, selected
+from ...output.text import State, age_text, counted, some_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .....prune import Decision, PruneObserver, RetentionPolicy
     from .....sandbox.prune_target import PruneEvents
     from .....wiring.pruning import PruneKind
     from ...context import Cli
@@ -39,7 +40,7 @@ class Work:
     """
 
     kind: PruneKind
-    policy: RetentionPolicy
+    policy: prune.RetentionPolicy
     found: PruneResult | None = None
     done: PruneResult | None = None
     failed: PruneError | None = None
@@ -50,14 +51,19 @@ class Work:
         return self.kind.target.kind
 
     @property
-    def removals(self) -> list[Decision]:
+    def plan(self) -> PruneResult:
+        """The result of the dry run; empty if the root can't be read."""
+        return self.found or PruneResult()
+
+    @property
+    def removals(self) -> list[prune.Decision]:
         """The decisions to remove a session."""
-        return [] if self.found is None else [one for one in self.found.decisions if one.remove]
+        return [one for one in self.plan.decisions if one.remove]
 
     @property
     def freed(self) -> int:
         """The bytes that the removals free."""
-        return 0 if self.found is None else self.found.reclaimed_bytes
+        return self.plan.reclaimed_bytes
 
     @property
     def is_undone(self) -> bool:
@@ -82,7 +88,7 @@ class Work:
         """Return the sessions that stayed, and no longer have to be removed, for this reason."""
         return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
 
-    def _stayed(self) -> Iterator[Decision]:
+    def _stayed(self) -> Iterator[prune.Decision]:
         if self.done is not None:
             planned = {one.candidate.session_id for one in self.removals}
             planned.difference_update(self.done.deleted_sessions, self.done.errors)
@@ -122,7 +128,7 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
         cli.output.line("There is nothing to remove.")
     else:
         cli.output.line("There are no sessions here.")
-    due = sum(work.found.due for work in works if work.found is not None)
+    due = sum(work.plan.due for work in works)
     if due:
         cli.output.line(f"{counted(due)} more {_are(due)} due, beyond the limit.")
     _show_leftovers(cli, works)
@@ -130,16 +136,18 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
 
 def _show_left_alone(cli: Cli, work: Work) -> None:
     """Show what stays of one kind, and which bounds do not hold."""
-    for reason, ids in _skipped(work.found).items():
+    plan = work.plan
+    for reason, ids in _grouped((one.reason, one.session_id) for one in plan.skipped).items():
         cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
-    if young := _young(work.found):
+    young = [one.candidate.session_id for one in plan.decisions if one.reasons == (Reason.YOUNG,)]
+    if young:
         within = "within --min-age (1h with --min-free)"
         cli.output.remark(f"left alone, used {within}: {_named(young)}")
-    for error, ids in _by_text({} if work.found is None else work.found.errors).items():
+    for error, ids in _by_text(plan.errors).items():
         cli.output.remark(f"warning: {_named(ids)}: {error}")
     if work.kind.max_age_hours is None:
         cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
-    for unmet in () if work.found is None else work.found.unmet:
+    for unmet in plan.unmet:
         cli.output.remark(f"warning: {work.name}: {unmet}")
 
 
@@ -147,57 +155,42 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
-    from ...output import render
-
+def _show_table(cli: Cli, removals: Sequence[tuple[Work, prune.Decision]]) -> None:
     now = cli.outside.clock()
-    made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))
-    for work, one in removals[:_SHOWN]:
-        candidate = one.candidate
-        made.add_row(
+    rows = (
+        (
             work.name,
-            render.words(candidate.session_id),
-            render.state_text(candidate.state or ""),
-            age_text((now - candidate.dated_at).total_seconds()),
-            human_bytes(candidate.size_bytes),
+            one.candidate.session_id,
+            State(one.candidate.state or ""),
+            age_text((now - one.candidate.dated_at).total_seconds()),
+            human_bytes(one.candidate.size_bytes),
             ", ".join(WORDS[reason] for reason in one.reasons),
         )
-    cli.output.show(made)
+        for work, one in removals[:_SHOWN]
+    )
+    columns = ("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY")
+    cli.output.table(*columns, rows=rows, right=("SIZE",))
     if len(removals) > _SHOWN:
         cli.output.line(f"… and {len(removals) - _SHOWN:,} more (--json names them all)")
 
 
 def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
     """Show what a run does besides: it finishes what earlier ones began or promised."""
-    begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
-    if begun:
+    plans = [work.plan for work in works]
+    if begun := sum(len(one.finished_sessions) for one in plans):
         cli.output.line(f"{counted(begun)} that an interrupted prune left would be removed.")
-    swept = [name for work in works if work.found is not None for name in work.found.swept]
-    if swept:
+    if swept := [name for one in plans for name in one.swept]:
         cli.output.line(f"Leftovers of dead processes that would be removed: {_named(swept)}.")
-    purged = sum(len(work.found.purged_sessions) for work in works if work.found is not None)
-    if purged:
+    if purged := sum(len(one.purged_sessions) for one in plans):
         cli.output.line(
             f"{counted(purged)} would be deleted from the trash: the time there is over."
         )
 
 
-def _young(result: PruneResult | None) -> list[str]:
-    decisions = () if result is None else result.decisions
-    return [one.candidate.session_id for one in decisions if one.reasons == (Reason.YOUNG,)]
-
-
-def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for one in () if result is None else result.skipped:
-        grouped.setdefault(str(one.reason), []).append(one.session_id)
-    return grouped
-
-
 # --------------------------------------------------------------------------------------- meanwhile
 
 
-def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
+def observer(advance: Callable[[], None], events: PruneEvents) -> prune.PruneObserver:
     """Return an observer that logs the events of a prune and advances a progress bar."""
     from .....sandbox.prune_target import PruneEvents
 
@@ -232,13 +225,8 @@ def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
 def report(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
     """Report the result of each kind."""
     if cli.output.json:
-        cli.output.document(
-            {
-                "dry_run": dry_run,
-                "kinds": {work.name: _document(work) for work in works},
-                "missing": missing,
-            }
-        )
+        kinds = {work.name: _document(work) for work in works}
+        cli.output.document({"dry_run": dry_run, "kinds": kinds, "missing": missing})
         return
     if dry_run:
         cli.output.line("Nothing was removed: this was a dry run.")
@@ -278,9 +266,13 @@ def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
 
 
 def _by_text(errors: Mapping[str, str]) -> dict[str, list[str]]:
+    return _grouped((error, session_id) for session_id, error in errors.items())
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = {}
-    for session_id, error in errors.items():
-        grouped.setdefault(error, []).append(session_id)
+    for key, session_id in pairs:
+        grouped.setdefault(str(key), []).append(session_id)
     return grouped
 
 
@@ -290,34 +282,23 @@ def _document(work: Work) -> dict[str, Any]:
     result = work.done or found or PruneResult()
     return {
         "root": work.kind.target.root,
-        "failed": failed and {"type": type(failed).__name__, "message": str(failed)},
+        "failed": failed and error_document(failed),
         "deleted": result.deleted_sessions,
-        "trashed": result.trashed,
-        "reclaimed_bytes": result.reclaimed_bytes,
-        "errors": result.errors,
+        **selected(result, "trashed reclaimed_bytes errors"),
         "unfinished": result.unfinished_sessions,
         "finished": result.finished_sessions,
         "purged": result.purged_sessions,
-        "swept": result.swept,
-        "due": result.due,
-        "unmet": [
-            {"rule": one.rule, "bound": one.bound, "stays": one.stays} for one in result.unmet
-        ],
+        **selected(result, "swept due"),
+        "unmet": [selected(one, "rule bound stays") for one in result.unmet],
         "busy": result.busy,
         "kept_for_ever": work.kind.max_age_hours is None,
         "archives": result.archives,
-        "skipped": [
-            {"session_id": one.session_id, "reason": one.reason, "detail": one.detail}
-            for one in result.skipped
-        ],
+        "skipped": [selected(one, "session_id reason detail") for one in result.skipped],
         "decisions": [
             {
                 "session_id": one.candidate.session_id,
-                "remove": one.remove,
-                "reasons": one.reasons,
-                "dated_at": one.candidate.dated_at,
-                "size_bytes": one.candidate.size_bytes,
-                "state": one.candidate.state,
+                **selected(one, "remove reasons"),
+                **selected(one.candidate, "dated_at size_bytes state"),
             }
             for one in result.decisions
         ],

@@ -5,34 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from attrs import asdict
+from attrs import asdict, frozen
 
-from ...context import Cli, cli_of
-from ...options import AsJson, argument, option, parse_size
+from ...context import Cli
+from ...given_files import read_given_text
+from ...options import argument, misuse, option, parse_size
+from ...output.documents import selected
 from ...output.errors import Interrupted
 from ...output.exit_codes import ExitCode, GuestExit
 from ...output.text import some_of
-from .workspaces import DEFAULT_ROOT, Place, WorkspaceRoot, find_place, read_local
+from ...signatures import CommandModule
+from .workspaces import Place, WorkspaceRoot, find_place, read_local
 
 if TYPE_CHECKING:
     from .....sandbox import ExecutionPolicy, Sandbox, SandboxResult
-
-_Session = Annotated[
-    str | None, option("--session ID", "An existing sandbox session; a new one by default.")
-]
-_AgentSession = Annotated[
-    str | None, option("--agent-session ID", "The workspace of an agent's session instead.")
-]
-_Timeout = Annotated[float | None, option("--timeout S", "Time limit in seconds; 60 by default.")]
-_Fuel = Annotated[
-    int | None, option("--fuel N", "Maximum number of instructions; 10^12 by default.")
-]
-_Memory = Annotated[
-    str | None, option("--memory BYTES", "Memory limit, as in 512MB or 1GiB; 1 GiB by default.")
-]
 
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
@@ -43,43 +32,91 @@ _TRAPS: Final = {
 }
 
 
-def add_to(group: typer.Typer) -> None:
-    """Add these commands to the group."""
-    group.command("exec", short_help="Run code in a session's workspace.")(execute)
-    group.command("shell", short_help="Type Python at a prompt in a session's workspace.")(shell)
+commands = CommandModule()
 
 
+@frozen
+class RunLimits:
+    """Where code runs, and within which limits."""
+
+    workspace_root: WorkspaceRoot
+    session: str | None = option(
+        "--session ID", "An existing sandbox session; a new one by default."
+    )
+    agent_session: str | None = option(
+        "--agent-session ID", "The workspace of an agent's session instead."
+    )
+    timeout: float | None = option("--timeout S", "Time limit in seconds; 60 by default.")
+    fuel: int | None = option("--fuel N", "Maximum number of instructions; 10^12 by default.")
+    memory: int | None = option(
+        "--memory BYTES",
+        "Memory limit, as in 512MB or 1GiB; 1 GiB by default.",
+        parser=parse_size,
+    )
+
+    def policy(self) -> ExecutionPolicy:
+        """Return the limits."""
+        from .....sandbox import ExecutionPolicy
+
+        limits: dict[str, Any] = {
+            "deadline_s": self.timeout,
+            "fuel_budget": self.fuel,
+            "memory_bytes": self.memory,
+        }
+        return ExecutionPolicy(
+            **{name: limit for name, limit in limits.items() if limit is not None}
+        )
+
+    def open(self, cli: Cli, *, stateful: bool = False) -> tuple[Place, Sandbox, bool]:
+        """Return the workspace, a sandbox over it, and whether the session is new."""
+        from .....sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
+
+        root, policy = self.workspace_root, self.policy()
+        if self.session is not None and self.agent_session is not None:
+            raise typer.BadParameter("give --session or --agent-session, not both")
+        named = self.session if self.agent_session is None else self.agent_session
+        if named is None:
+            _prepare(cli)
+            whole, sandbox = create_session_sandbox(
+                policy=policy, workspace_root=root, stateful=stateful
+            )
+            if not cli.output.json:
+                cli.output.remark(f"Session {whole}")
+            return Place(session_id=whole, name=whole, root=root), sandbox, True
+        place = find_place(cli, named, root, agent=self.agent_session is not None)
+        _prepare(cli)
+        if place.agent:
+            workspace = place.root / place.name
+            sandbox = create_sandbox(workspace=workspace, policy=policy, stateful=stateful)
+        else:
+            sandbox = get_session_sandbox(
+                place.session_id, policy=policy, workspace_root=root, stateful=stateful
+            )
+        return place, sandbox, False
+
+
+@commands.add("exec")
 def execute(
-    context: typer.Context,
-    words: Annotated[
-        list[str] | None,
-        argument(
-            "FILE [-- ARGS]",
-            "The script, '-' for standard input; none with -c. Then its arguments.",
-        ),
-    ] = None,
-    code: Annotated[str | None, option("-c CODE", "The code itself.")] = None,
-    session: _Session = None,
-    agent_session: _AgentSession = None,
-    workspace_root: WorkspaceRoot = DEFAULT_ROOT,
-    timeout: _Timeout = None,
-    fuel: _Fuel = None,
-    memory: _Memory = None,
-    stdin: Annotated[
-        str | None,
-        option("--stdin FILE", "Standard input of the code; '-' passes on this command's."),
-    ] = None,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    words: list[str] | None = argument(
+        "FILE [-- ARGS]",
+        "The script, '-' for standard input; none with -c. Then its arguments.",
+        None,
+    ),
+    code: str | None = option("-c CODE", "The code itself."),
+    execution: RunLimits,
+    stdin: str | None = option(
+        "--stdin FILE", "Standard input of the code; '-' passes on this command's."
+    ),
 ) -> None:
     """Run code in a session's workspace, by default a new one; returns the code's exit code."""
     from .....sandbox import InvalidExecution, delete_session_workspace
     from ...running.sandbox_shell import GuestOutput, run_cancellable
 
-    cli = cli_of(context, json=as_json)
     source, arguments = _source(words or [], code, stdin)
     typed = None if stdin is None else read_local(stdin, "--stdin")
-    policy = _policy(timeout, fuel, memory)
-    place, sandbox, made = _open(cli, session, agent_session, workspace_root, policy)
+    place, sandbox, made = execution.open(cli)
     guest = None if cli.output.json else GuestOutput()
     try:
         with _no_interpreter_ahead():
@@ -104,11 +141,11 @@ def execute(
         for text in _remarks(result):
             cli.output.remark(text)
     if result.exit_code == 0 and not result.success:
-        raise typer.Exit(ExitCode.LIMIT)
+        raise typer.Exit(ExitCode.TIMEOUT)
     if result.exit_code is not None:
         raise typer.Exit(GuestExit(result.exit_code))
     if result.trapped != "cancelled":
-        raise typer.Exit(ExitCode.LIMIT)
+        raise typer.Exit(ExitCode.TIMEOUT)
     if guest is None:
         raise typer.Exit(GuestExit(ExitCode.INTERRUPTED))
     raise Interrupted(
@@ -117,87 +154,27 @@ def execute(
     )
 
 
-def shell(
-    context: typer.Context,
-    session: _Session = None,
-    agent_session: _AgentSession = None,
-    workspace_root: WorkspaceRoot = DEFAULT_ROOT,
-    timeout: _Timeout = None,
-    fuel: _Fuel = None,
-    memory: _Memory = None,
-    as_json: AsJson = False,
-) -> None:
+@commands.add("shell")
+def shell(cli: Cli, execution: RunLimits) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
     from ...running.sandbox_shell import Shell
 
-    cli = cli_of(context, json=as_json)
-    policy = _policy(timeout, fuel, memory)
-    place, sandbox, _ = _open(cli, session, agent_session, workspace_root, policy, stateful=True)
+    place, sandbox, _ = execution.open(cli, stateful=True)
     with sandbox:
         Shell(sandbox, cli.output, lambda result: _result_document(place, result)).run()
 
 
 def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str, list[str]]:
     """Return the code and its arguments."""
+    from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
+
     if code is not None:
         return code, words
     if not words:
         raise typer.BadParameter("there is no code: name a FILE, '-', or use -c CODE")
     if words[0] == "-" and stdin == "-":
-        raise typer.BadParameter("it can't be both the code and its input", param_hint="--stdin")
-    data = read_local(words[0], "FILE")
-    try:
-        return data.decode("utf-8"), words[1:]
-    except UnicodeDecodeError as error:
-        raise typer.BadParameter(
-            f"{words[0]} is not UTF-8 at byte {error.start}", param_hint="FILE"
-        ) from None
-
-
-def _policy(timeout: float | None, fuel: int | None, memory: str | None) -> ExecutionPolicy:
-    from .....sandbox import ExecutionPolicy
-
-    limits: dict[str, Any] = {}
-    if timeout is not None:
-        limits["deadline_s"] = timeout
-    if fuel is not None:
-        limits["fuel_budget"] = fuel
-    if memory is not None:
-        limits["memory_bytes"] = parse_size(memory, "--memory")
-    return ExecutionPolicy(**limits)
-
-
-def _open(
-    cli: Cli,
-    session: str | None,
-    agent_session: str | None,
-    root: Path,
-    policy: ExecutionPolicy,
-    *,
-    stateful: bool = False,
-) -> tuple[Place, Sandbox, bool]:
-    """Return the workspace, a sandbox over it, and whether the session is new."""
-    from .....sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
-
-    if session is not None and agent_session is not None:
-        raise typer.BadParameter("give --session or --agent-session, not both")
-    if agent_session is not None:
-        place = find_place(cli, agent_session, root, agent=True)
-        _prepare(cli)
-        workspace = place.root / place.name
-        return place, create_sandbox(workspace=workspace, policy=policy, stateful=stateful), False
-    if session is not None:
-        place = find_place(cli, session, root, agent=False)
-        _prepare(cli)
-        sandbox = get_session_sandbox(
-            place.session_id, policy=policy, workspace_root=root, stateful=stateful
-        )
-        return place, sandbox, False
-    _prepare(cli)
-    whole, sandbox = create_session_sandbox(policy=policy, workspace_root=root, stateful=stateful)
-    if not cli.output.json:
-        cli.output.remark(f"Session {whole}")
-    return Place(session_id=whole, name=whole, root=root), sandbox, True
+        raise misuse("--stdin", "it can't be both the code and its input")
+    return read_given_text(Path(words[0]), option="FILE", most=MAX_READ_BYTES), words[1:]
 
 
 def _prepare(cli: Cli) -> None:
@@ -236,20 +213,13 @@ def _remarks(result: SandboxResult) -> Iterator[str]:
 
 
 def _result_document(place: Place, result: SandboxResult) -> dict[str, Any]:
+    columns = (
+        "success exit_code trapped stdout stderr truncated duration_s fuel_consumed memory_peak "
+        "files_created files_modified files_deleted"
+    )
     return {
         **place.document(),
-        "success": result.success,
-        "exit_code": result.exit_code,
-        "trapped": result.trapped,
-        "stdout": result.stdout,
-        "stderr": result.stderr,
-        "truncated": result.truncated,
-        "duration_s": result.duration_s,
-        "fuel_consumed": result.fuel_consumed,
-        "memory_peak": result.memory_peak,
-        "files_created": result.files_created,
-        "files_modified": result.files_modified,
-        "files_deleted": result.files_deleted,
+        **selected(result, columns),
         "quota_exceeded": result.metadata["quota_exceeded"],
         "lost_writes": [asdict(lost) for lost in result.lost_writes],
         "state_lost": result.metadata["state_lost"],

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 import typer
 
-from .....base.plugins import Register
-from ...on_demand import GroupOnDemand, add_group, commands_in
+from ...on_demand import add_group, commands_in
 
-_MODULES: Final = {
-    "execution": "exec shell",
-    "sessions": "list delete",
-    "files": "ls cat put rm",
-}
-"""The commands of each module, in the order of the help."""
+_LISTED: Final = (
+    ("exec", "execution", "Run code in a session's workspace."),
+    ("shell", "execution", "Type Python at a prompt in a session's workspace."),
+    ("list", "sessions", "List the sandbox sessions, the last used first."),
+    ("delete", "sessions", "Delete a sandbox session with its workspace; asks first."),
+    ("ls", "files", "List the files in a session's workspace."),
+    ("cat", "files", "Write a file of a session's workspace to standard output."),
+    ("put", "files", "Copy a file into a session's workspace."),
+    ("rm", "files", "Delete a file or directory of a session's workspace; asks first."),
+)
+"""Each command, its module and its help, in the order of the list."""
 
 
-class _SandboxGroup(GroupOnDemand):
-    register: ClassVar = Register("", commands_in(__package__, _MODULES))
-
-
-def add_to(app: typer.Typer) -> None:
-    """Add the group to the application."""
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
     add_group(
         app,
-        _SandboxGroup,
-        _help,
-        name="sandbox",
+        "sandbox",
+        commands_in(__package__, _LISTED),
         help="Run code in the sandbox, and manage the files of its sessions.",
         short_help="Run code in the sandbox; list and change its files.",
     )
-
-
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())

@@ -5,20 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import re
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, Final
 
-import typer
 from attrs import frozen
 
+from ..... import sandbox
+from .....base.errors import AmbiguousId
 from .....base.identifiers import completions
 from ...context import Cli
-from ...options import argument
+from ...given_files import read_given
+from ...options import argument, flag, option
 from ...output.errors import (
-    AmbiguousSandboxSession,
     SandboxSessionNotFound,
     WorkspaceFileMissing,
     WorkspaceFileRefused,
@@ -36,12 +36,15 @@ _REFUSED: Final = frozenset(
         errno.ENAMETOOLONG,
     }
 )
-DEFAULT_ROOT: Final = Path("workspace")
-_PIECE: Final = 1 << 20
 
 WorkspaceRoot = Annotated[
     Path,
-    typer.Option("--workspace-root", metavar="DIR", help="Directory of the sandbox sessions."),
+    option(
+        "--workspace-root DIR",
+        "Directory of the sandbox sessions.",
+        Path("workspace"),
+        show_default=True,
+    ),
 ]
 SandboxId = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
@@ -73,15 +76,13 @@ class Place:
     @contextmanager
     def named_errors(self, path: str = "") -> Iterator[None]:
         """Let errors name the session and the path."""
-        from .....sandbox import SandboxError, SessionWorkspaceMissing
-
         try:
             yield
-        except SessionWorkspaceMissing:
+        except sandbox.SessionWorkspaceMissing:
             raise SandboxSessionNotFound(
                 self.session_id, path=self.root, agent=self.agent
             ) from None
-        except SandboxError:
+        except sandbox.SandboxError:
             raise
         except FileNotFoundError:
             raise WorkspaceFileMissing(self.session_id, path) from None
@@ -90,6 +91,21 @@ class Place:
                 raise
             reason = error.strerror or str(error)
             raise WorkspaceFileRefused(self.session_id, path, reason) from None
+
+
+@frozen
+class PlaceOptions:
+    """The session in whose workspace files are."""
+
+    session_id: SandboxId
+    agent_session: Annotated[
+        bool, flag("--agent-session", "ID names an agent's session, as in `agentforge list`.")
+    ]
+    workspace_root: WorkspaceRoot
+
+    def find(self, cli: Cli) -> Place:
+        """Return the workspace."""
+        return find_place(cli, self.session_id, self.workspace_root, agent=self.agent_session)
 
 
 def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
@@ -104,21 +120,18 @@ def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
 
 
 def _resolve(shortened: str, root: Path) -> str:
-    from .....sandbox import InvalidSessionId
-
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
-        raise InvalidSessionId(shortened)
+        raise sandbox.InvalidSessionId(shortened)
     fitting = completions(shortened, session_ids(root))
     if not fitting:
         raise SandboxSessionNotFound(shortened, path=root)
     if len(fitting) > 1:
-        raise AmbiguousSandboxSession(shortened, fitting)
+        raise AmbiguousId(shortened, fitting, "sandbox sessions")
     return fitting[0]
 
 
 def session_ids(root: Path) -> list[str]:
     """Return the ids of the sessions in a directory; ignores links and files."""
-    from .....sandbox import InvalidSessionId
     from .....sandbox.session_workspaces.session_paths import validate_session_id
 
     found = []
@@ -129,7 +142,7 @@ def session_ids(root: Path) -> list[str]:
                     continue
                 try:
                     found.append(validate_session_id(entry.name))
-                except InvalidSessionId:
+                except sandbox.InvalidSessionId:
                     continue
     except FileNotFoundError:
         return []
@@ -140,22 +153,4 @@ def read_local(name: str, hint: str) -> bytes:
     """Read a file of this machine, or standard input, up to what a workspace's file may have."""
     from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 
-    data = bytearray()
-    try:
-        with ExitStack() as opened:
-            stream: BinaryIO = sys.stdin.buffer
-            if name != "-":
-                stream = opened.enter_context(Path(name).open("rb"))
-                _check_size(name, os.fstat(stream.fileno()).st_size, MAX_READ_BYTES, hint)
-            while piece := stream.read(_PIECE):
-                data += piece
-                _check_size(name, len(data), MAX_READ_BYTES, hint)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise typer.BadParameter(f"{name} can't be read: {reason}", param_hint=hint) from None
-    return bytes(data)
-
-
-def _check_size(name: str, size: int, limit: int, hint: str) -> None:
-    if size > limit:
-        raise typer.BadParameter(f"{name} has more than {limit:,} bytes", param_hint=hint)
+    return read_given(Path(name), option=hint, most=MAX_READ_BYTES)

@@ -5,48 +5,41 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, Yes, argument, option
+from ..... import harness
+from ...context import Cli
+from ...options import Yes, argument, flag, misuse
+from ...output.text import State
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from .....harness import SessionContext
 
 _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("adopt", short_help="Make a session yours that came with a clone; asks first.")(
-        adopt
-    )
+commands = CommandModule()
 
 
+@commands.add("adopt")
 def adopt(
-    context: typer.Context,
-    session_id: Annotated[
-        str | None, argument("SESSION_ID", "The session, or the beginning of its id.")
-    ] = None,
-    every: Annotated[
-        bool, option("--all", "All sessions that are not yours, as after a move of the project.")
-    ] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    yes: Yes,
+    session_id: str | None = argument(
+        "SESSION_ID", "The session, or the beginning of its id.", None
+    ),
+    every: bool = flag("--all", "All sessions that are not yours, as after a move of the project."),
 ) -> None:
     """Make a session yours that came with a clone, a copy or an archive; asks first.
 
     It shows what the session is, and what it would run. Agents are then shown its briefing, and
     resume and retry run what it carries.
     """
-    cli = cli_of(context, json=as_json)
     if (session_id is None) != every:
-        raise typer.BadParameter("name a session, or give --all", param_hint="SESSION_ID")
+        raise misuse("SESSION_ID", "name a session, or give --all")
     sessions = _foreign(cli) if session_id is None else [cli.load(session_id)[1]]
     store = cli.store()
     wanted = [one for one in sessions if not store.is_own(one.session_id)]
@@ -55,22 +48,23 @@ def adopt(
             cli.output.show(*_view(cli, session))
     if wanted:
         names = ", ".join(one.session_id for one in wanted)
-        cli.output.ask(f"Make {names} yours?", operation=f"adopting {names}", yes=yes)
+        cli.output.ask(f"Make {names} yours?", yes=yes)
     for session in wanted:
         store.make_own(session.session_id)
     _say(cli, sessions, wanted)
 
 
-def _foreign(cli: Cli) -> list[SessionContext]:
+def _foreign(cli: Cli) -> list[harness.SessionContext]:
     manager = cli.manager()
     found = manager.list(on_unreadable=lambda _: None)
     ids = [one.session_id for one in found if not manager.store.is_own(one.session_id)]
     return [session for one in ids if (session := manager.store.load(one)) is not None]
 
 
-def _say(cli: Cli, asked: list[SessionContext], adopted: list[SessionContext]) -> None:
-    if cli.output.json:
-        cli.output.document({"adopted": [_document(cli, one) for one in adopted]})
+def _say(
+    cli: Cli, asked: list[harness.SessionContext], adopted: list[harness.SessionContext]
+) -> None:
+    if cli.output.wrote(lambda: {"adopted": [_document(cli, one) for one in adopted]}):
         return
     for session in adopted:
         cli.output.line(f"Session {session.session_id} is yours.")
@@ -79,7 +73,7 @@ def _say(cli: Cli, asked: list[SessionContext], adopted: list[SessionContext]) -
         cli.output.line(f"{which} Nothing was changed.")
 
 
-def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
+def _document(cli: Cli, session: harness.SessionContext) -> dict[str, Any]:
     from ...output.documents import state_document
 
     return {
@@ -91,28 +85,28 @@ def _document(cli: Cli, session: SessionContext) -> dict[str, Any]:
     }
 
 
-def _view(cli: Cli, session: SessionContext) -> list[RenderableType]:
+def _view(cli: Cli, session: harness.SessionContext) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
-    from ...output.render import budget_bar, field, labels_lines, state_text, words
+    from ...output.render import budget_bar, field, labels_lines, words
     from ...output.text import shorten
 
     directory = cli.store().session_directory(session.session_id)
     lines: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
-        field("state", state_text(session.state.value)),
+        field("state", State(session.state.value)),
         *labels_lines(session),
-        field("goal", words(shorten(session.goal or "none", _SHOWN_CHARS))),
+        field("goal", shorten(session.goal or "none", _SHOWN_CHARS)),
         field("budget", budget_bar(session.token_budget)),
-        field("files", words(f"{directory}, of {_owner(directory)}")),
+        field("files", f"{directory}, of {_owner(directory)}"),
     ]
     asks = _asks(cli, session.session_id)
     if asks is not None:
-        lines.append(field("asks", words(asks)))
+        lines.append(field("asks", asks))
     runs = _runs(cli, session.session_id)
     if not runs:
-        lines.append(field("runs", words("nothing: it keeps no workflow")))
+        lines.append(field("runs", "nothing: it keeps no workflow"))
     for name, text in sorted(runs.items()):
-        lines.append(field("runs", words(f"what {name} says:")))
+        lines.append(field("runs", f"what {name} says:"))
         lines += [words(f"  {line}") for line in text.splitlines()]
     return lines
 

@@ -2,142 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
+from attrs import frozen
 
 from .....base.errors import listed
-from ...context import Cli, cli_of
-from ...options import AsJson, SessionId, argument, complete_session_ids, option
-from ...output.text import counted_of
+from ...context import Cli
+from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
+from ...output.documents import selected
+from ...output.text import counted_of, some_of
+from ...signatures import CommandModule, given
 
 if TYPE_CHECKING:
     from .....repository.apply.applied import Applied
 
-_Id = Annotated[
-    str | None,
-    argument("ID", "The session's id, or a part of it.", autocompletion=complete_session_ids),
-]
-_At = Annotated[
-    str | None,
-    option("--at CHECKPOINT", "The result at this checkpoint; the workspace's last by default."),
-]
+_AT: Final = option(
+    "--at CHECKPOINT", "The result at this checkpoint; the workspace's last by default."
+)
 _SHOWN = 50
 _NAMED = 10
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("apply", short_help="Bring a session's result into your checkout, whole.")(apply)
-    app.command("export", short_help="Write a session's files to a new folder.")(export)
+commands = CommandModule()
 
 
+@frozen
+class Applying:
+    """What of a session's result is applied, and how."""
+
+    session_id: str | None = argument(
+        "ID", "The session's id, or a part of it.", None, autocompletion=complete_session_ids
+    )
+    at: str | None = _AT
+    files: list[str] | None = option(
+        "--files GLOB", "Only these paths, as in '*.py' or src/**; may be repeated."
+    )
+    commit: bool = flag("--commit", "Commit it; the commit holds nothing else.")
+    message: str | None = option("--message, -m TEXT", "The commit's message.")
+    branch: str | None = option(
+        "--branch NAME", "Commit it on this new branch; the checkout stays as it is."
+    )
+    hooks: bool = flag(
+        "--hooks", "With --commit: commit by your own git, with its hooks and signing."
+    )
+    filters: bool = flag("--filters", "Run the filter programs of your git, such as Git LFS.")
+    dry_run: bool = flag("--dry-run", "Only show what would change.")
+
+    def require_consistent(self) -> None:
+        """Refuse options that have no meaning together.
+
+        Raises:
+            typer.BadParameter: Some have none.
+        """
+        if self.hooks and not self.commit:
+            raise misuse("--hooks", "hooks run at a commit; add --commit")
+        if self.branch is not None and (self.commit or self.hooks):
+            raise misuse(
+                "--branch", "a branch gets its commit by itself, without --commit and --hooks"
+            )
+        if self.message is not None and not (self.commit or self.branch is not None):
+            raise misuse("--message", "only a commit has a message; add --commit or --branch")
+
+
+@commands.add("apply")
 def apply(
-    context: typer.Context,
-    session_id: _Id = None,
-    at: _At = None,
-    repo: Annotated[
-        Path | None,
-        option("--repo PATH", "The checkout; the one that the session began from by default."),
-    ] = None,
-    files: Annotated[
-        list[str] | None,
-        option("--files GLOB", "Only these paths, as in '*.py' or src/**; may be repeated."),
-    ] = None,
-    commit: Annotated[
-        bool, option("--commit", "Commit it; the commit holds nothing else.")
-    ] = False,
-    message: Annotated[str | None, option("--message, -m TEXT", "The commit's message.")] = None,
-    branch: Annotated[
-        str | None,
-        option("--branch NAME", "Commit it on this new branch; the checkout stays as it is."),
-    ] = None,
-    hooks: Annotated[
-        bool,
-        option("--hooks", "With --commit: commit by your own git, with its hooks and signing."),
-    ] = False,
-    filters: Annotated[
-        bool, option("--filters", "Run the filter programs of your git, such as Git LFS.")
-    ] = False,
-    dry_run: Annotated[bool, option("--dry-run", "Only show what would change.")] = False,
-    go_on: Annotated[bool, option("--continue", "Finish an apply that was interrupted.")] = False,
-    abort: Annotated[bool, option("--abort", "Undo an apply that was interrupted.")] = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    applying: Applying,
+    repo: Path | None = option(
+        "--repo PATH", "The checkout; the one that the session began from by default."
+    ),
+    go_on: bool = flag("--continue", "Finish an apply that was interrupted."),
+    abort: bool = flag("--abort", "Undo an apply that was interrupted."),
 ) -> None:
     """Bring a session's result into your checkout: as a whole, or not at all.
 
     What the session changed is merged with your commit, written to the files and staged. Where
     that would touch work that is not committed, nothing is done, and every such path is named.
     """
-    cli = cli_of(context, json=as_json)
     if go_on or abort:
-        _require_alone(
-            {
-                "a session": session_id is not None,
-                "each other": go_on and abort,
-                "--dry-run": dry_run,
-                "--commit": commit,
-                "--message": message is not None,
-                "--branch": branch is not None,
-                "--files": bool(files),
-                "--at": at is not None,
-                "--hooks": hooks,
-                "--filters": filters,
-            }
-        )
+        _require_alone(applying, both=go_on and abort)
         _take_up(cli, repo or Path(), forward=go_on)
         return
-    if session_id is None:
-        raise typer.BadParameter(
-            "name a session; `agentforge list` shows those that are", param_hint="ID"
-        )
-    if hooks and not commit:
-        raise typer.BadParameter("hooks run at a commit; add --commit", param_hint="--hooks")
-    if branch is not None and (commit or hooks):
-        raise typer.BadParameter(
-            "a branch gets its commit by itself, without --commit and --hooks",
-            param_hint="--branch",
-        )
-    if message is not None and not (commit or branch is not None):
-        raise typer.BadParameter(
-            "only a commit has a message; add --commit or --branch", param_hint="--message"
-        )
+    if applying.session_id is None:
+        raise misuse("ID", "name a session; run `agentforge list` to see them")
+    applying.require_consistent()
     from .....repository.apply.apply_plan import ApplyOptions
-
-    options = ApplyOptions(
-        files=tuple(files or ()),
-        commit=commit,
-        message=message,
-        branch=branch,
-        hooks=hooks,
-        run_filters=filters,
-    )
-    _, session = cli.load(cli.own_id(session_id))
     from .....wiring.bootstrap import session_results
 
+    options = ApplyOptions(
+        files=tuple(applying.files or ()),
+        **selected(applying, "commit message branch hooks"),
+        run_filters=applying.filters,
+    )
+    _, session = cli.load(cli.own_id(applying.session_id))
     results = session_results(cli.store(), cli.objects_url)
-    applied = results.apply(session, options, at=at, checkout=repo, dry_run=dry_run)
+    applied = results.apply(
+        session, options, at=applying.at, checkout=repo, dry_run=applying.dry_run
+    )
     if applied.left_out and not (applied.paths or applied.already or applied.ignored):
-        shown = ", ".join(applied.left_out[:_NAMED])
-        more = f" and {len(applied.left_out) - _NAMED} more" if applied.left_out[_NAMED:] else ""
-        raise typer.BadParameter(
-            f"no changed path matches, so nothing was done. Changed: {shown}{more}",
-            param_hint="--files",
+        raise misuse(
+            "--files",
+            f"no changed path matches, so nothing was done. Changed: "
+            f"{some_of(applied.left_out, _NAMED)}",
         )
     _show(cli, applied, session.session_id)
 
 
-def _require_alone(others: Mapping[str, bool]) -> None:
+def _require_alone(applying: Applying, *, both: bool) -> None:
     """Refuse what has no meaning where an apply is taken up: what it does is in its journal."""
-    given = [name for name, is_given in others.items() if is_given]
-    if given:
-        raise typer.BadParameter(
-            f"an interrupted apply is finished or undone as it was begun; leave out {given[0]}"
-            if given[0] != "each other"
+    others = given(applying)
+    if both or others:
+        named = "a session" if others[:1] == ["ID"] else "".join(others[:1])
+        raise misuse(
+            "--continue/--abort",
+            f"an interrupted apply is finished or undone as it was begun; leave out {named}"
+            if others
             else "finish the apply or undo it: not both",
-            param_hint="--continue/--abort",
         )
 
 
@@ -154,8 +136,7 @@ def _take_up(cli: Cli, checkout: Path, *, forward: bool) -> None:
 
 
 def _show(cli: Cli, applied: Applied, session_id: str) -> None:
-    if cli.output.json:
-        cli.output.document({"session_id": session_id, **_document(applied)})
+    if cli.output.wrote({"session_id": session_id, **_document(applied)}):
         return
     line = cli.output.line
     signs = {"added": "A", "modified": "M", "deleted": "D"}
@@ -191,26 +172,19 @@ def _show(cli: Cli, applied: Applied, session_id: str) -> None:
 def _document(applied: Applied) -> dict[str, Any]:
     return {
         "checkout": applied.checkout,
-        "paths": [{"path": one.path, "change": one.change} for one in applied.paths],
-        "already": list(applied.already),
-        "ignored": list(applied.ignored),
-        "left_out": list(applied.left_out),
-        "commit": applied.commit,
-        "branch": applied.branch,
-        "dry_run": applied.dry_run,
-        "nothing_to_do": applied.nothing_to_do,
+        "paths": [selected(one, "path change") for one in applied.paths],
+        **selected(applied, "already ignored left_out commit branch dry_run nothing_to_do"),
     }
 
 
+@commands.add("export")
 def export(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    folder: Annotated[Path, argument("DIR", "The new folder; nothing may be there.")],
-    at: _At = None,
-    as_json: AsJson = False,
+    folder: Path = argument("DIR", "The new folder; nothing may be there."),
+    at: str | None = _AT,
 ) -> None:
     """Write a session's files to a new folder, which appears whole."""
-    cli = cli_of(context, json=as_json)
     _, session = cli.load(session_id)
     from .....wiring.bootstrap import session_results
 

@@ -2,81 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, SessionId, Tokens, Yes, argument, option
+from ..... import harness
+from ...context import Cli
+from ...options import SessionId, Tokens, Yes, argument, flag, option
+from ...output.documents import selected
 from ...output.text import counted_of, safe
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from .....base.tree_changes import FileChange, TreeChanges
-    from .....harness import SessionContext, SessionManager
+    from .....base.files.tree_changes import FileChange, TreeChanges
     from .....harness.views.checkpoints import CheckpointEntry
 
 _SHORT = 12
 _BAR = 40
 
-_Checkpoint = (
+_CHECKPOINT = (
     "a checkpoint's number, the beginning of its snapshot's id, a phase, or an attempt as green-2"
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("checkpoints", short_help="List a session's checkpoints.")(checkpoints)
-    app.command("diff", short_help="Show what changed in a session's workspace.")(diff)
-    app.command("rewind", short_help="Take a session and its files back to a checkpoint.")(rewind)
-    app.command("fork", short_help="Begin a new session at a checkpoint of another.")(fork)
+commands = CommandModule()
 
 
-def checkpoints(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
+@commands.add("checkpoints")
+def checkpoints(cli: Cli, session_id: SessionId) -> None:
     """List a session's checkpoints, with the snapshots of its workspace."""
-    cli = cli_of(context, json=as_json)
     manager, session = _load(cli, session_id)
     found = manager.checkpoints()
-    if cli.output.json:
-        document = {
-            "session_id": session.session_id,
-            "checkpoints": [_document(one) for one in found],
-        }
-        cli.output.document({**document, "disk_bytes": manager.snapshots_disk_bytes()})
+    size = manager.snapshots_disk_bytes() if cli.output.json or found else 0
+    document = {"session_id": session.session_id, "checkpoints": [_document(one) for one in found]}
+    if cli.output.wrote({**document, "disk_bytes": size}):
         return
     for one in found:
         cli.output.line(_line(one))
     if any(one.snapshot for one in found):
         from .....prune.domain import human_bytes
 
-        size = human_bytes(manager.snapshots_disk_bytes())
-        cli.output.line(f"The snapshots take up {size} on the disk.")
+        cli.output.line(f"The snapshots take up {human_bytes(size)} on the disk.")
     if not found:
         cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
 
 
+@commands.add("diff")
 def diff(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    before: Annotated[
-        str | None, argument("A", f"From here: {_Checkpoint}; by default, where work began.")
-    ] = None,
-    after: Annotated[
-        str | None, argument("B", "To here; by default, the workspace as it is now.")
-    ] = None,
-    stat: Annotated[bool, option("--stat", "Show the files and counts only.")] = False,
-    as_json: AsJson = False,
+    before: str | None = argument(
+        "A", f"From here: {_CHECKPOINT}; by default, where work began.", None
+    ),
+    after: str | None = argument("B", "To here; by default, the workspace as it is now.", None),
+    stat: bool = flag("--stat", "Show the files and counts only."),
 ) -> None:
     """Show what changed in a session's workspace between two checkpoints.
 
     By default all that the session changed until now is shown.
     """
-    cli = cli_of(context, json=as_json)
     manager, session = _load(cli, session_id)
     found = manager.diff(before, after, patch=not stat)
-    if cli.output.json:
-        cli.output.document(_changes_document(session, before, after, found, patch=not stat))
+    ends = {"session_id": session.session_id, "before": before, "after": after}
+    if cli.output.wrote({**ends, **_changes_document(found, patch=not stat)}):
         return
     if stat or not found.files:
         _show_stat(cli, found)
@@ -84,59 +72,53 @@ def diff(
         cli.output.show(_colored(found.patch))
 
 
+@commands.add("rewind")
 def rewind(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    to: Annotated[str, option("--to CHECKPOINT", f"Where to: {_Checkpoint}.")],
-    yes: Yes = False,
-    as_json: AsJson = False,
+    yes: Yes,
+    to: str = option("--to CHECKPOINT", f"Where to: {_CHECKPOINT}.", ...),
 ) -> None:
     """Take a session and all files of its workspace back to a checkpoint; asks first.
 
     The history only grows, and spent tokens stay spent. The workspace as it is now is kept as a
     checkpoint before, so that you can go forward to it again.
     """
-    cli = cli_of(context, json=as_json)
     _, session = _load(cli, cli.own_id(session_id))
     cli.output.ask(
-        f"Replace the workspace of session {session.session_id} by that of {to}?",
-        operation=f"going back with session {session.session_id}",
-        yes=yes,
+        f"Replace the workspace of session {session.session_id} by that of {to}?", yes=yes
     )
     manager, session = _load(cli, session.session_id)
     target = manager.rewind(to)
-    if cli.output.json:
-        cli.output.document({"session_id": session.session_id, "checkpoint": _document(target)})
-        return
-    cli.output.line(
+    cli.output.outcome(
+        {"session_id": session.session_id, "checkpoint": _document(target)},
         f"Session {session.session_id} is back at {target.name or target.number} "
-        f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]})."
+        f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]}).",
+        f"To go on: {cli.command('resume', session.session_id)}",
     )
-    cli.output.line(f"To go on: {cli.command('resume', session.session_id)}")
 
 
+@commands.add("fork")
 def fork(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    at: Annotated[str, option("--at CHECKPOINT", f"Where to begin: {_Checkpoint}.")],
-    budget: Tokens = None,
-    as_json: AsJson = False,
+    budget: Tokens,
+    at: str = option("--at CHECKPOINT", f"Where to begin: {_CHECKPOINT}.", ...),
 ) -> None:
     """Begin a new session where another one stood at a checkpoint; the other one stays as it is.
 
     Without --budget it goes on with the other's budget, with what that has spent.
     """
-    cli = cli_of(context, json=as_json)
     manager, parent = _load(cli, cli.own_id(session_id))
     forked = manager.fork(at, token_budget=budget)
-    if cli.output.json:
-        cli.output.document({"session_id": forked.session_id, "parent_id": parent.session_id})
-        return
-    cli.output.line(f"Session {forked.session_id} begins at {at} of {parent.session_id}.")
-    cli.output.line(f"To go on: {cli.command('resume', forked.session_id)}")
+    cli.output.outcome(
+        {"session_id": forked.session_id, "parent_id": parent.session_id},
+        f"Session {forked.session_id} begins at {at} of {parent.session_id}.",
+        f"To go on: {cli.command('resume', forked.session_id)}",
+    )
 
 
-def _load(cli: Cli, shortened: str) -> tuple[SessionManager, SessionContext]:
+def _load(cli: Cli, shortened: str) -> tuple[harness.SessionManager, harness.SessionContext]:
     return cli.load(shortened, manager=cli.keeping_manager())
 
 
@@ -150,45 +132,14 @@ def _line(one: CheckpointEntry) -> str:
 
 
 def _document(one: CheckpointEntry) -> dict[str, Any]:
-    return {
-        "number": one.number,
-        "snapshot": one.snapshot,
-        "at": one.at,
-        "action": one.action,
-        "phase": one.phase,
-        "attempt": one.attempt,
-        "name": one.name,
-        "succeeded": one.succeeded,
-        "unkept": one.unkept,
-        "in_force": one.in_force,
-    }
+    return selected(one, "number snapshot at action phase attempt name succeeded unkept in_force")
 
 
-def _changes_document(
-    session: SessionContext,
-    before: str | None,
-    after: str | None,
-    found: TreeChanges,
-    *,
-    patch: bool,
-) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "session_id": session.session_id,
-        "before": before,
-        "after": after,
-        "files": [
-            {
-                "path": one.path,
-                "kind": one.kind,
-                "old_mode": one.old_mode,
-                "new_mode": one.new_mode,
-                "insertions": one.insertions,
-                "deletions": one.deletions,
-            }
-            for one in found.files
-        ],
-        "insertions": found.insertions,
-        "deletions": found.deletions,
+def _changes_document(found: TreeChanges, *, patch: bool) -> dict[str, Any]:
+    columns = "path kind old_mode new_mode insertions deletions"
+    document = {
+        "files": [selected(one, columns) for one in found.files],
+        **selected(found, "insertions deletions"),
     }
     if patch:
         document["patch"] = found.patch.decode("utf-8", "backslashreplace")

@@ -5,32 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+from attrs import asdict, frozen
 
-from ...context import cli_of
-from ...options import (
-    AsJson,
-    QuestionsDirectory,
-    SharedQuestions,
-    argument,
-    complete_session_ids,
-    option,
-    parse_duration,
-)
-
-if TYPE_CHECKING:
-    from .....harness import SessionManager, SessionPage, UnreadableSession
-
-
-class StateName(StrEnum):
-    """The states a listing can be narrowed to."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    COMPLETED = "completed"
-    ABORTED = "aborted"
+from ..... import harness
+from ...context import Cli
+from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
+from ...signatures import CommandModule
 
 
 class OrderName(StrEnum):
@@ -47,108 +29,81 @@ class OrderName(StrEnum):
     ID = "id"
 
 
-States = Annotated[
-    list[StateName] | None,
-    option(
+@frozen
+class SessionFilters:
+    """Which sessions are asked for; each field is named as managers name it."""
+
+    state: list[harness.SessionState] | None = option(
         "--state STATE", "Only those that are active, paused, completed or aborted; repeatable."
-    ),
-]
-Workflow = Annotated[str | None, option("--workflow TYPE", "Only those of this workflow type.")]
-Phase = Annotated[str | None, option("--phase NAME", "Only those in this phase.")]
-Tags = Annotated[
-    list[str] | None, option("--tag TAG", "Only those with this tag; repeatable: with all of them.")
-]
-Parent = Annotated[
-    str | None,
-    option(
+    )
+    workflow_type: str | None = option("--workflow TYPE", "Only those of this workflow type.")
+    current_phase: str | None = option("--phase NAME", "Only those in this phase.")
+    tags: list[str] | None = option(
+        "--tag TAG", "Only those with this tag; repeatable: with all of them."
+    )
+    parent_id: str | None = option(
         "--parent ID",
         "Only those that were made from this session.",
         autocompletion=complete_session_ids,
-    ),
-]
-Goal = Annotated[
-    str | None,
-    option("--goal TEXT", "Only those with this in their goal; at least three characters."),
-]
-Title = Annotated[
-    str | None,
-    option("--title TEXT", "Only those with this in their title; at least three characters."),
-]
-Left = Annotated[
-    str | None,
-    option(
+    )
+    goal: str | None = option(
+        "--goal TEXT", "Only those with this in their goal; at least three characters."
+    )
+    title: str | None = option(
+        "--title TEXT", "Only those with this in their title; at least three characters."
+    )
+    budget_left: str | None = option(
         "--budget-left RANGE",
         "Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.",
-    ),
-]
-OlderThan = Annotated[
-    timedelta | None,
-    option(
+    )
+    older_than: timedelta | None = option(
         "--older-than DURATION",
         "Only those not changed for at least this long, as in 24h.",
         parser=parse_duration,
-    ),
-]
-YoungerThan = Annotated[
-    timedelta | None,
-    option(
+    )
+    younger_than: timedelta | None = option(
         "--younger-than DURATION",
         "Only those changed within this time, as in 7d.",
         parser=parse_duration,
-    ),
-]
+    )
+
+    def asked(self, manager: harness.SessionManager) -> dict[str, Any]:
+        """Return what is asked for, and nothing else; of a parent, its whole id."""
+        from .....base.identifiers import is_session_id
+
+        filters = asdict(self, filter=lambda _, value: value not in (None, [], ()))
+        parent = self.parent_id
+        if parent is not None and not is_session_id(parent):
+            filters["parent_id"] = manager.store.resolve(
+                parent
+            )  # a whole id may be of a deleted one
+        if self.state:
+            filters["state"] = [one.value for one in self.state]
+        return filters
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("list")(list_sessions)
-    app.command("search", short_help="Find sessions and questions by words.")(search)
+commands = CommandModule()
 
 
+@commands.add("list")
 def list_sessions(
-    context: typer.Context,
-    states: States = None,
-    workflow: Workflow = None,
-    phase: Phase = None,
-    tags: Tags = None,
-    parent: Parent = None,
-    goal: Goal = None,
-    title: Title = None,
-    budget_left: Left = None,
-    order: Annotated[
-        OrderName | None,
-        option("--order ORDER", f"What comes first: {', '.join(OrderName)}."),
-    ] = None,
-    limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
-    after: Annotated[
-        str | None,
-        option("--after CURSOR", "With --limit: go on where a former list ended, which says it."),
-    ] = None,
-    older_than: OlderThan = None,
-    younger_than: YoungerThan = None,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    sessions: SessionFilters,
+    order: OrderName | None = option("--order ORDER", f"What comes first: {', '.join(OrderName)}."),
+    limit: int | None = option("--limit N", "Only the first N.", min=1),
+    after: str | None = option(
+        "--after CURSOR", "With --limit: go on where a former list ended, which says it."
+    ),
 ) -> None:
     """List the sessions, the last changed first by default.
 
     A session that can't be read is listed with the reason; it hides none of the others.
     """
     if after is not None and limit is None:
-        raise typer.BadParameter("it needs --limit", param_hint="--after")
-    cli = cli_of(context, json=as_json)
+        raise misuse("--after", "it needs --limit")
     manager = cli.manager()
-    filters = _filters(
-        manager,
-        state=[one.value for one in states or ()],
-        workflow_type=workflow,
-        current_phase=phase,
-        tags=tags,
-        parent_id=parent,
-        goal=goal,
-        title=title,
-        budget_left=budget_left,
-        older_than=older_than,
-        younger_than=younger_than,
-    )
+    filters = sessions.asked(manager)
     page = _page(manager, limit, after, order or OrderName.LAST_CHANGED, filters)
     found, unreadable = page.sessions, page.unreadable
     interrupted = {
@@ -160,17 +115,18 @@ def list_sessions(
     if cli.output.json:
         from ...output.documents import summary_document, unreadable_document
 
+        rows = [
+            summary_document(
+                one,
+                interrupted=one.session_id in interrupted,
+                own=one.session_id not in foreign,
+            )
+            for one in found
+        ]
         cli.output.document(
             {
                 "base": manager.store.where,
-                "sessions": [
-                    summary_document(
-                        one,
-                        interrupted=one.session_id in interrupted,
-                        own=one.session_id not in foreign,
-                    )
-                    for one in found
-                ],
+                "sessions": rows,
                 "unreadable": [unreadable_document(one) for one in unreadable],
                 "next": None if page.after is None else str(page.after),
             }
@@ -197,56 +153,32 @@ def list_sessions(
     cli.output.show(*render.unreadable_lines(unreadable))
 
 
-def _filters(manager: SessionManager, **asked: Any) -> dict[str, Any]:
-    """Return what is asked for, and nothing else; of a parent, its whole id."""
-    filters = {name: value for name, value in asked.items() if value not in (None, [], ())}
-    parent = filters.get("parent_id")
-    if parent is not None:
-        from .....base.identifiers import is_session_id
-
-        # Its children are found by a whole id also where it was deleted.
-        filters["parent_id"] = parent if is_session_id(parent) else manager.store.resolve(parent)
-    return filters
-
-
 def _page(
-    manager: SessionManager,
+    manager: harness.SessionManager,
     limit: int | None,
     after: str | None,
     order: OrderName,
     filters: Mapping[str, Any],
-) -> SessionPage:
+) -> harness.SessionPage:
     """Return the sessions to be listed, all of them without a limit."""
-    from .....harness import SessionPage
-
     name = order.value.replace("-", "_")
     if limit is not None:
         return manager.page(limit, after=after, order=name, **filters)
-    unreadable: list[UnreadableSession] = []
+    unreadable: list[harness.UnreadableSession] = []
     found = manager.list(order=name, on_unreadable=unreadable.append, **filters)
-    return SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
+    return harness.SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
+@commands.add("search")
 def search(
-    context: typer.Context,
-    words: Annotated[
-        list[str],
-        argument("WORDS", "Words that all occur; one with a space in it is a phrase."),
-    ],
-    states: States = None,
-    workflow: Workflow = None,
-    phase: Phase = None,
-    tags: Tags = None,
-    parent: Parent = None,
-    goal: Goal = None,
-    title: Title = None,
-    budget_left: Left = None,
-    limit: Annotated[int, option("--limit N", "The first N, 20 by default.", min=1)] = 20,
-    older_than: OlderThan = None,
-    younger_than: YoungerThan = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    words: list[str] = argument(
+        "WORDS", "Words that all occur; one with a space in it is a phrase."
+    ),
+    sessions: SessionFilters,
+    limit: int = option("--limit N", "The first N, 20 by default.", 20, min=1),
+    place: QuestionPlace,
 ) -> None:
     """Find sessions by words in their titles, goals, histories and artifacts, and questions.
 
@@ -257,28 +189,14 @@ def search(
     from .....wiring.searching import search as search_all
     from ...asking.question_sessions import question_sessions
 
-    cli = cli_of(context, json=as_json)
     asked = SearchWords.of_arguments(words)
     manager = cli.manager()
-    questions = question_sessions(cli, directory, shared=shared)
-    filters = _filters(
-        manager,
-        state=[one.value for one in states or ()],
-        workflow_type=workflow,
-        current_phase=phase,
-        tags=tags,
-        parent_id=parent,
-        goal=goal,
-        title=title,
-        budget_left=budget_left,
-        older_than=older_than,
-        younger_than=younger_than,
-    )
+    questions = question_sessions(cli, place)
+    filters = sessions.asked(manager)
     found = search_all(manager, questions, asked, limit=limit, clock=cli.outside.clock, **filters)
     from ...found import found_document, show_found
 
-    if cli.output.json:
-        cli.output.document(found_document(found, asked, manager, questions))
+    if cli.output.wrote(lambda: found_document(found, asked, manager, questions)):
         return
     show_found(cli, found, manager, questions)
     if found.more:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import typer
-
+from ...asking.question_answers import show_question
 from ...asking.question_sessions import complete_question_ids, question_sessions, session_document
-from ...context import Cli, cli_of
-from ...options import AsJson, QuestionsDirectory, SharedQuestions, argument, option
+from ...context import Cli
+from ...options import QuestionPlace, argument, misuse, option
+from ...output.text import moment_text
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....questions import QuestionSession, QuestionSessions, SessionStatus, UnreadableQuestion
@@ -17,34 +18,30 @@ _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
 """The statuses by which a history can be filtered, as the shell completes them."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("history", short_help="List the question sessions, or show one.")(history)
+commands = CommandModule()
 
 
+@commands.add("history")
 def history(
-    context: typer.Context,
-    session_id: Annotated[
-        str | None,
-        argument("ID", "Show this question session in full.", autocompletion=complete_question_ids),
-    ] = None,
-    status: Annotated[
-        str | None,
-        option(
-            "--status STATUS",
-            f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
-            autocompletion=lambda: list(_STATUSES),
-        ),
-    ] = None,
-    limit: Annotated[int | None, option("--limit N", "Only the last N.", min=1)] = None,
-    directory: QuestionsDirectory = None,
-    shared: SharedQuestions = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    *,
+    session_id: str | None = argument(
+        "ID",
+        "Show this question session in full.",
+        None,
+        autocompletion=complete_question_ids,
+    ),
+    status: str | None = option(
+        "--status STATUS",
+        f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
+        autocompletion=lambda: list(_STATUSES),
+    ),
+    limit: int | None = option("--limit N", "Only the last N.", min=1),
+    place: QuestionPlace,
 ) -> None:
     """List the question sessions, the last asked first, or show one with its answers."""
-    cli = cli_of(context, json=as_json)
     wanted = None if status is None else _status_of(status)
-    sessions = question_sessions(cli, directory, shared=shared)
+    sessions = question_sessions(cli, place)
     if session_id is not None:
         _show(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
         return
@@ -53,14 +50,10 @@ def history(
     found = [one for one in reversed(found) if wanted in {None, sessions.status_of(one)}]
     found = found[:limit]
     if cli.output.json:
+        broken = [{"session_id": one.session_id, "error": str(one.error)} for one in unreadable]
+        documents = [session_document(sessions, one) for one in found]
         cli.output.document(
-            {
-                "directory": sessions.where,
-                "sessions": [session_document(sessions, one) for one in found],
-                "unreadable": [
-                    {"session_id": one.session_id, "error": str(one.error)} for one in unreadable
-                ],
-            }
+            {"directory": sessions.where, "sessions": documents, "unreadable": broken}
         )
         return
     short = sessions.short_ids()
@@ -78,10 +71,8 @@ def history(
 
 def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
     from .....questions import format_user_response
-    from ...output.render import moment_text
 
-    if cli.output.json:
-        cli.output.document(session_document(sessions, session))
+    if cli.output.wrote(session_document(sessions, session)):
         return
     cli.output.line(f"Question session {session.session_id} {sessions.status_of(session).phrase}.")
     cli.output.line(f"Asked {moment_text(session.created_at)}")
@@ -91,11 +82,8 @@ def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> Non
     if session.answers is not None:
         cli.output.lines(format_user_response(session.answers, session.questions))
         return
-    for number, question in enumerate(session.questions, 1):
-        cli.output.lines(f"{number}. {question.prompt}")
-        for choice in question.options:
-            more = f" — {choice.description}" if choice.description else ""
-            cli.output.line(f"   - {choice.label}{more}")
+    for index, question in enumerate(session.questions):
+        show_question(cli.output, index, question, numbered=False)
 
 
 def _status_of(given: str) -> SessionStatus:
@@ -106,6 +94,4 @@ def _status_of(given: str) -> SessionStatus:
     for one in SessionStatus:
         if name in {one.value, one.word.replace(" ", "_")}:
             return one
-    raise typer.BadParameter(
-        f"there is no status {given!r}; there are {', '.join(_STATUSES)}", param_hint="--status"
-    )
+    raise misuse("--status", f"there is no status {given!r}; there are {', '.join(_STATUSES)}")

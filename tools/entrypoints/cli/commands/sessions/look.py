@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, Follow, SessionId, option
+from ..... import harness
+from ...context import Cli
+from ...options import Follow, SessionId, option
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from .....harness import SessionContext, SessionManager
     from .....harness.session_ports import SessionRepository
 
 
@@ -22,32 +21,20 @@ _POLL_SECONDS: Final = 0.5
 """The interval between two looks at a session's file."""
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("show", short_help="Show one session.")(show)
-    app.command("log")(log)
-    app.command("brief")(brief)
-    app.command("artifacts", short_help="List the files that a session's phases produced.")(
-        artifacts
-    )
+commands = CommandModule()
 
 
-def show(
-    context: typer.Context,
-    session_id: SessionId,
-    following: Follow = False,
-    as_json: AsJson = False,
-) -> None:
+@commands.add("show")
+def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
     """Show one session: its state, budget, phases, artifacts and latest history."""
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     if following:
         with suppress(KeyboardInterrupt):
             _follow(cli, manager, session.session_id)
-    elif cli.output.json:
-        cli.output.document(_document(manager, session, children=_children(manager, session)))
-    else:
-        view = _view(cli, manager, session, children=_children(manager, session))
+        return
+    children = [one.session_id for one in manager.children(session.session_id)]
+    if not cli.output.wrote(lambda: _document(manager, session, children=children)):
+        view = _view(cli, manager, session, children=children)
         cli.output.show(*view, *_in_fleet(cli, session.session_id))
 
 
@@ -58,7 +45,7 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
     if cli.store_url is None or not is_database(cli.store_url):
         return []
     from .....wiring.fleet import open_fleet
-    from ...output.render import field, words
+    from ...output.render import field
     from ...output.text import duration_text
 
     with open_fleet(cli.store_url) as fleet:
@@ -73,16 +60,15 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
         parts.append(f"not before {job.scheduled_at:%Y-%m-%d %H:%M:%S}Z")
     if job.attempts:
         parts.append(f"after {job.attempts} that did not get on: {job.reason or ''}".rstrip(": "))
-    return [field("job", words(", ".join(parts)))]
-
-
-def _children(manager: SessionManager, session: SessionContext) -> list[str]:
-    """Return the sessions that were made from one; every session is looked at, so do it once."""
-    return [one.session_id for one in manager.children(session.session_id)]
+    return [field("job", ", ".join(parts))]
 
 
 def _view(
-    cli: Cli, manager: SessionManager, session: SessionContext, *, children: Sequence[str] = ()
+    cli: Cli,
+    manager: harness.SessionManager,
+    session: harness.SessionContext,
+    *,
+    children: Sequence[str] = (),
 ) -> list[RenderableType]:
     from ...output import render
 
@@ -102,7 +88,10 @@ def _view(
 
 
 def _document(
-    manager: SessionManager, session: SessionContext, *, children: Sequence[str] | None = None
+    manager: harness.SessionManager,
+    session: harness.SessionContext,
+    *,
+    children: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     from ...output.documents import session_document
 
@@ -111,7 +100,7 @@ def _document(
     return session_document(session, store, interrupted=interrupted, children=children)
 
 
-def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
+def _follow(cli: Cli, manager: harness.SessionManager, session_id: str) -> None:
     changes = _changes(manager.store, session_id, sleep=cli.outside.sleep)
     if cli.output.json:
         for session in changes:
@@ -138,7 +127,7 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
 
 def _changes(
     store: SessionRepository, session_id: str, *, sleep: Callable[[float], None]
-) -> Iterator[SessionContext]:
+) -> Iterator[harness.SessionContext]:
     """Yield the session as it is, and again at each new revision, until it has ended.
 
     Between two looks only the session's mark is read; the session itself only when that changed.
@@ -152,8 +141,6 @@ def _changes(
         SessionNotFound: There is none, or it was deleted meanwhile.
         SessionCorrupted: Its file is no session (any more).
     """
-    from .....harness import SessionNotFound
-
     seen: Hashable | None = None
     revision: int | None = None
     while True:
@@ -161,7 +148,7 @@ def _changes(
         if mark != seen or mark is None:  # the store says what is wrong
             session = store.load(session_id)
             if session is None:
-                raise SessionNotFound(session_id, path=store.where)
+                raise harness.SessionNotFound(session_id, path=store.where)
             seen = mark
             if session.revision != revision:
                 revision = session.revision
@@ -171,40 +158,33 @@ def _changes(
         sleep(_POLL_SECONDS)
 
 
+@commands.add("log")
 def log(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    limit: Annotated[int | None, option("--limit, -n N", "Only the last N entries.", min=0)] = None,
-    following: Follow = False,
-    as_json: AsJson = False,
+    following: Follow,
+    limit: int | None = option("--limit, -n N", "Only the last N entries.", min=0),
 ) -> None:
     """Show a session's history, the oldest entry first."""
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     total = len(session.history)
     begin = 0 if limit is None else max(total - limit, 0)
     if following:
         with suppress(KeyboardInterrupt):
             _follow_log(cli, manager, session.session_id, begin)
-    elif cli.output.json:
-        from ...output.documents import entry_document
+        return
+    from ...output import render
+    from ...output.documents import entry_document
 
-        cli.output.document(
-            {
-                "session_id": session.session_id,
-                "total": total,
-                "history": [
-                    entry_document(index, session.history[index]) for index in range(begin, total)
-                ],
-            }
-        )
-    else:
-        from ...output import render
+    def document() -> dict[str, Any]:
+        entries = [entry_document(index, session.history[index]) for index in range(begin, total)]
+        return {"session_id": session.session_id, "total": total, "history": entries}
 
+    if not cli.output.wrote(document):
         cli.output.show(*map(render.entry_block, session.history[begin:]))
 
 
-def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) -> None:
+def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begin: int) -> None:
     from ...output import render
     from ...output.documents import entry_document
 
@@ -220,57 +200,46 @@ def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) 
             return
 
 
+@commands.add("brief")
 def brief(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=1, help="Maximum length of the briefing.")
-    ] = 2000,
-    as_json: AsJson = False,
+    max_tokens: int = option(
+        "--max-tokens N", "Maximum length of the briefing.", 2000, min=1, show_default=True
+    ),
 ) -> None:
     """Write the briefing of a session for its next worker."""
     from .....harness.views.briefing import estimate_tokens
 
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(cli.own_id(session_id))
     text = manager.briefing(max_tokens)
-    if cli.output.json:
-        cli.output.document(
-            {
-                "session_id": session.session_id,
-                "max_tokens": max_tokens,
-                "estimated_tokens": estimate_tokens(text),
-                "briefing": text,
-            }
-        )
-    else:
+    document = {
+        "session_id": session.session_id,
+        "max_tokens": max_tokens,
+        "estimated_tokens": estimate_tokens(text),
+        "briefing": text,
+    }
+    if not cli.output.wrote(document):
         cli.output.lines(text)
 
 
+@commands.add("artifacts")
 def artifacts(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    phase: Annotated[str | None, option("--phase", "Only those of this phase.")] = None,
-    as_json: AsJson = False,
+    phase: str | None = option("--phase TEXT", "Only those of this phase."),
 ) -> None:
     """List the files that a session's phases produced, oldest first."""
-    cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     found = session.get_artifacts(phase)
     workspace = manager.store.workspace_path(session.session_id)
-    if cli.output.json:
-        from ...output.documents import artifact_document
-
-        cli.output.document(
-            {
-                "session_id": session.session_id,
-                "workspace": workspace,
-                "artifacts": [artifact_document(one) for one in found],
-            }
-        )
-        return
     from ...output import render
+    from ...output.documents import artifact_document
 
+    made = [artifact_document(one) for one in found]
+    document = {"session_id": session.session_id, "workspace": workspace, "artifacts": made}
+    if cli.output.wrote(document):
+        return
     if found:
         cli.output.show(render.artifact_table(found))
         cli.output.line(f"They are in {workspace}")

@@ -5,39 +5,34 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from ..... import harness
 from ...asking.question_sessions import question_sessions
-from ...context import Cli, cli_of
-from ...options import AsJson, SessionId, option
+from ...context import Cli
+from ...options import QuestionPlace, SessionId, misuse, option
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.question import Question
-    from .....harness import SessionContext
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("report", short_help="Write the story of a session as one HTML page.")(report)
+commands = CommandModule()
 
 
+@commands.add("report")
 def report(
-    context: typer.Context,
+    cli: Cli,
     session_id: SessionId,
-    out: Annotated[
-        Path | None,
-        option(
-            "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
-        ),
-    ] = None,
-    as_json: AsJson = False,
+    out: Path | None = option(
+        "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
+    ),
 ) -> None:
     """Write the story of a session as one HTML page that opens without a network."""
     from .....base.files import DirectoryLock, OsFileSystem, replace_file
 
-    cli = cli_of(context, json=as_json)
     if out == Path("-"):
         if cli.output.json:
             raise typer.BadParameter("the page and --json can't share standard output")
@@ -54,7 +49,7 @@ def report(
     )
 
 
-def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
+def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
     """Return a session and its page."""
     from .....wiring.bootstrap import open_snapshots
     from ....pages.session_page import session_report
@@ -75,7 +70,9 @@ def _page(cli: Cli, shortened: str) -> tuple[SessionContext, str]:
 
 def _questions(cli: Cli, question_id: str) -> Sequence[Question]:
     """Return the questions that were asked under an id."""
-    return question_sessions(cli, None, shared=False).get(question_id).request.questions
+    return (
+        question_sessions(cli, QuestionPlace(None, shared=False)).get(question_id).request.questions
+    )
 
 
 def _report_place(path: Path) -> Path:
@@ -85,7 +82,5 @@ def _report_place(path: Path) -> Path:
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():
-        raise typer.BadParameter(
-            f"{place} is there and is no regular file; nothing was written", param_hint="--out"
-        )
+        raise misuse("--out", f"{place} is there and is no regular file; nothing was written")
     return place

@@ -5,44 +5,55 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from attrs import frozen
 
-from ...context import Cli, cli_of
-from ...options import AsJson, argument, option
+from ...context import Cli
+from ...options import argument, flag, misuse, option
+from ...output.documents import selected
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....agents.setup.installation import Step
     from .....agents.setup.places import Places, Scope
 
-ProgramName = Annotated[str, argument("PROGRAM", "claude-code, codex, gemini or opencode.")]
-ScopeName = Annotated[
-    str, option("--scope SCOPE", "Whose conversations: of this user, or of this project alone.")
-]
-DryRun = Annotated[bool, option("--dry-run", "Only show what would be changed.")]
+commands = CommandModule()
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add these commands to the application."""
-    app.command("install", short_help="Put sessions into an agent program: hooks, tools, a skill.")(
-        install
+@frozen
+class Installing:
+    """What is installed or taken out, and where."""
+
+    program: str = argument("PROGRAM", "claude-code, codex, gemini or opencode.")
+    scope: str = option(
+        "--scope SCOPE", "Whose conversations: of this user, or of this project alone.", "user"
     )
-    app.command("uninstall", short_help="Take out of an agent program what install put there.")(
-        uninstall
-    )
-    app.command("hook", short_help="Handle one event of an agent program; the programs call it.")(
-        hook
-    )
+    dry_run: bool = flag("--dry-run", "Only show what would be changed.")
+
+    def places(self) -> tuple[Places, Scope, Path]:
+        """Return where the program's files are, the scope, and the manifest of what is installed.
+
+        Raises:
+            typer.BadParameter: There is no such scope or program.
+        """
+        from .....agents.setup.installation import manifest_path
+        from .....agents.setup.pieces import PIECES
+        from .....agents.setup.places import Places, Scope
+
+        places = Places(Path.home(), Path.cwd(), os.environ)
+        try:
+            scope = Scope(self.scope)
+        except ValueError:
+            raise misuse("--scope", "expected user or project") from None
+        if self.program not in PIECES:
+            known = ", ".join(PIECES)
+            raise misuse("PROGRAM", f"expected {known}, got {self.program!r}")
+        return places, scope, manifest_path(places, self.program, scope)
 
 
-def install(
-    context: typer.Context,
-    program: ProgramName,
-    scope: ScopeName = "user",
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+@commands.add("install")
+def install(cli: Cli, asked: Installing) -> None:
     """Put sessions into an agent program: the hooks, the MCP server, a skill, commands.
 
     Files of yours keep every byte of theirs; what is put there is remembered, so that uninstall
@@ -53,24 +64,16 @@ def install(
     from .....agents.setup.own_commands import own_commands
     from .....agents.setup.pieces import PIECES
 
-    cli = cli_of(context, json=as_json)
-    places, where = _places(), _scope(scope)
-    _require_known(program)
-    pieces = PIECES[program](places, where, own_commands(sys.argv[0]))
-    manifest_file = installation.manifest_path(places, program, where)
+    places, scope, manifest_file = asked.places()
+    pieces = PIECES[asked.program](places, scope, own_commands(sys.argv[0]))
     steps = installation.plan_install(pieces, read_manifest(manifest_file))
-    if not dry_run:
+    if not asked.dry_run:
         installation.install(pieces, steps, manifest_file)
-    _report(cli, program, where, steps, dry_run=dry_run, next_step=pieces.next_step)
+    _report(cli, asked, steps, next_step=pieces.next_step)
 
 
-def uninstall(
-    context: typer.Context,
-    program: ProgramName,
-    scope: ScopeName = "user",
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
+@commands.add("uninstall")
+def uninstall(cli: Cli, asked: Installing) -> None:
     """Take out of an agent program what install put there, and nothing else.
 
     A file of ours that you changed is copied aside first. Sessions stay.
@@ -78,23 +81,19 @@ def uninstall(
     from .....agents.setup import installation
     from .....agents.setup.manifest import read_manifest
 
-    cli = cli_of(context, json=as_json)
-    places, where = _places(), _scope(scope)
-    _require_known(program)
-    manifest_file = installation.manifest_path(places, program, where)
+    _, _, manifest_file = asked.places()
     manifest = read_manifest(manifest_file)
     steps = []
     if manifest is not None:
-        kept_in = manifest_file.parent / f"{program}-kept"
+        kept_in = manifest_file.parent / f"{asked.program}-kept"
         steps = installation.plan_uninstall(manifest, kept_in)
-        if not dry_run:
+        if not asked.dry_run:
             installation.uninstall(manifest, steps, manifest_file)
-    _report(cli, program, where, steps, dry_run=dry_run, next_step=None)
+    _report(cli, asked, steps, next_step=None)
 
 
-def hook(
-    program: Annotated[str, argument("PROGRAM", "The agent program.")],
-) -> None:
+@commands.add("hook")
+def hook(program: str = argument("PROGRAM", "The agent program.")) -> None:
     """Handle one event of an agent program: JSON on standard input, JSON on standard output.
 
     The same as agentforge-hook, which starts sooner.
@@ -107,61 +106,20 @@ def hook(
         sys.stdout.write(f"{text}\n")
 
 
-def _places() -> Places:
-    from .....agents.setup.places import Places
-
-    return Places(Path.home(), Path.cwd(), os.environ)
-
-
-def _scope(name: str) -> Scope:
-    from .....agents.setup.places import Scope
-
-    try:
-        return Scope(name)
-    except ValueError:
-        raise typer.BadParameter("expected user or project", param_hint="--scope") from None
-
-
-def _require_known(program: str) -> None:
-    from .....agents.setup.pieces import PIECES
-
-    if program not in PIECES:
-        known = ", ".join(PIECES)
-        raise typer.BadParameter(f"expected {known}, got {program!r}", param_hint="PROGRAM")
-
-
-def _report(
-    cli: Cli,
-    program: str,
-    scope: Scope,
-    steps: list[Step],
-    *,
-    dry_run: bool,
-    next_step: str | None,
-) -> None:
-    if cli.output.json:
-        cli.output.document(
-            {
-                "program": program,
-                "scope": scope.value,
-                "dry_run": dry_run,
-                "changed": bool(steps) and not dry_run,
-                "files": [
-                    {
-                        "change": one.change.value,
-                        "path": str(one.path),
-                        "kept": None if one.kept is None else str(one.kept),
-                    }
-                    for one in steps
-                ],
-                "next": next_step,
-            }
-        )
+def _report(cli: Cli, asked: Installing, steps: list[Step], *, next_step: str | None) -> None:
+    document = {
+        **selected(asked, "program scope dry_run"),
+        "changed": bool(steps) and not asked.dry_run,
+        "files": [selected(one, "change path kept") for one in steps],
+        "next": next_step,
+    }
+    if cli.output.wrote(document):
         return
+    would = "would " if asked.dry_run else ""
     for one in steps:
         kept = "" if one.kept is None else f" as {one.kept}"
-        cli.output.line(f"  {'would ' if dry_run else ''}{one.change.value:<11}  {one.path}{kept}")
+        cli.output.line(f"  {would}{one.change.value:<11}  {one.path}{kept}")
     if not steps:
-        cli.output.line(f"Nothing {'would change' if dry_run else 'was changed'}.")
-    if next_step is not None and not dry_run:
+        cli.output.line(f"Nothing {'would change' if asked.dry_run else 'was changed'}.")
+    if next_step is not None and not asked.dry_run:
         cli.output.line(f"Next: {next_step}")

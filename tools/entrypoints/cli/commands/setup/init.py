@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from ...context import cli_of
-from ...options import AsJson, argument, option
+from ...context import Cli
+from ...options import argument, flag
+from ...output.documents import selected
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.settings.beginnings.scaffold import PlannedFile, Scaffold
@@ -25,17 +25,15 @@ _WORDS: Final = {
 _WOULD: Final = {"written": "would write", "replaced": "would replace", "extended": "would add to"}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("init", short_help="Begin a project: configuration, specification, workflow.")(init)
+commands = CommandModule()
 
 
+@commands.add("init")
 def init(
-    context: typer.Context,
-    folder: Annotated[Path, argument("DIR", "The project's folder; this one by default.")] = Path(),
-    force: Annotated[bool, option("--force", "Replace the files that are there.")] = False,
-    dry_run: Annotated[bool, option("--dry-run", "Only show what would be written.")] = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    folder: Path = argument("DIR", "The project's folder; this one by default.", Path()),
+    force: bool = flag("--force", "Replace the files that are there."),
+    dry_run: bool = flag("--dry-run", "Only show what would be written."),
 ) -> None:
     """Begin a project: write a configuration that fits it, a specification and a workflow.
 
@@ -44,14 +42,12 @@ def init(
     from .....base.settings.beginnings.scaffold import SPECIFICATION, begin_project
     from ...trusting import trust_scaffold
 
-    cli = cli_of(context, json=as_json)
     done = begin_project(folder, force=force, dry_run=dry_run)
     if not dry_run:
         trust_scaffold(done.folder, done.files, now=cli.outside.clock())
     there = Path.cwd() == done.folder
     following = "agentforge run" if there else f"cd {shlex.quote(str(folder))} && agentforge run"
-    if cli.output.json:
-        cli.output.document(_document(done, following, dry_run=dry_run))
+    if cli.output.wrote(_document(done, following, dry_run=dry_run)):
         return
     from .....base.settings.beginnings.scaffold_content import described
 
@@ -92,16 +88,12 @@ def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any
         "dry_run": dry_run,
         "changed": done.changes_something and not dry_run,
         "project": {
-            "language": facts.language,
-            "package_manager": facts.package_manager,
-            "source": facts.source,
+            **selected(facts, "language package_manager source"),
             "tests": list(facts.tests),
             "test": facts.test,
             "because": list(done.detected.because),
         },
-        "gate": None
-        if gate is None
-        else {"command": gate.command, "report": gate.report, "report_path": gate.report_path},
+        "gate": None if gate is None else selected(gate, "command report report_path"),
         "files": [
             {"path": one.path, "change": str(one.change), "reason": one.reason}
             for one in done.files

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated
 
-import typer
+from ..... import harness
+from ...context import Cli
+from ...options import argument
+from ...signatures import CommandModule
 
-from ...context import cli_of
-from ...options import AsJson, argument
+commands = CommandModule()
 
 
 class SchemaName(StrEnum):
@@ -18,21 +19,11 @@ class SchemaName(StrEnum):
     SESSION = "session"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("schema", short_help="Show the JSON Schema of a session.")(schema)
-
-
+@commands.add("schema")
 def schema(
-    context: typer.Context,
-    name: Annotated[
-        SchemaName, argument("session", "What to show the schema of.")
-    ] = SchemaName.SESSION,
-    as_json: AsJson = False,
+    cli: Cli,
+    name: SchemaName = argument("session", "What to show the schema of.", SchemaName.SESSION),
 ) -> None:
     """Show the JSON Schema (draft 2020-12) of a session, as `show --json` writes it."""
-    from .....harness import session_schema
-
-    schemas = {SchemaName.SESSION: session_schema}
-    cli = cli_of(context, json=as_json)
+    schemas = {SchemaName.SESSION: harness.session_schema}
     cli.output.lines(json.dumps(schemas[name](), indent=2, ensure_ascii=False))

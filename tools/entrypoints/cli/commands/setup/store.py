@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 from errno import ENOENT
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from ...context import STORE_VARIABLE, Cli, cli_of
-from ...options import AsJson, argument, option
+from ..... import harness, prune
+from ...context import STORE_VARIABLE, Cli
+from ...on_demand import add_group, commands_in
+from ...options import argument, flag, misuse, option
+from ...output.documents import error_document, selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,28 +30,24 @@ _STAYS: Final = (
 )
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the group to the application."""
-    group = typer.Typer(
-        name="store",
+_LISTED: Final = (
+    ("status", "store", "Show the store, its tables and how many sessions."),
+    ("migrate", "store", "Bring the tables of a PostgreSQL store; repeatable."),
+    ("copy", "store", "Copy sessions between files and PostgreSQL."),
+)
+
+members = CommandModule()
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
+    add_group(
+        app,
+        "store",
+        commands_in(__package__, _LISTED, "members"),
         help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
         short_help="Where the sessions are: its tables, and copies of it.",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        no_args_is_help=False,
     )
-    group.callback(invoke_without_command=True)(_help)
-    group.command("status", short_help="Show the store, its tables and how many sessions.")(status)
-    group.command("migrate", short_help="Bring the tables of a PostgreSQL store; repeatable.")(
-        migrate
-    )
-    group.command("copy", short_help="Copy sessions between files and PostgreSQL.")(copy)
-    app.add_typer(group)
-
-
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 def _database_of(cli: Cli) -> str:
@@ -57,75 +57,25 @@ def _database_of(cli: Cli) -> str:
         typer.BadParameter: They are in files.
     """
     if cli.store_url is None or not cli.in_database:
-        raise typer.BadParameter(
+        raise misuse(
+            "--store",
             f"names no database. Write agentforge --store postgresql://… store …, or set "
             f"{STORE_VARIABLE}; files need no tables",
-            param_hint="--store",
         )
     return cli.store_url
-
-
-# --------------------------------------------------------------------------------------- migrate
-
-
-def migrate(
-    context: typer.Context,
-    role: Annotated[
-        str | None,
-        option(
-            "--role NAME",
-            "Give this role the rights that programs need: it reads and writes sessions, and can't "
-            "change the records of what was removed and migrated.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, option("--dry-run", "Only show what would be run.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Bring the tables of a PostgreSQL store to where this program is.
-
-    All that is missing is run, or nothing. Safe to repeat, and to run on several machines at once:
-    the others wait, and then have nothing to do. Every program of the fleet has to be of the
-    release that migrated it.
-    """
-    from .....fleet.opening import migrate_store
-
-    cli = cli_of(context, json=as_json)
-    url = _database_of(cli)
-    done = migrate_store(url, role=role, dry_run=dry_run)
-    if cli.output.json:
-        cli.output.document(
-            {
-                "store": cli.store().where,
-                "dry_run": dry_run,
-                "role": role,
-                "migrations": [{"number": one.number, "name": one.name} for one in done],
-            }
-        )
-        return
-    for one in done:
-        cli.output.line(f"{'would run' if dry_run else 'ran'}  {one.number:04} {one.name}")
-    where = cli.store().where
-    if role is not None:
-        cli.output.line(f"{'would give' if dry_run else 'gave'} {role} the rights of programs")
-    if not done:
-        cli.output.line(f"{where} has all the tables that this program needs.")
-    elif not dry_run:
-        cli.output.line(f"{where} is ready.")
 
 
 # ---------------------------------------------------------------------------------------- status
 
 
-def status(context: typer.Context, as_json: AsJson = False) -> None:
+@members.add("status")
+def status(cli: Cli) -> None:
     """Show where the sessions are, whether its tables fit this program, and how many there are.
 
     The exit code is 1 where this program can't work with it.
     """
-    cli = cli_of(context, json=as_json)
     found = _database_status(cli) if cli.in_database else _files_status(cli.store())
-    if cli.output.json:
-        cli.output.document(found)
-    else:
+    if not cli.output.wrote(found):
         _show_status(cli, found)
     if not found["usable"]:
         raise typer.Exit(ExitCode.NOT_DONE)
@@ -150,12 +100,10 @@ def _database_status(cli: Cli) -> dict[str, Any]:
 
 
 def _files_status(store: LocalSessions) -> dict[str, Any]:
-    from .....harness import UnreadableSession
-
     sessions: dict[str, int] = {}
     size = 0
     for one in store.summaries():
-        if isinstance(one, UnreadableSession):
+        if isinstance(one, harness.UnreadableSession):
             state = "unreadable"
         else:
             state, size = one.head.state.value, size + one.size_bytes
@@ -170,8 +118,6 @@ def _files_status(store: LocalSessions) -> dict[str, Any]:
 
 
 def _show_status(cli: Cli, found: dict[str, Any]) -> None:
-    from .....prune import human_bytes
-
     states = ", ".join(f"{count} {state}" for state, count in found["sessions"].items())
     cli.output.line(f"store      {found['store']}")
     if found["kind"] == "postgresql":
@@ -182,7 +128,7 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
         cli.output.line(f"tables     migration {found['migration']} of {found['needed']}")
     if found["usable"]:
         cli.output.line(f"sessions   {states or 'none yet'}")
-    cli.output.line(f"size       {human_bytes(found['size_bytes'])}")
+    cli.output.line(f"size       {prune.human_bytes(found['size_bytes'])}")
     if found["usable"]:
         return
     newer = found["migration"] > found["needed"]
@@ -193,22 +139,57 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
     )
 
 
+# --------------------------------------------------------------------------------------- migrate
+
+
+@members.add("migrate")
+def migrate(
+    cli: Cli,
+    role: str | None = option(
+        "--role NAME",
+        "Give this role the rights that programs need: it reads and writes sessions, and can't "
+        "change the records of what was removed and migrated.",
+    ),
+    dry_run: bool = flag("--dry-run", "Only show what would be run."),
+) -> None:
+    """Bring the tables of a PostgreSQL store to where this program is.
+
+    All that is missing is run, or nothing. Safe to repeat, and to run on several machines at once:
+    the others wait, and then have nothing to do. Every program of the fleet has to be of the
+    release that migrated it.
+    """
+    from .....fleet.opening import migrate_store
+
+    url = _database_of(cli)
+    done = migrate_store(url, role=role, dry_run=dry_run)
+    where = cli.store().where
+    migrations = [selected(one, "number name") for one in done]
+    about = {"store": where, "dry_run": dry_run, "role": role}
+    if cli.output.wrote({**about, "migrations": migrations}):
+        return
+    for one in done:
+        cli.output.line(f"{'would run' if dry_run else 'ran'}  {one.number:04} {one.name}")
+    if role is not None:
+        cli.output.line(f"{'would give' if dry_run else 'gave'} {role} the rights of programs")
+    if not done:
+        cli.output.line(f"{where} has all the tables that this program needs.")
+    elif not dry_run:
+        cli.output.line(f"{where} is ready.")
+
+
 # ------------------------------------------------------------------------------------------ copy
 
 
+@members.add("copy")
 def copy(
-    context: typer.Context,
-    source: Annotated[str, argument("FROM", "A folder, file://… or postgresql://…")],
-    target: Annotated[str, argument("TO", "Likewise.")],
-    session: Annotated[
-        list[str] | None,
-        option("--session ID", "Only this one, by its id or a part of it; may be repeated."),
-    ] = None,
-    dry_run: Annotated[bool, option("--dry-run", "Only show what would be copied.")] = False,
-    adopt: Annotated[
-        bool, option("--adopt", "Also sessions that are not yours; their copies are.")
-    ] = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    source: str = argument("FROM", "A folder, file://… or postgresql://…"),
+    target: str = argument("TO", "Likewise."),
+    session: list[str] | None = option(
+        "--session ID", "Only this one, by its id or a part of it; may be repeated."
+    ),
+    dry_run: bool = flag("--dry-run", "Only show what would be copied."),
+    adopt: bool = flag("--adopt", "Also sessions that are not yours; their copies are."),
 ) -> None:
     """Copy sessions between stores, exactly: ids, revisions, times, history, attachments, steps.
 
@@ -221,7 +202,6 @@ def copy(
     from .....harness.session_ports import require_own
     from .....harness.store.session_copy import copy_sessions
 
-    cli = cli_of(context, json=as_json)
     with ExitStack() as opened:
         here, there = (_open(cli, one, opened) for one in (source, target))
         if not is_elsewhere(source) and not here.base_path.is_dir():
@@ -244,7 +224,7 @@ def _open(cli: Cli, address: str, opened: ExitStack) -> LocalSessions:
     from .....fleet.stores import open_sessions
 
     if not address:
-        raise typer.BadParameter("the address is empty", param_hint="FROM or TO")
+        raise misuse("FROM or TO", "the address is empty")
     store = open_sessions(cli.base, store=address)
     opened.callback(store.close)
     return store
@@ -276,25 +256,20 @@ def _report(
         outcome: [one.session_id for one in done if one.outcome is outcome]
         for outcome in CopyOutcome
     }
-    if cli.output.json:
-        cli.output.document(
-            {
-                "from": source.where,
-                "to": target.where,
-                "dry_run": dry_run,
-                "copied": named[CopyOutcome.COPIED],
-                "already_there": named[CopyOutcome.PRESENT],
-                "left": [
-                    {
-                        "session_id": one.session_id,
-                        "type": type(one.error).__name__,
-                        "message": str(one.error),
-                    }
-                    for one in done
-                    if one.error is not None
-                ],
-            }
-        )
+    failed = [
+        {"session_id": one.session_id, **error_document(one.error)}
+        for one in done
+        if one.error is not None
+    ]
+    document = {
+        "from": source.where,
+        "to": target.where,
+        "dry_run": dry_run,
+        "copied": named[CopyOutcome.COPIED],
+        "already_there": named[CopyOutcome.PRESENT],
+        "left": failed,
+    }
+    if cli.output.wrote(document):
         return
     copied, there, left = (len(named[outcome]) for outcome in CopyOutcome)
     verb = "would be copied" if dry_run else "copied"

@@ -5,47 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from ...context import Cli, cli_of
-from ...options import AsJson, argument, option
+from ...context import Cli
+from ...options import argument, flag, misuse
+from ...output.documents import selected
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
-    from .....base.reading.toml_table import TomlFaults
-    from .....base.settings.trust_records import TrustRecord
+    from .....base.reading.faults import Faults
     from ...trusting import NamedFile
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
-    app.command("trust", short_help="Show what a project's configuration would allow; allow it.")(
-        trust
-    )
+commands = CommandModule()
 
 
+@commands.add("trust")
 def trust(
-    context: typer.Context,
-    folder: Annotated[
-        Path | None, argument("DIR", "The project's folder; the one of this folder by default.")
-    ] = None,
-    yes: Annotated[bool, option("--yes, -y", "Trust it without asking.")] = False,
-    show: Annotated[bool, option("--show", "Only show what it would allow.")] = False,
-    revoke: Annotated[bool, option("--revoke", "Trust it no more.")] = False,
-    listed: Annotated[bool, option("--list", "List what is trusted on this machine.")] = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    folder: Path | None = argument(
+        "DIR", "The project's folder; the one of this folder by default.", None
+    ),
+    yes: bool = flag("--yes, -y", "Trust it without asking."),
+    show: bool = flag("--show", "Only show what it would allow."),
+    revoke: bool = flag("--revoke", "Trust it no more."),
+    listed: bool = flag("--list", "List what is trusted on this machine."),
 ) -> None:
     """Show what a project's configuration would run, send, read and create; allow it if you agree.
 
     A configuration that came with a repository is data until then. What you trust is this content
     at this place: any change, a copy elsewhere or another owner asks anew.
     """
-    cli = cli_of(context, json=as_json)
     if sum((show, revoke, listed)) > 1 or (yes and (show or revoke or listed)):
-        raise typer.BadParameter(
-            "use one of --yes, --show, --revoke and --list", param_hint="--show"
-        )
+        raise misuse("--show", "use one of --yes, --show, --revoke and --list")
     if listed:
         _list(cli)
         return
@@ -85,7 +77,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
     if not cli.output.json:
         _show(cli, real_place(path) or str(path), lines, named, trusted=trusted)
     if not only_show and not trusted and lines:
-        cli.output.ask(f"Allow this to {path}?", operation="trust", yes=yes)
+        cli.output.ask(f"Allow this to {path}?", yes=yes)
         trust_file(path, data, named, now=cli.outside.clock())
         trusted = True
         if not cli.output.json:
@@ -97,7 +89,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
         )
 
 
-def _require_no_faults(path: Path, values: dict[str, Any], faults: TomlFaults) -> None:
+def _require_no_faults(path: Path, values: dict[str, Any], faults: Faults) -> None:
     """Judge all sections as they would be once the file is trusted."""
     from .....base.settings.configuration import checked_configuration
     from .....base.settings.configuration_file import ConfigurationFile
@@ -138,19 +130,7 @@ def _list(cli: Cli) -> None:
     from .....base.settings.trust_records import TrustRecords
 
     found = list(TrustRecords().all())
-    if cli.output.json:
-        cli.output.document({"trusted": [_document(one) for one in found]})
-        return
-    for one in found:
-        cli.output.line(f"{one.path}  since {one.trusted_at}")
-    if not found:
-        cli.output.line("No project's configuration is trusted on this machine.")
-
-
-def _document(record: TrustRecord) -> dict[str, object]:
-    return {
-        "path": record.path,
-        "owner": record.owner,
-        "sha256": record.sha256,
-        "trusted_at": record.trusted_at,
-    }
+    documents = [selected(one, "path owner sha256 trusted_at") for one in found]
+    lines = [f"{one.path}  since {one.trusted_at}" for one in found]
+    nothing = "No project's configuration is trusted on this machine."
+    cli.output.outcome({"trusted": documents}, *(lines or [nothing]))

@@ -7,45 +7,44 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ...context import Cli, cli_of
-from ...options import AsJson, argument, option
+from ...context import Cli
+from ...on_demand import add_group, commands_in
+from ...options import argument, flag
+from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import age_text, counted_of
+from ...signatures import CommandModule
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from .....integrations.observers.webhook_sender import WebhookSender
 
 _Named = Annotated[
     str | None,
-    argument("NAME", "The webhook's name in the configuration; all of them if left out."),
+    argument("NAME", "The webhook's name in the configuration; all of them if left out.", None),
 ]
 _BUSY: Final = "another process delivers to it now."
 _FORGOTTEN: Final = "what was kept for it is dropped."
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add the group to the application."""
-    group = typer.Typer(
-        name="webhooks",
+_LISTED: Final = (
+    ("list", "webhooks", "List the webhooks, and what waits for each."),
+    ("test", "webhooks", "Send a test event, once."),
+    ("deliver", "webhooks", "Send what waits, due or not."),
+    ("forget", "webhooks", "Drop what is kept for a webhook that is no more."),
+)
+
+members = CommandModule()
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
+    add_group(
+        app,
+        "webhooks",
+        commands_in(__package__, _LISTED, "members"),
         help="List the webhooks of the configuration and what waits for them; try them; deliver.",
         short_help="Who is told of events: what waits for them, and a test.",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        no_args_is_help=False,
     )
-    group.callback(invoke_without_command=True)(_help)
-    group.command("list", short_help="List the webhooks, and what waits for each.")(list_all)
-    group.command("test", short_help="Send a test event, once.")(try_receivers)
-    group.command("deliver", short_help="Send what waits, due or not.")(deliver)
-    group.command("forget", short_help="Drop what is kept for a webhook that is no more.")(forget)
-    app.add_typer(group)
-
-
-def _help(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
@@ -72,19 +71,25 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 # ------------------------------------------------------------------------------------------- list
 
 
-def list_all(context: typer.Context, as_json: AsJson = False) -> None:
+@members.add("list")
+def list_all(cli: Cli) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
-    cli = cli_of(context, json=as_json)
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
     named = {row["name"] for row in rows}
     others = [name for name in cli.store().receivers() if name not in named]
-    if cli.output.json:
-        cli.output.document({"webhooks": rows, "kept_for": others})
+    if cli.output.wrote({"webhooks": rows, "kept_for": others}):
         return
-    if rows:
-        cli.output.show(_table(rows))
-    else:
-        cli.output.line("The configuration has no [[webhooks]]; nobody is told of events.")
+    columns = ("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM")
+    shown = (
+        (
+            *(row["name"], row["host"], ", ".join(row["events"])),
+            _waiting(row["waiting"], row["oldest_s"]),
+            row["problem"],
+        )
+        for row in rows
+    )
+    nobody = "The configuration has no [[webhooks]]; nobody is told of events."
+    cli.output.table(*columns, rows=shown, right=("WAITING",), empty=nobody)
     if others:
         cli.output.line(
             f"Kept for webhooks that it does not name: {', '.join(others)}. Where no other "
@@ -92,22 +97,8 @@ def list_all(context: typer.Context, as_json: AsJson = False) -> None:
         )
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    from ...output import render
-
-    made = render.table("NAME", "HOST", "EVENTS", "WAITING", "PROBLEM", right=("WAITING",))
-    for row in rows:
-        waiting = str(row["waiting"])
-        if row["oldest_s"] is not None:
-            waiting += f", for {age_text(row['oldest_s'])}"
-        made.add_row(
-            render.words(row["name"]),
-            render.words(row["host"] or ""),
-            render.words(", ".join(row["events"])),
-            render.words(waiting),
-            render.words(row["problem"] or ""),
-        )
-    return made
+def _waiting(number: int, oldest_s: float | None) -> str:
+    return f"{number}" if oldest_s is None else f"{number}, for {age_text(oldest_s)}"
 
 
 def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
@@ -139,7 +130,8 @@ def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- test
 
 
-def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson = False) -> None:
+@members.add("test")
+def try_receivers(cli: Cli, name: _Named) -> None:
     """Send an event `webhook.test`, once, and say what the receiver answered."""
     import secrets
 
@@ -148,7 +140,6 @@ def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson =
     from .....integrations.observers.delivery import Delivery
     from .....integrations.observers.errors import WebhookUnreached
 
-    cli = cli_of(context, json=as_json)
     done = []
     for sender in _some(_senders(cli, name)):
         event = SessionEvent(session_id=None, at=cli.outside.clock(), what=WebhookTest())
@@ -167,8 +158,7 @@ def try_receivers(context: typer.Context, name: _Named = None, as_json: AsJson =
         done.append({"name": sender.webhook.name, "status": answer.status, "id": delivery.id})
         if not cli.output.json:
             cli.output.line(f"{sender.webhook.name} took it: {answer.status}.")
-    if cli.output.json:
-        cli.output.document({"tested": done})
+    cli.output.outcome({"tested": done})
 
 
 def _some(found: list[WebhookSender]) -> list[WebhookSender]:
@@ -180,18 +170,15 @@ def _some(found: list[WebhookSender]) -> list[WebhookSender]:
 # ---------------------------------------------------------------------------------------- deliver
 
 
+@members.add("deliver")
 def deliver(
-    context: typer.Context,
-    name: _Named = None,
-    due: Annotated[
-        bool, option("--due", "Leave out what was not taken and is not due yet.")
-    ] = False,
-    as_json: AsJson = False,
+    cli: Cli,
+    name: _Named,
+    due: bool = flag("--due", "Leave out what was not taken and is not due yet."),
 ) -> None:
     """Send what waits, whether its next try is due or not; what is not taken waits on."""
     from .....integrations.observers.errors import WebhookUnreached
 
-    cli = cli_of(context, json=as_json)
     rows, problems = [], []
     for sender in _senders(cli, name):
         found = sender.deliver(at_once=not due)
@@ -199,20 +186,14 @@ def deliver(
         rows.append(
             {
                 "name": sender.webhook.name,
-                "delivered": found.delivered,
-                "given_up": found.given_up,
+                **selected(found, "delivered given_up"),
                 "waiting": waiting,
-                "busy": found.busy,
-                "problem": found.problem,
+                **selected(found, "busy problem"),
             }
         )
         if found.problem is not None:
             problems.append((sender.webhook.name, found.problem, waiting))
-    if cli.output.json:
-        cli.output.document({"webhooks": rows})
-    else:
-        for line in _lines(rows):
-            cli.output.line(line)
+    cli.output.outcome({"webhooks": rows}, *_lines(rows))
     if problems and cli.output.json:
         raise typer.Exit(ExitCode.NOT_DONE)
     if problems:
@@ -227,11 +208,8 @@ def deliver(
 # ----------------------------------------------------------------------------------------- forget
 
 
-def forget(
-    context: typer.Context,
-    name: Annotated[str, argument("NAME", "The webhook's name.")],
-    as_json: AsJson = False,
-) -> None:
+@members.add("forget")
+def forget(cli: Cli, name: str = argument("NAME", "The webhook's name.")) -> None:
     """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
 
     One that a configuration names begins anew, with what happens from then on.
@@ -239,7 +217,6 @@ def forget(
     from .....integrations.observers.errors import UnknownWebhook
     from .....integrations.observers.webhook_sender import BEGIN_S
 
-    cli = cli_of(context, json=as_json)
     sessions = cli.store()
     known = sessions.receivers()
     if name not in known:
@@ -248,10 +225,8 @@ def forget(
     with receiver.held(timeout_s=BEGIN_S) as free:
         if free:
             receiver.forget()
-    if cli.output.json:
-        cli.output.document({"name": name, "forgotten": free})
-    else:
-        cli.output.line(f"{name}: {_FORGOTTEN if free else _BUSY}")
+    said = f"{name}: {_FORGOTTEN if free else _BUSY}"
+    cli.output.outcome({"name": name, "forgotten": free}, said)
     if not free:
         raise typer.Exit(ExitCode.NOT_DONE)
 

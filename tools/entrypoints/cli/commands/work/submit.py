@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, Final
 
 import typer
 from attrs import evolve
 
-from .....base.plugins import Register
-from ...context import Cli, cli_of
+from ...context import Cli
 from ...on_demand import GroupOnDemand, add_group, commands_in
-from ...options import AsJson, option, parse_duration
+from ...options import flag, misuse, option, parse_duration
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
 
-_PACKAGE: Final = __package__
-_MODULES: Final = {"work": "run", "agent_work": "tdflow spec drive"}
-"""The commands whose work can be submitted, with all their options."""
+_LISTED: Final = (
+    ("run", "work", "Run a workflow in a new session."),
+    ("tdflow", "agent_work", "Have an agent develop a component test first."),
+    ("spec", "agent_work", "Have an agent write a specification with you."),
+    ("drive", "agent_work", "Have an agent work through a workflow of your own."),
+)
+"""Each command, its module and its help, in the order of the list."""
 
 
 _ASKS_FOR_HELP: Final = f"{__name__}.help"
@@ -28,8 +31,6 @@ _FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification
 
 class _SubmitGroup(GroupOnDemand):
     """The commands that begin a session, each as it is without `submit`; a file names its own."""
-
-    register: ClassVar = Register("", commands_in(_PACKAGE, _MODULES))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of a name, or the one that a file is for."""
@@ -41,13 +42,14 @@ class _SubmitGroup(GroupOnDemand):
         return super().resolve_command(ctx, args)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Add this command to the application."""
+def commands(app: typer.Typer) -> None:
+    """Add the group to an application."""
     add_group(
         app,
-        _SubmitGroup,
-        submit,
-        name="submit",
+        "submit",
+        commands_in(__package__, _LISTED),
+        callback=submit,
+        kind=_SubmitGroup,
         help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
         "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
         "the command names it: a workflow run or drive, a specification tdflow.",
@@ -57,47 +59,39 @@ def add_to(app: typer.Typer) -> None:
 
 def submit(
     context: typer.Context,
-    session: Annotated[
-        str | None,
-        option("--session ID", "Have the workers go on with this session; name no other work."),
-    ] = None,
-    failed: Annotated[
-        bool,
-        option("--failed", "Have the workers go on with all that have failed; name no other work."),
-    ] = False,
-    queue: Annotated[
-        str, option("--queue, -q NAME", "The queue of the workers that take it; default is one.")
-    ] = "default",
-    priority: Annotated[
-        int, option("--priority N", "Before those of a lower priority; 0 by default.")
-    ] = 0,
-    at: Annotated[
-        str | None,
-        option("--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."),
-    ] = None,
-    after: Annotated[
-        str | None, option("--in DURATION", "Not before so long, as 90m or 8h.")
-    ] = None,
-    as_json: AsJson = False,
+    cli: Cli,
+    session: str | None = option(
+        "--session ID", "Have the workers go on with this session; name no other work."
+    ),
+    failed: bool = flag(
+        "--failed", "Have the workers go on with all that have failed; name no other work."
+    ),
+    queue: str = option(
+        "--queue, -q NAME", "The queue of the workers that take it; default is one.", "default"
+    ),
+    priority: int = option("--priority N", "Before those of a lower priority; 0 by default.", 0),
+    at: str | None = option(
+        "--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."
+    ),
+    after: timedelta | None = option(
+        "--in DURATION", "Not before so long, as 90m or 8h.", parser=parse_duration
+    ),
 ) -> None:
     """Hand work to the workers of a PostgreSQL store."""
-    cli = cli_of(context, json=as_json)
     if not context.meta.get(_ASKS_FOR_HELP):
         store_of(cli)
     if at is not None and after is not None:
-        raise typer.BadParameter("give --at or --in, not both", param_hint="--at")
+        raise misuse("--at", "give --at or --in, not both")
     if failed:
         if session is not None or context.invoked_subcommand is not None:
-            raise typer.BadParameter("takes all that have failed up again", param_hint="--failed")
+            raise misuse("--failed", "takes all that have failed up again")
         submit_failed(cli, store_of(cli))
         return
     chosen = _submission(cli, queue, priority, at, after)
     context.find_root().obj = cli = evolve(cli, submission=chosen)
     if context.invoked_subcommand is not None:
         if session is not None:
-            raise typer.BadParameter(
-                f"begins no session, and {context.invoked_subcommand} does", param_hint="--session"
-            )
+            raise misuse("--session", f"begins no session, and {context.invoked_subcommand} does")
         return
     if session is None:
         typer.echo(context.get_help())
@@ -105,27 +99,29 @@ def submit(
     submit_existing(cli, session)
 
 
-def _submission(cli: Cli, queue: str, priority: int, at: str | None, after: str | None) -> Any:
+def _submission(
+    cli: Cli, queue: str, priority: int, at: str | None, after: timedelta | None
+) -> Any:
     from .....harness.submission import Submission
 
     try:
         return Submission(queue=queue, priority=priority, at=_time(cli, at, after))
     except ValueError as error:
         name = str(error).partition(":")[0]
-        raise typer.BadParameter(str(error), param_hint=f"--{name}") from error
+        raise misuse(f"--{name}", str(error)) from error
 
 
-def _time(cli: Cli, at: str | None, after: str | None) -> datetime | None:
+def _time(cli: Cli, at: str | None, after: timedelta | None) -> datetime | None:
     if after is not None:
-        return cli.outside.clock() + parse_duration(after)
+        return cli.outside.clock() + after
     if at is None:
         return None
     try:
         found = datetime.fromisoformat(at)
     except ValueError:
-        raise typer.BadParameter(
+        raise misuse(
+            "--at",
             f"{at[:60]!r} is no time. Write it as 2026-03-01T09:30, here in your time zone, or "
             "2026-03-01T09:30+01:00",
-            param_hint="--at",
         ) from None
     return found.astimezone(UTC)

@@ -1,0 +1,215 @@
+"""The values of documents: what a YAML node or a plain value is as text, a number, a time; pure.
+
+A node is a value that TOML, JSON or a program gives (`dict`, `list`, `str`, …), or one of YAML's,
+which knows its line: `MappingNode` and `ListNode` are a `dict` and a `list`; what a `Scalar` is
+depends on what is expected of it. Each function returns None for a node that is something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from .faults import short
+
+Node = Any
+"""A node of YAML, or a plain value."""
+
+_STR: Final = "tag:yaml.org,2002:str"
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+# Not compiled here: a hook loads this, and reads none of them.
+_INT: Final = r"[-+]?(?:0|[1-9][0-9_]{0,24})"
+_FLOAT: Final = r"[-+]?(?:[0-9][0-9_]{0,24})(?:\.[0-9]{0,24})?(?:[eE][-+]?[0-9]{1,3})?"
+_LONG: Final = 1000
+# Possessive: the library's own expressions take seconds for megabytes of digits.
+_LONG_NUMBER: Final = r"[-+]?[0-9][0-9_]*+(?::[0-5]?[0-9])*+(?:\.[0-9_]*+)?"
+
+
+class Scalar:
+    """A single value of YAML.
+
+    Attributes:
+        text: The value as text.
+        quoted: Whether it is quoted or a block, and so text whatever it looks like.
+        line: Where it begins, from 1.
+    """
+
+    __slots__ = ("line", "quoted", "text")
+
+    def __init__(self, text: str, quoted: bool, line: int) -> None:
+        self.text = text
+        self.quoted = quoted
+        self.line = line
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is text to PyYAML, as to most readers of YAML 1.1."""
+        return self.quoted or _is_text(self.text)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is null."""
+        return not self.quoted and self.text in _NULLS
+
+
+class MappingNode(dict[str, Node]):
+    """Fields of YAML, in the order of the file.
+
+    Attributes:
+        line: Where the first of them begins.
+        key_lines: On which line each key is.
+    """
+
+    __slots__ = ("key_lines", "line")
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+        self.key_lines: dict[str, int] = {}
+
+
+class ListNode(list[Node]):
+    """A list of YAML: its nodes, or what `on_item` made of them.
+
+    Attributes:
+        line: Where it begins.
+    """
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+
+
+class Refused:
+    """Something whose fault is reported already.
+
+    Attributes:
+        line: Where it begins, from 1.
+    """
+
+    __slots__ = ("line",)
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+
+@cache
+def _resolvers() -> MappingProxyType[str | None, Any]:
+    import yaml
+
+    return MappingProxyType(yaml.SafeLoader.yaml_implicit_resolvers)
+
+
+def _is_text(plain: str) -> bool:
+    if len(plain) > _LONG:
+        return re.fullmatch(_LONG_NUMBER, plain) is None
+    resolvers = _resolvers()
+    for tag, pattern in (*resolvers.get(plain[:1], ()), *resolvers.get(None, ())):
+        if pattern.match(plain):
+            return bool(tag == _STR)
+    return True
+
+
+def line_of(node: Node) -> int:
+    """Return the line of a node, from 1; 0 for a plain value."""
+    line: int = getattr(node, "line", 0)
+    return line
+
+
+def is_null(node: Node) -> bool:
+    """Return whether a node is null."""
+    return node is None or (type(node) is Scalar and node.is_null)
+
+
+def as_text(node: Node) -> str | None:
+    """Return a text."""
+    if isinstance(node, str):
+        return node
+    return node.text if type(node) is Scalar and node.is_text else None
+
+
+def _plain(node: Node, pattern: str) -> str | None:
+    """Return the text of a plain scalar that fits a pattern; what is quoted is text."""
+    fits = type(node) is Scalar and not node.quoted and re.fullmatch(pattern, node.text)
+    return node.text.replace("_", "") if fits else None
+
+
+def as_whole(node: Node) -> int | None:
+    """Return a whole number."""
+    if isinstance(node, int):
+        return None if isinstance(node, bool) else node
+    digits = _plain(node, _INT)
+    return None if digits is None else int(digits)
+
+
+def as_number(node: Node) -> float | None:
+    """Return a number."""
+    if isinstance(node, int | float):
+        return None if isinstance(node, bool) else node
+    digits = _plain(node, _FLOAT)
+    return None if digits is None else float(digits)
+
+
+def as_flag(node: Node) -> bool | None:
+    """Return true or false."""
+    if isinstance(node, bool):
+        return node
+    word = node.text.lower() if type(node) is Scalar and not node.quoted else ""
+    return word == "true" if word in {"true", "false"} else None
+
+
+def as_time(node: Node) -> datetime | None:
+    """Return a time, from ISO 8601."""
+    text = node.text if type(node) is Scalar else node
+    if not isinstance(text, str):
+        return text if isinstance(text, datetime) else None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def as_list(node: Node) -> list[Node] | None:
+    """Return a list."""
+    if isinstance(node, list):
+        return node
+    return list(node) if isinstance(node, tuple) else None
+
+
+def as_mapping(node: Node) -> Mapping[str, Node] | None:
+    """Return keys and values."""
+    return node if isinstance(node, Mapping) else None
+
+
+def looks_like_a_number(node: Node) -> bool:
+    """Return whether a node would be a number without its quotes."""
+    return type(node) is Scalar and node.quoted and re.fullmatch(_FLOAT, node.text) is not None
+
+
+def describe(node: Node) -> str:
+    """Return in a few words what a node is."""
+    for kind, words in _WORDS.items():
+        if isinstance(node, kind):
+            return words
+    if is_null(node):
+        return "nothing"
+    if type(node) is Scalar:
+        return f"the text {short(node.text)!r}" if node.quoted else short(node.text)
+    try:
+        return short(str(node).lower() if isinstance(node, bool) else repr(node))
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a very long number"
+
+
+_WORDS: Final[Mapping[type, str]] = {
+    Mapping: "keys and values",
+    list: "a list",
+    tuple: "a list",
+    Refused: "something refused",
+}

@@ -1,0 +1,243 @@
+"""The one reader of YAML: text to nodes that know their line.
+
+Strict: one document of mappings, lists and scalars; anchors, aliases, tags, keys that stand twice
+and keys that are no text are faults. Everything that is wrong is collected, instead of the first
+fault raised. Bounded: however large and hostile a text, reading stops soon after it has shown that
+it is not what was expected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from .faults import Faults, short
+from .nodes import ListNode, MappingNode, Node, Refused, Scalar, describe
+
+if TYPE_CHECKING:
+    import yaml
+
+_MAX_DEPTH: Final = 8
+_BLANK_LINES: Final = "\n" * (1 << 20)
+"""More than a person writes; libyaml takes a second for thirty times as many."""
+_SURROGATE_RE: Final = re.compile("[\ud800-\udfff]")
+_NO_CALLS: Final[MappingType[str, Any]] = MappingProxyType({})
+
+_T = TypeVar("_T")
+
+
+class _Enough(Exception):
+    """Reading stopped; the collected faults say why."""
+
+
+def read_document(
+    text: str,
+    faults: Faults,
+    make: Callable[[MappingNode], _T | None],
+    *,
+    what: str = "workflow",
+    max_depth: int = _MAX_DEPTH,
+    max_width: int | None = None,
+    on_field: MappingType[str, Callable[[Node], object]] = _NO_CALLS,
+    on_item: MappingType[str, Callable[[int, Node], object]] = _NO_CALLS,
+) -> _T | None:
+    """Read a document of fields.
+
+    Args:
+        text: One YAML document.
+        faults: Takes what is wrong.
+        make: Makes the value that is meant of the document's fields.
+        what: What the document is, for messages.
+        max_depth: How deep it may be nested.
+        max_width: How many fields or items a mapping or list may have; None bounds none.
+        on_field: Called with the value of a field of the document itself, by its name, as soon as
+            it is read.
+        on_item: Called with each item of a list that is a field of the document itself, by the
+            field's name, and with the item's index, as soon as it is read; the list has what it
+            returns in the item's place. Such a list may be of any length.
+
+    Returns:
+        What was made; None, and a fault, if the document has no fields or too much is wrong.
+    """
+
+    def made(root: Node) -> _T | None:
+        if isinstance(root, MappingNode):
+            return make(root)
+        if root is not None and not isinstance(root, Refused):
+            faults.add("", f"expected the keys of a {what}, found {describe(root)}", root.line)
+        return None
+
+    return read_node(
+        text,
+        faults,
+        made,
+        what,
+        max_depth=max_depth,
+        max_width=max_width,
+        on_field=on_field,
+        on_item=on_item,
+    )
+
+
+def read_node(
+    text: str,
+    faults: Faults,
+    make: Callable[[Node], _T | None],
+    what: str,
+    *,
+    max_depth: int = _MAX_DEPTH,
+    max_width: int | None = None,
+    on_field: MappingType[str, Callable[[Node], object]] = _NO_CALLS,
+    on_item: MappingType[str, Callable[[int, Node], object]] = _NO_CALLS,
+) -> _T | None:
+    """Read a document that may also be a list or a single value; see `read_document`."""
+    blank = text.find(_BLANK_LINES)
+    if blank >= 0:
+        line = text.count("\n", 0, blank) + 2
+        faults.add("", f"more than {len(_BLANK_LINES) - 1:,} blank lines in a row", line)
+        return None
+    import yaml  # takes long to load, and files that are as we write them need none of it
+
+    try:
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    except (UnicodeEncodeError, yaml.YAMLError) as error:  # pure PyYAML looks at all of it here
+        problem = error.reason if isinstance(error, UnicodeEncodeError) else str(error)
+        faults.add("", f"it is not YAML: {problem}")
+        return None
+    composer = _Composer(
+        yaml, loader.get_event, faults, what, max_depth, max_width, on_field, on_item
+    )
+    try:
+        return make(composer.document())
+    except _Enough:
+        pass  # they say enough
+    except yaml.YAMLError as error:
+        _add_syntax_fault(faults, error)
+    finally:
+        loader.dispose()
+    return None
+
+
+def _add_syntax_fault(faults: Faults, error: yaml.YAMLError) -> None:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "context", None)
+    said = problem or " ".join(str(error).split())
+    faults.add("", f"it is not YAML: {said}", 0 if mark is None else mark.line + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Composer:
+    """Builds nodes from libyaml's events; the parameters are those of `read_document`."""
+
+    _yaml: Any
+    _next: Callable[[], yaml.Event]
+    _faults: Faults
+    _what: str
+    _max_depth: int
+    _max_width: int | None
+    _on_field: MappingType[str, Callable[[Node], object]]
+    _on_item: MappingType[str, Callable[[int, Node], object]]
+
+    def _fault(self, line: int, problem: str) -> None:
+        self._faults.add("", problem, line)
+
+    def document(self) -> Node:
+        self._next()  # the beginning of the stream
+        event = self._next()
+        if isinstance(event, self._yaml.StreamEndEvent):
+            self._fault(0, "it is empty")
+            return None
+        root = self._node(self._next(), 1)
+        self._next()  # the end of the document
+        after = self._next()
+        if not isinstance(after, self._yaml.StreamEndEvent):
+            self._fault(_line(after), f"a second document begins; a {self._what} is one")
+        return root
+
+    def _node(
+        self, event: yaml.Event, depth: int, judge: Callable[[int, Node], object] | None = None
+    ) -> Node:
+        line = _line(event)
+        if isinstance(event, self._yaml.AliasEvent):
+            self._fault(line, f"an alias (*{short(str(event.anchor))}); spell it out instead")
+            return Refused(line)
+        if depth > self._max_depth:
+            self._fault(line, f"nested deeper than a {self._what} ever is")
+            raise _Enough
+        anchor, tag = event.anchor, event.tag  # type: ignore[attr-defined]  # all others have both
+        if anchor is not None:
+            self._fault(line, "an anchor (&); spell things out where they are needed")
+        if tag is not None:
+            self._fault(line, f"a tag ({short(str(tag))}); a {self._what} has none")
+        if isinstance(event, self._yaml.ScalarEvent):
+            return self._scalar(event, line)
+        if isinstance(event, self._yaml.MappingStartEvent):
+            return self._mapping(line, depth)
+        return self._sequence(line, depth, judge)
+
+    def _scalar(self, event: yaml.ScalarEvent, line: int) -> Node:
+        text = event.value
+        if event.tag is not None:
+            return Refused(line)
+        if not text.isascii() and _SURROGATE_RE.search(text):
+            self._fault(line, "a lone surrogate, which no file can hold as UTF-8")
+            return Refused(line)
+        return Scalar(text, not event.implicit[0], line)
+
+    def _sequence(
+        self, line: int, depth: int, judge: Callable[[int, Node], object] | None
+    ) -> ListNode:
+        items = ListNode(line)
+        while not isinstance(event := self._next(), self._yaml.SequenceEndEvent):
+            node = self._node(event, depth + 1)
+            if judge is None:
+                self._check_width(len(items), node)
+                items.append(node)
+            else:
+                items.append(judge(len(items), node))
+            self._stop_after_enough()
+        return items
+
+    def _check_width(self, count: int, node: Node) -> None:
+        if self._max_width is not None and count >= self._max_width:
+            said = f"more than {self._max_width:,} fields or items; a {self._what} has fewer"
+            self._fault(node.line, said)
+            raise _Enough
+
+    def _stop_after_enough(self) -> None:
+        if self._faults.is_full:
+            raise _Enough
+
+    def _mapping(self, line: int, depth: int) -> MappingNode:
+        fields = MappingNode(line)
+        key_lines = fields.key_lines
+        while not isinstance(event := self._next(), self._yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            name = key.text if isinstance(key, Scalar) else None
+            outer = depth == 1 and name is not None and name not in fields
+            judge = self._on_item.get(name) if outer and name is not None else None
+            value = self._node(self._next(), depth + 1, judge)
+            if name is None:
+                if not isinstance(key, Refused):
+                    self._fault(key.line, "a key that is no text")
+            elif name in fields:
+                self._fault(
+                    key.line,
+                    f"the key {short(name)!r} stands twice (first on line {key_lines[name]})",
+                )
+            else:
+                self._check_width(len(fields), key)
+                fields[name] = value
+                key_lines[name] = key.line
+                if depth == 1 and name in self._on_field:
+                    self._on_field[name](value)
+            self._stop_after_enough()
+        return fields
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark is not None else 0

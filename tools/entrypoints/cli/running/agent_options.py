@@ -1,0 +1,186 @@
+"""The agent of a session: which, how it works, and with what; from options and configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from ..context import Cli
+from ..options import flag, misuse, option
+
+if TYPE_CHECKING:
+    from ....workflows.agents import PhaseAgent
+    from ....workflows.agents.port import AgentChoice
+    from ....workflows.job import AgentWork
+    from ....workflows.workflow import Workflow
+
+
+@frozen
+class AgentOptions:
+    """The agent of a new session."""
+
+    agent: str | None = option(
+        "--agent AGENT",
+        "The agent: a command line (prompt on standard input, answer on standard "
+        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL]; the "
+        "configuration's by default.",
+    )
+    agent_mode: str | None = option(
+        "--agent-mode MODE",
+        "answer: the agent gives files in its answer (default). edit: its program changes them in "
+        "place, in a jail.",
+    )
+    agent_network: bool | None = option(
+        "--agent-network/--no-agent-network",
+        "Whether an agent that edits in place has the network; not sealed if so.",
+    )
+    agent_env: list[str] | None = option(
+        "--agent-env NAME",
+        "Give an agent that edits in place this environment variable; may be repeated.",
+    )
+    agent_timeout: float | None = option(
+        "--agent-timeout SECONDS",
+        "Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
+        min=0.001,
+    )
+    max_output: int | None = option(
+        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
+    )
+    record: Path | None = option("--record DIR", "Record the agent's answers in this directory.")
+    no_wait: bool = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+
+    def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
+        """Return a workflow with the mode of the option, else its own, else the configuration's.
+
+        Raises:
+            typer.BadParameter: There is no such mode, or an option of the other one was given.
+        """
+        from ....base.settings.choices import AGENT_MODES
+
+        if self.agent_mode is not None and self.agent_mode not in AGENT_MODES:
+            raise misuse("--agent-mode", f"{self.agent_mode[:40]!r} is neither answer nor edit")
+        found = self.agent_mode or workflow.agent_mode or cli.configuration.run.agent_mode
+        if found != "edit" and (self.agent_network is not None or self.agent_env):
+            name = "--agent-network" if self.agent_network is not None else "--agent-env"
+            raise misuse(name, "is of an agent that edits in place; add --agent-mode edit")
+        return workflow if found == "answer" else evolve(workflow, agent_mode=found)
+
+    def choice(self, cli: Cli, workflow: Workflow, *, dry_run: bool) -> AgentChoice | None:
+        """Return the agent, with what it has in the workflow's mode; remark if it is not sealed.
+
+        A dry run, which asks none, may do without.
+
+        Raises:
+            typer.BadParameter: None is named, or it can't edit.
+        """
+        if dry_run and self.agent is None and cli.configuration.run.agent is None:
+            return None
+        choice = self._named(cli)
+        if not workflow.edits or choice.kind == "recorded":
+            return choice
+        if choice.kind not in {"command", "program"}:
+            raise misuse(
+                "--agent",
+                f"{choice.value} can't edit files in place; name a command, or leave the mode at "
+                "answer",
+            )
+        said = cli.configuration.run
+        network = said.agent_network if self.agent_network is None else self.agent_network
+        names = tuple(dict.fromkeys((*said.agent_environment, *(self.agent_env or ()))))
+        if network:
+            cli.output.remark(
+                "The agent runs in a jail with the network: it is not sealed, and can send what it "
+                "reads."
+            )
+        return evolve(choice, network=network, environment=names)
+
+    def _named(self, cli: Cli) -> AgentChoice:
+        """Return the agent of the options, or else of the configuration, which is then named."""
+        if self.agent is not None:
+            return _parsed(self.agent, self.agent_timeout, self.max_output)
+        said = cli.configuration.run
+        if said.agent is None:
+            raise misuse(
+                "--agent",
+                "is missing; name an agent, or have the configuration do it (agent in [run])",
+            )
+        cli.output.remark(f"Agent, as {cli.configuration.path} says: {said.agent}")
+        return _parsed(
+            said.agent,
+            said.agent_timeout_s if self.agent_timeout is None else self.agent_timeout,
+            said.max_output if self.max_output is None else self.max_output,
+        )
+
+    def made(self, cli: Cli, work: AgentWork) -> PhaseAgent:
+        """Return the agent of a job, whose answers are recorded if that was asked for.
+
+        Raises:
+            typer.BadParameter: It can't be called.
+        """
+        from ....workflows.agents import Recorder
+
+        assert work.agent is not None  # noqa: S101 (only a dry run does without)
+        asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
+        agent = _make(cli, work, work.agent, first_phase=asked[0] if asked else None)
+        return agent if self.record is None else Recorder(agent, self.record)
+
+
+@frozen
+class OtherAgent:
+    """The agent of a session that goes on."""
+
+    agent: str | None = option(
+        "--agent AGENT", "Use this agent instead of the one that an agent's session names."
+    )
+    max_output: int | None = option(
+        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
+    )
+    no_wait: bool = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+
+    def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:
+        """Return the named agent, or the session's own with another limit; else None.
+
+        Another agent works in the session's mode, and with what its own was given.
+
+        Raises:
+            typer.BadParameter: It can't be called.
+        """
+        own = work.agent
+        if self.agent is not None:
+            chosen = _parsed(self.agent, None, self.max_output)
+            if own is not None:
+                chosen = evolve(chosen, network=own.network, environment=own.environment)
+            return _make(cli, work, chosen)
+        if self.max_output is None or own is None:
+            return None
+        return _make(cli, work, evolve(own, max_output=self.max_output))
+
+
+def _parsed(agent: str, timeout_s: float | None, max_output: int | None) -> AgentChoice:
+    from ....workflows.agents.choice import parse_agent
+
+    try:
+        return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
+    except ValueError as error:
+        raise misuse("--agent", str(error)) from error
+
+
+def _make(
+    cli: Cli, work: AgentWork, choice: AgentChoice, *, first_phase: str | None = None
+) -> PhaseAgent:
+    """Return an agent that can be called; refuse one that can't before a session begins."""
+    from ....wiring.bootstrap import build_editing_agent
+    from ....workflows.agents import AgentUnavailable
+    from ....workflows.agents.choice import check_agent, make_agent
+
+    try:
+        if work.workflow.edits:
+            agent = build_editing_agent(cli.store(), choice, jail=cli.jail())
+        else:
+            agent = make_agent(choice)
+        check_agent(agent, first_phase=first_phase)
+    except (AgentUnavailable, ValueError) as error:
+        raise misuse("--agent", f"{error}; no session was begun or changed") from error
+    return agent

@@ -1,0 +1,123 @@
+"""Commands as plain functions, and the options that typer is to read from them.
+
+A command takes the global options as a `Cli`, a group of options as an instance of an attrs class
+whose fields are options, and a single option as itself. typer knows nothing of groups: it is shown
+a function with the options of all of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+import typer
+from attrs import fields, has
+from typer.models import ParameterInfo
+
+from .context import Cli, cli_of
+from .conversions import SparingCommand
+from .options import flag
+
+_Act = TypeVar("_Act", bound=Callable[..., None])
+_CONTEXT: Final = "context"
+_JSON: Final = "as_json"
+_AS_JSON: Final = flag("--json", "Write JSON for programs, including errors.")
+
+
+class OwnCommand(SparingCommand):
+    """A command of this package, whose function has groups."""
+
+
+class CommandModule:
+    """The commands of a module; calling it adds them to an application."""
+
+    def __init__(self) -> None:
+        self._added: dict[str, Callable[..., None]] = {}
+
+    def add(self, name: str) -> Callable[[_Act], _Act]:
+        """Return a decorator that adds a command, which stays a plain function."""
+
+        def added(act: _Act) -> _Act:
+            self._added[name] = act
+            return act
+
+        return added
+
+    def __call__(self, app: typer.Typer) -> None:
+        """Add the commands to an application."""
+        for name, act in self._added.items():
+            app.command(name, cls=OwnCommand)(act)
+
+
+def expanded(act: Callable[..., None]) -> Callable[..., None]:
+    """Return a command's function as typer reads it: with an option for each field of its groups.
+
+    `--json` comes with the global options.
+    """
+    hints = get_type_hints(act, include_extras=True)
+    del hints["return"]
+    taken = [
+        parameter
+        for name, one in inspect.signature(act).parameters.items()
+        for parameter in _parameters(name, hints[name], one.default)
+    ]
+    if Cli in hints.values():
+        taken.append(_parameter(_JSON, bool, _AS_JSON))
+    if typer.Context not in hints.values():
+        taken.append(_parameter(_CONTEXT, typer.Context, inspect.Parameter.empty))
+
+    def call(**given: Any) -> None:
+        context = given[_CONTEXT]
+        made = {name: _made(name, hints[name], given) for name in hints if hints[name] is not Cli}
+        clis = {name: cli_of(context, json=given[_JSON]) for name in hints if hints[name] is Cli}
+        act(**made, **clis)
+
+    call.__doc__ = act.__doc__
+    call.__annotations__ = {}
+    call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    return call
+
+
+_hints = cache(partial(get_type_hints, include_extras=True))
+
+
+def _parameters(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
+    """Yield the options of a parameter: of a group those of its fields, groups again or not."""
+    if hint is Cli:
+        return
+    if not has(hint):
+        yield _parameter(name, hint, default)
+        return
+    for one in fields(hint):
+        yield from _parameters(one.name, _hints(hint)[one.name], one.default)
+
+
+def _made(name: str, hint: Any, given: Mapping[str, Any]) -> Any:
+    if not has(hint):
+        return given[name]
+    return hint(
+        **{one.name: _made(one.name, _hints(hint)[one.name], given) for one in fields(hint)}
+    )
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter in the one form of the two that typer knows: the option is its default."""
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        default = next((one for one in notes if isinstance(one, ParameterInfo)), default)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def given(group: Any) -> list[str]:
+    """Return the names of the options of a group that were given: those that are not the default.
+
+    An argument is named as the help names it.
+    """
+    return [
+        (option.param_decls or [option.metavar])[0]
+        for one in fields(type(group))
+        if (option := one.default) is not None
+        and getattr(group, one.name) not in (option.default, None, [], ())
+    ]

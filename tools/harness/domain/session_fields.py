@@ -1,0 +1,231 @@
+"""The fields of a session and of its parts, in the order of its file: one table for all of them.
+
+The checks of `SessionContext`, the readers of documents, the published schema and the rows of a
+database follow from it; pure.
+"""
+
+# Annotations are evaluated here: each field's would be compiled if it were a text.
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from ...base.identifiers import is_session_id
+from .entry_data import ENTRY_BOUNDS, NO_DATA, DataBounds, thawed
+from .session_checks import (
+    MAX_GOAL_CHARS,
+    MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
+    count_fault,
+    id_fault,
+    list_fault,
+    name_fault,
+    text_fault,
+    time_fault,
+    time_text,
+    with_type,
+)
+from .session_data import (
+    METADATA_BOUNDS,
+    NO_METADATA,
+    NO_WORKFLOW_STATE,
+    WORKFLOW_STATE_BOUNDS,
+    metadata_fault,
+    tags_fault,
+    workflow_state_fault,
+)
+from .session_entries import ARTIFACT_TYPES
+from .session_states import SessionState
+from .token_budget import TokenBudget
+
+
+class Kind(Enum):
+    """What a field holds."""
+
+    ID = "a session's id"
+    NAME = "one line"
+    TEXT = "text"
+    PATH = "a path in the workspace"
+    TAGS = "tags"
+    COUNT = "a whole number"
+    TIME = "a time"
+    STATE = "a state"
+    CHANGE = "what was done to a file"
+    BUDGET = "a token budget"
+    DATA = "what JSON has"
+    ARTIFACTS = "artifacts"
+    HISTORY = "entries"
+
+
+class Field(NamedTuple):
+    """A field.
+
+    Attributes:
+        name: Its name, in documents too.
+        kind: What it holds.
+        required: Whether every document has it, a minimal one too.
+        nullable: Whether it may be null.
+        default: What it is in a document without it.
+        least: The smallest whole number.
+        most: The most characters, or None.
+        bounds: The bounds of data.
+        other: Another name that documents use.
+    """
+
+    name: str
+    kind: Kind
+    required: bool = True
+    nullable: bool = False
+    default: Any = None
+    least: int = 0
+    most: int | None = None
+    bounds: DataBounds | None = None
+    other: str | None = None
+
+
+def _optional(name: str, kind: Kind, most: int | None = None) -> Field:
+    return Field(name, kind, required=False, nullable=True, most=most)
+
+
+_PHASE: Final = _optional("phase", Kind.NAME, MAX_NAME_CHARS)
+
+SESSION: Final = (
+    Field("session_id", Kind.ID),
+    _optional("parent_id", Kind.ID),
+    _optional("title", Kind.NAME, MAX_NAME_CHARS),
+    Field("tags", Kind.TAGS, required=False, default=()),
+    Field("revision", Kind.COUNT, required=False, default=1),
+    Field("state", Kind.STATE),
+    _optional("workflow_type", Kind.NAME, MAX_NAME_CHARS),
+    _optional("current_phase", Kind.NAME, MAX_NAME_CHARS),
+    Field("attempt_number", Kind.COUNT, required=False, default=1, least=1),
+    Field("created_at", Kind.TIME),
+    Field("updated_at", Kind.TIME),
+    _optional("completed_at", Kind.TIME),
+    Field("token_budget", Kind.BUDGET),
+    _optional("goal", Kind.TEXT, MAX_GOAL_CHARS),
+    Field("metadata", Kind.DATA, required=False, default=NO_METADATA, bounds=METADATA_BOUNDS),
+    Field(
+        "workflow_state",
+        Kind.DATA,
+        required=False,
+        default=NO_WORKFLOW_STATE,
+        bounds=WORKFLOW_STATE_BOUNDS,
+    ),
+    Field("artifacts", Kind.ARTIFACTS, required=False, default=()),
+    Field("history", Kind.HISTORY),
+)
+BUDGET: Final = (
+    Field("total_budget", Kind.COUNT, least=1, other="total"),
+    Field("tokens_used", Kind.COUNT, other="used"),
+)
+ARTIFACT: Final = (
+    Field("path", Kind.PATH, most=MAX_PATH_CHARS),
+    Field("artifact_type", Kind.CHANGE),
+    Field("timestamp", Kind.TIME),
+    _PHASE,
+)
+ENTRY: Final = (
+    Field("timestamp", Kind.TIME),
+    Field("action", Kind.NAME, most=MAX_NAME_CHARS),
+    _PHASE,
+    _optional("details", Kind.TEXT),
+    Field("data", Kind.DATA, required=False, default=NO_DATA, bounds=ENTRY_BOUNDS),
+)
+CHOICES: Final[Mapping[Kind, tuple[str, ...]]] = {
+    Kind.STATE: tuple(state.value for state in SessionState),
+    Kind.CHANGE: ARTIFACT_TYPES,
+}
+
+
+def _id_fault(field: Field, value: object) -> list[str]:
+    if is_session_id(value):
+        return []
+    return [fault.replace("session_id:", f"{field.name}:", 1) for fault in id_fault(value)]
+
+
+def _state_fault(field: Field, value: object) -> list[str]:
+    if isinstance(value, SessionState):
+        return []
+    return [f"{field.name}: expected a SessionState, got {with_type(value)}"]
+
+
+def _budget_fault(field: Field, value: object) -> list[str]:
+    if isinstance(value, TokenBudget):
+        return value.faults()
+    return [f"{field.name}: expected a TokenBudget, got {with_type(value)}"]
+
+
+def _data_fault(field: Field, value: object) -> list[str]:
+    check = metadata_fault if field.bounds is METADATA_BOUNDS else workflow_state_fault
+    return check(value)
+
+
+_CHECKS: Final[Mapping[Kind, Callable[[Field, Any], list[str]]]] = {
+    Kind.ID: _id_fault,
+    Kind.NAME: lambda one, value: name_fault(one.name, value, optional=one.nullable),
+    Kind.TEXT: lambda one, value: text_fault(
+        one.name, value, optional=one.nullable, limit=one.most
+    ),
+    Kind.TAGS: lambda _, value: tags_fault(value),
+    Kind.COUNT: lambda one, value: count_fault(one.name, value, least=one.least),
+    Kind.TIME: lambda one, value: time_fault(one.name, value, optional=one.nullable),
+    Kind.STATE: _state_fault,
+    Kind.BUDGET: _budget_fault,
+    Kind.DATA: _data_fault,
+    Kind.ARTIFACTS: lambda one, value: list_fault(one.name, value),
+    Kind.HISTORY: lambda one, value: list_fault(one.name, value),
+}
+_JUDGED: Final = tuple((one, one.nullable, _CHECKS[one.kind]) for one in SESSION)
+_VALUES: Final = attrgetter(*[one.name for one in SESSION])
+
+
+def field_faults(session: object) -> list[str]:
+    """Return what is wrong with the fields of a session, each by itself."""
+    faults: list[str] = []
+    for (one, nullable, judge), value in zip(_JUDGED, _VALUES(session), strict=True):
+        if value is not None or not nullable:
+            faults += judge(one, value)
+    return faults
+
+
+def as_json(field: Field, value: Any) -> Any:
+    """Return a field's value as JSON has it, a fresh copy."""
+    return None if value is None else _AS_JSON.get(field.kind, _same)(value)
+
+
+def as_column(field: Field, value: Any) -> Any:
+    """Return a field's value as a column of a database has it."""
+    if field.kind is Kind.STATE:
+        return value.value
+    if field.kind is Kind.COUNT:
+        return int(value)
+    return list(value) if field.kind is Kind.TAGS else value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _budget(value: TokenBudget) -> dict[str, int]:
+    return {
+        "total_budget": value.total_budget,
+        "tokens_used": value.tokens_used,
+        "remaining": value.tokens_remaining,
+    }
+
+
+def _all(values: list[Any]) -> list[dict[str, Any]]:
+    return [one.to_dict() for one in values]
+
+
+_AS_JSON: Final[Mapping[Kind, Callable[[Any], Any]]] = {
+    Kind.TAGS: list,
+    Kind.TIME: time_text,
+    Kind.STATE: lambda state: state.value,
+    Kind.BUDGET: _budget,
+    Kind.DATA: thawed,
+    Kind.ARTIFACTS: _all,
+    Kind.HISTORY: _all,
+}
