@@ -19,17 +19,17 @@ from tests.architecture.house import (
 
 BUDGETS: Final = {
     "agents": 3_360,
-    "base": 6_270,
-    "entrypoints": 20_470,
+    "base": 6_440,
+    "entrypoints": 19_680,
     "fleet": 5_610,
     "harness": 9_130,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_810,
-    "questions": 3_550,
-    "repository": 5_200,
+    "questions": 3_640,
+    "repository": 5_220,
     "sandbox": 11_550,
-    "wiring": 2_560,
+    "wiring": 2_570,
     "workflows": 9_030,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
@@ -37,7 +37,7 @@ BUDGETS: Final = {
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 42
+DOUBLES: Final = 36
 """Names that several classes of the package have."""
 
 

@@ -94,10 +94,12 @@ def add_resources(
     def session_report(session_id: str) -> str:
         """The session's story as one page: attempts, budget, gates, questions."""
         from ..pages.session_page import session_report as page_of
+        from ..pages.values.material import PageSource
 
         with _as_protocol_errors():
             session = load(session_id)[1]
-            return page_of(session, store, workspace=store.workspace_path(session_id))
+            workspace = store.workspace_path(session_id)
+            return page_of(PageSource(session, store, workspace=workspace))
 
     @server.resource(EVENTS, mime_type="application/json")
     def all_events(after: str) -> str:

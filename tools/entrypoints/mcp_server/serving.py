@@ -137,7 +137,8 @@ class Services:
             objects=places.objects,
             observers=observers,
             briefing_shows=places.briefing_shows,
-            notice=places.notice,
+            notice=" ".join(filter(None, (places.notice, questions.came_with_repository())))
+            or None,
             questions=questions,
             notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(

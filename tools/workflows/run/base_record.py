@@ -93,7 +93,7 @@ def kept_base(steps: StepJournal) -> BaseRecord | None:
         ReadError: It is there and can't be read.
     """
     found = steps.read(BASE_STEP)
-    return None if found is None else steps.judged(BASE_STEP, lambda: _record(found))
+    return None if found is None else steps.made(BASE_STEP, lambda: _record(found))
 
 
 def keep_base(steps: StepJournal, record: BaseRecord) -> None:

@@ -101,7 +101,7 @@ class StepJournal:
         """Return the prompt of a call, or None."""
         name = key.name("prompt", call)
         found = self.read(name)
-        return None if found is None else self.judged(name, lambda: str(found["prompt"]))
+        return None if found is None else self.made(name, lambda: str(found["prompt"]))
 
     def keep_prompt(self, key: StepKey, call: int, prompt: str) -> None:
         """Keep the prompt of a call."""
@@ -119,7 +119,7 @@ class StepJournal:
             return None
         if found.get("prompt_digest") != digest_of(prompt):
             raise ReadError(path=self._path(name), reason="it answers another prompt")
-        return self.judged(name, lambda: StoredAnswer.from_json(found))
+        return self.made(name, lambda: StoredAnswer.from_json(found))
 
     def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
         """Keep an answer (or the failure to give one)."""
@@ -131,13 +131,13 @@ class StepJournal:
         """Return the verdict on an attempt, or None."""
         name = key.name("verdict")
         found = self.read(name)
-        return None if found is None else self.judged(name, lambda: made(Verdict, found))
+        return None if found is None else self.made(name, lambda: made(Verdict, found))
 
     def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
         """Keep a verdict."""
         self.write(key.name("verdict"), verdict.to_json())
 
-    def judged(self, name: str, make: Callable[[], _Value]) -> _Value:
+    def made(self, name: str, make: Callable[[], _Value]) -> _Value:
         """Make a value of what was read.
 
         Raises:
