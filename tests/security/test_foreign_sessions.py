@@ -20,7 +20,7 @@ from agentforge_sessions.entrypoints.cli.context import Cli
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.entrypoints.cli.running.submitting import submit_existing
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.harness import (
     ChangedSinceShown,
     SessionManager,
@@ -169,9 +169,9 @@ def test_a_commit_that_changes_my_session_makes_it_foreign_until_adopted_anew(
 @pytest.mark.anyio
 async def test_no_tool_resource_or_prompt_shows_a_foreign_session(tmp_path: Path) -> None:
     project, session_id = brought(tmp_path, copied)
-    places = Places(sessions=project.store.base_path, questions=tmp_path / "q")
+    places = McpPlaces(sessions=project.store.base_path, questions=tmp_path / "q")
     one = {"session_id": session_id}
-    async with Client(server_of(Services.at(places))) as client:
+    async with Client(server_of(McpServices.at(places))) as client:
         answers = [await client.call_tool("session_list", {})]
         for name in ("session_show", "session_brief", "session_pause", "session_resume"):
             found = await client.call_tool(name, one)

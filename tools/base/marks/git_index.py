@@ -12,8 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
-
 from ..data_folder import read_plain
 
 _GIT: Final = ".git"
@@ -34,17 +32,19 @@ _SHARED: Final = "sharedindex."
 _Stamps = tuple[str, str, tuple[tuple[str, int, int, int], ...]]
 
 
-@frozen
 class Tracked:
     """What Git tracks of what is in a directory.
 
-    Attributes:
+    Args:
         versions: What names the versions of the files below each name, by the name.
         others: The same of every other name: empty, unless an index can't be understood.
     """
 
-    versions: Mapping[str, str] = field(factory=dict)
-    others: str = ""
+    __slots__ = ("others", "versions")
+
+    def __init__(self, versions: Mapping[str, str] | None = None, others: str = "") -> None:
+        self.versions: Final[Mapping[str, str]] = versions or {}
+        self.others: Final = others
 
     def __bool__(self) -> bool:
         return bool(self.versions or self.others)
