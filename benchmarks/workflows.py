@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
-from agentforge_sessions.workflows import AgentWork, SilentObserver, WorkflowRunner
+from agentforge_sessions.workflows import AgentWork, RunObserver, WorkflowRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.gate_port import GateExecution
 from agentforge_sessions.workflows.gates.verdict import Verdict
@@ -38,7 +38,7 @@ KEPT = (14_000, 16_000, 11_000, 4_000, 1_500, 6_000)
 """About what a phase writes: prompt, answer, file, verdict, and the session's file twice."""
 
 
-class Stopwatch(SilentObserver):
+class Stopwatch(RunObserver):
     """Takes the time of each phase, less what the agent and the gate took."""
 
     def __init__(self) -> None:

@@ -31,8 +31,8 @@ from agentforge_sessions.workflows import (
     AlreadyRunning,
     Job,
     Phase,
+    RunObserver,
     Script,
-    SilentObserver,
     Workflow,
     load_workflow,
 )
@@ -241,7 +241,7 @@ def test_executor_makes_nothing_for_a_session_that_is_gone(tmp_path: Path) -> No
 # --- the worker ------------------------------------------------------------------------------
 
 
-class Notify(SilentObserver):
+class Notify(RunObserver):
     """Tells the test what happens, a line of JSON each."""
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:

@@ -20,7 +20,7 @@ from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
-from agentforge_sessions.wiring.fleet import submitting_runner
+from agentforge_sessions.wiring.fleet import SubmittingRunner
 from agentforge_sessions.workflows import AgentWork, Phase, Script, Workflow
 
 from .promptness import wait_until
@@ -65,7 +65,7 @@ class Fleet:
     def submit(self, work: Workflow | AgentWork, *, queue: str = "default") -> str:
         """Begin a session that the fleet runs."""
         store = SubmittingStore(self.database, self.base, Submission(queue=queue))
-        return submitting_runner(SessionManager(store)).begin(work)
+        return SubmittingRunner(SessionManager(store)).begin(work)
 
     def worker(self, *options: str, heartbeat_s: float = 0.3) -> WorkerProcess:
         """Start a worker; it has taken no job yet when this returns."""

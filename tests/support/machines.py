@@ -13,10 +13,10 @@ from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.files import FileSystem, OsFileSystem
 from agentforge_sessions.fleet.objects import ObjectStore
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
+from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
-from agentforge_sessions.wiring.workspaces.workspace_packs import WorkspacePacks
 from tests.support.memory_packs import MemoryPacks
 from tests.support.memory_sessions import MemorySessions, Shelf
 from tests.support.repositories import write_files

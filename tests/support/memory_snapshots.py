@@ -14,12 +14,11 @@ from attrs import define, field
 
 from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
 from agentforge_sessions.harness import SessionPlaces
 from agentforge_sessions.harness.snapshot_port import (
-    ChangedFile,
     PreparedWorkspace,
     SnapshotTaken,
-    WorkspaceChanges,
 )
 
 Tree = dict[str, tuple[str, bytes]]
@@ -104,7 +103,7 @@ class MemorySnapshots:
         *,
         patch: bool,
         paths: Sequence[str],
-    ) -> WorkspaceChanges:
+    ) -> TreeChanges:
         old = {} if before is None else self._tree(session_id, before)
         new = self._now(session_id) if after is None else self._tree(session_id, after)
         found, lines = [], b""
@@ -118,7 +117,7 @@ class MemorySnapshots:
             changed = delta[2:]
             kind = "added" if path not in old else "deleted" if path not in new else "modified"
             found.append(
-                ChangedFile(
+                FileChange(
                     path,
                     kind,
                     old_mode,
@@ -128,7 +127,7 @@ class MemorySnapshots:
                 )
             )
             lines += b"\n".join(delta)
-        return WorkspaceChanges(tuple(found), lines if patch else b"")
+        return TreeChanges(tuple(found), lines if patch else b"")
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
         own = self.kept.get(session_id, {})

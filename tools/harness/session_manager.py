@@ -21,6 +21,7 @@ from ..base.cancellation import check_cancelled
 from ..base.clock import Clock, utc_now
 from ..base.event_log import get_logger
 from ..base.files import WriteError
+from ..base.files.tree_changes import TreeChanges
 from ..base.identifiers import next_session_id
 from ..base.question import Question
 from ..base.settings.choices import DEFAULT_PARTS
@@ -80,7 +81,7 @@ from .session_domain import (
 from .session_layout import SESSION_FILE, TRACE_FILE
 from .session_ports import LocalSessions
 from .session_store import SessionStore
-from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+from .snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from .views.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .views.checkpoints import CheckpointEntry, checkpoints
 from .views.session_filter import AskedFilters, BudgetLeft, SessionFilter
@@ -764,7 +765,7 @@ class SessionManager:
         *,
         patch: bool = False,
         paths: Sequence[str] = (),
-    ) -> WorkspaceChanges:
+    ) -> TreeChanges:
         """Compare the workspace at two checkpoints.
 
         Args:

@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 from attrs import frozen
 
+from ..base.files.tree_changes import TreeChanges
+
 
 @frozen
 class SnapshotTaken:
@@ -37,50 +39,6 @@ class PreparedWorkspace:
     revision: str
     snapshot: str
     with_uncommitted: bool
-
-
-@frozen
-class ChangedFile:
-    """What became of one file of a workspace.
-
-    Attributes:
-        path: Its path; bytes that are no UTF-8 are surrogates in it.
-        kind: "added", "deleted", "modified" or "type changed".
-        old_mode: Git's mode of it before, as "100644"; "000000" where it was not there.
-        new_mode: The same after.
-        insertions: How many lines it gained; None for a binary file.
-        deletions: How many it lost; None for a binary file.
-    """
-
-    path: str
-    kind: str
-    old_mode: str
-    new_mode: str
-    insertions: int | None
-    deletions: int | None
-
-
-@frozen
-class WorkspaceChanges:
-    """What differs between two states of a workspace.
-
-    Attributes:
-        files: The files that differ, by path.
-        patch: The lines that differ, as git writes them; empty where they were not wanted.
-    """
-
-    files: tuple[ChangedFile, ...]
-    patch: bytes = b""
-
-    @property
-    def insertions(self) -> int:
-        """How many lines were gained."""
-        return sum(one.insertions or 0 for one in self.files)
-
-    @property
-    def deletions(self) -> int:
-        """How many lines were lost."""
-        return sum(one.deletions or 0 for one in self.files)
 
 
 @runtime_checkable
@@ -183,7 +141,7 @@ class WorkspaceSnapshots(Protocol):
         *,
         patch: bool,
         paths: Sequence[str],
-    ) -> WorkspaceChanges:
+    ) -> TreeChanges:
         """Compare two snapshots.
 
         Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from ..base.settings.choices import DEFAULT_PARTS
 from ..fleet.stores import is_elsewhere, open_sessions
@@ -40,68 +40,87 @@ if TYPE_CHECKING:
     from .workspaces.session_snapshots import SessionSnapshots
 
 
+class SessionOptions(TypedDict, total=False):
+    """How the sessions of a manager or a runner are kept, run and observed; each may be left out.
+
+    Attributes:
+        store: Where the sessions are, if not in files of this project: opened, or an address for
+            `fleet.stores.open_sessions`.
+        objects: The object store of their workspaces; see `open_snapshots`.
+        policy: Limits and environment of what runs in the sandbox and names none; its default if
+            None.
+        isolation: What runs scripts: "sandbox", "jail" for any language, natively, or the name of
+            an executor of an installed plugin.
+        jail: What runs in a jail may use and see; the jail's default if None.
+        observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
+        briefing_shows: As of `SessionManager`.
+    """
+
+    store: LocalSessions | str | None
+    objects: str | None
+    policy: ExecutionPolicy | None
+    isolation: str
+    jail: JailPolicy | None
+    observers: Iterable[SessionObserver]
+    briefing_shows: Collection[str]
+
+
 def build_manager(
     base_path: Path | str | None = None,
     *,
-    store: LocalSessions | str | None = None,
-    objects: str | None = None,
-    cache_bytes: int | None = None,
-    policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
     snapshots: bool = True,
-    isolation: str = "sandbox",
-    jail: JailPolicy | None = None,
     channel: QuestionChannel | Lazy[QuestionChannel] | None = None,
     executor: PhaseExecutor | None = None,
-    observers: Iterable[SessionObserver] = (),
-    briefing_shows: Collection[str] = DEFAULT_PARTS,
+    cache_bytes: int | None = None,
     repositories: Collection[Path] | None = None,
+    **options: Unpack[SessionOptions],
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
     Args:
         base_path: The sessions' directory; the project's, as the commands have it, if None.
-        store: Where the sessions are, if not there: opened, or an address for
-            `fleet.stores.open_sessions`.
-        objects: The object store of their workspaces; see `open_snapshots`.
-        cache_bytes: As of `open_snapshots`.
-        policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
         snapshots: Whether each checkpoint keeps the workspace; without git, none does.
-        isolation: "sandbox", "jail" for scripts of any language, run natively, or the name of an
-            executor of an installed plugin.
-        jail: What scripts in a jail may use and see; the jail's default if None.
         channel: How a person is asked; as the configuration says if None.
         executor: What runs phases; what `isolation` says if None.
-        observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
-        briefing_shows: As of `SessionManager`.
-        repositories: As of `open_snapshots`.
+        cache_bytes: As of `open_snapshots`, and so is `repositories`.
+        repositories: The folders whose repositories sessions may begin from; any if None.
+        **options: See `SessionOptions`.
 
     Raises:
         UnknownExecutor: There is no such isolation.
         ValueError: Code that is not in the sandbox was to ask.
     """
-    sessions = opened_sessions(base_path, store)
+    sessions = opened_sessions(base_path, options.get("store"))
+    isolation = options.get("isolation", "sandbox")
     tools: list[Callable[..., Any]] = []
     if isolation != "sandbox" and ask_user:
         raise ValueError(f"ask_user: code in the {isolation} can't call functions of the host")
     if executor is None:
-        settings = ExecutorParameters(policy=policy, jail=jail, tools=tools)
+        settings = ExecutorParameters(
+            policy=options.get("policy"), jail=options.get("jail"), tools=tools
+        )
         executor = make_executor(isolation, sessions, settings)
-    kept = partial(open_snapshots, sessions, objects, cache_bytes, repositories)
+    kept = partial(open_snapshots, sessions, options.get("objects"), cache_bytes, repositories)
     manager = SessionManager(
         sessions,
         executor=executor,
         channel=channel or Lazy(lambda: _configured_channel(questions_dir, sessions)),
         snapshots=Lazy(kept) if snapshots else None,
-        observers=observers,
-        briefing_shows=briefing_shows,
+        **_observed(options),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
+
+
+def _observed(options: SessionOptions) -> dict[str, Any]:
+    """Return what a manager is observed by, and what its briefings show."""
+    shows = options.get("briefing_shows", DEFAULT_PARTS)
+    return {"observers": options.get("observers", ()), "briefing_shows": shows}
 
 
 def opened_sessions(
@@ -138,7 +157,7 @@ def open_snapshots(
     if index is None:
         return SessionSnapshots(store, repositories=repositories)
     from ..fleet.objects import open_objects
-    from .workspaces.workspace_packs import WorkspacePacks
+    from ..fleet.workspaces.workspace_packs import WorkspacePacks
 
     opened = None if objects is None else open_objects(objects)
     packs = WorkspacePacks(index, opened, store.base_path)
@@ -258,13 +277,10 @@ def session_results(store: LocalSessions, objects: str | None = None) -> Session
 
 
 def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
-    from ..questions import Notifier, load_config
-    from .phases.question_channel import QuestionSessionChannel
+    from ..questions import load_config
 
     config = load_config()
-    sessions = open_questions(directory, store=store, config=config)
-    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
-    return QuestionSessionChannel(sessions, notify=notifier.notify)
+    return _notifying(open_questions(directory, store=store, config=config), config)
 
 
 def agents_channel(
@@ -279,11 +295,16 @@ def agents_channel(
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from ..questions import Notifier, load_config
+    from ..questions import load_config
+
+    return _notifying(open_agents_questions(directory, store=store), load_config())
+
+
+def _notifying(sessions: QuestionSessions, config: Config) -> QuestionChannel:
+    from ..questions import Notifier
     from .phases.question_channel import QuestionSessionChannel
 
-    sessions = open_agents_questions(directory, store=store)
-    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
+    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
@@ -378,73 +399,46 @@ def _keeping_questions(
 def build_runner(
     base_path: Path | str | None = None,
     *,
-    store: LocalSessions | str | None = None,
-    objects: str | None = None,
-    policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
-    isolation: str = "sandbox",
-    jail: JailPolicy | None = None,
-    observers: Iterable[SessionObserver] = (),
-    briefing_shows: Collection[str] = DEFAULT_PARTS,
+    **options: Unpack[SessionOptions],
 ) -> WorkflowRunner:
     """Build a runner of workflows whose phases run in the sandbox or in a jail.
 
     Args:
         base_path: The sessions' directory; the project's, as the commands have it, if None.
-        store: Where the sessions are, if not there; as in `build_manager`.
-        objects: The object store of their workspaces; see `open_snapshots`.
-        policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None; what it raises ends a run.
-        isolation: As of `build_manager`.
-        jail: What scripts and gates in a jail may use and see; the jail's default if None.
-        observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
-        briefing_shows: As of `SessionManager`.
+        **options: See `SessionOptions`.
 
     Raises:
         UnknownExecutor: There is no such isolation.
     """
-    manager = build_manager(
-        base_path,
-        store=store,
-        objects=objects,
-        policy=policy,
-        isolation=isolation,
-        jail=jail,
-        observers=observers,
-        briefing_shows=briefing_shows,
+    return build_agent_runner(
+        manager=build_manager(base_path, **options),
+        observer=observer,
+        policy=options.get("policy"),
+        jail=options.get("jail"),
     )
-    return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
 def build_agent_runner(
     base_path: Path | str | None = None,
     *,
-    store: LocalSessions | str | None = None,
-    objects: str | None = None,
-    policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
-    jail: JailPolicy | None = None,
     allowed: WorkerConfiguration | None = None,
     channel: QuestionChannel | None = None,
     observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
     monotonic: Callable[[], float] = time.monotonic,
-    observers: Iterable[SessionObserver] = (),
-    briefing_shows: Collection[str] | None = None,
+    **options: Unpack[SessionOptions],
 ) -> WorkflowRunner:
     """Build a runner of agents' work whose gates run in the sandbox.
 
     Args:
         base_path: The sessions' directory; the project's, as the commands have it, if None.
-        store: Where the sessions are, if not there; as in `build_manager`.
-        objects: The object store of their workspaces; see `open_snapshots`.
-        policy: Limits and environment of gates; the sandbox's default if None.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
         gates: Where gates run; the sandbox if None.
-        jail: What the commands of gates and agents that edit in place may use and see; the jail's
-            default if None.
         allowed: What of the agents that sessions name is allowed and given to them; what the
             sessions say if None.
         channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
@@ -453,46 +447,38 @@ def build_agent_runner(
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.
         monotonic: The clock that agents are timed with.
-        observers: Who observes what happens to the new manager's sessions; see
-            `harness.SessionObserver`.
-        briefing_shows: What briefings of the new manager's sessions show, as of `SessionManager`;
-            its default if None.
+        **options: See `SessionOptions`; of gates, and of agents that edit in place, are `policy`
+            and `jail`.
 
     Raises:
-        ValueError: `channel`, `observers` or `briefing_shows` were given beside a manager, which
-            has its own.
+        ValueError: What a manager has of its own was given beside one.
     """
-    given = tuple(observers)
-    if manager is not None and channel is not None:
-        raise ValueError("channel: is the manager's own; give it to SessionManager(channel=...)")
-    if manager is not None and given:
-        raise ValueError("observers: are the manager's own; give them to SessionManager")
-    if manager is not None and briefing_shows is not None:
-        raise ValueError("briefing_shows: is the manager's own; give it to SessionManager")
+    own: list[str] = [name for name in ("observers", "briefing_shows") if name in options]
+    own += [] if channel is None else ["channel"]
+    if manager is not None and own:
+        raise ValueError(f"{', '.join(own)}: the manager's own; give it to SessionManager")
     from ..workflows import WorkflowRunner
     from .gates.gate_jail import JailGates
     from .gates.gate_sandbox import SandboxGates
 
     if manager is None:
-        opened = opened_sessions(base_path, store)
+        opened = opened_sessions(base_path, options.get("store"))
         manager = SessionManager(
             opened,
             channel=channel,
-            snapshots=Lazy(partial(open_snapshots, opened, objects)),
-            observers=given,
-            briefing_shows=DEFAULT_PARTS if briefing_shows is None else briefing_shows,
+            snapshots=Lazy(partial(open_snapshots, opened, options.get("objects"))),
+            **_observed(options),
         )
-    sessions = manager.store
+    jail = options.get("jail")
+    if gates is None:
+        wheels = None if allowed is None else allowed.repositories
+        gates = SandboxGates(options.get("policy"), wheels=wheels)
     return WorkflowRunner(
         manager,
-        gates
-        if gates is not None
-        else SandboxGates(policy, wheels=None if allowed is None else allowed.repositories),
+        gates,
         commands=JailGates(jail),
-        agents=lambda choice: build_agent(sessions, choice, jail=jail, allowed=allowed),
-        editing_agents=lambda choice: build_editing_agent(
-            sessions, choice, jail=jail, allowed=allowed
-        ),
+        agents=partial(build_agent, manager.store, jail=jail, allowed=allowed),
+        editing_agents=partial(build_editing_agent, manager.store, jail=jail, allowed=allowed),
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,

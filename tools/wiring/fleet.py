@@ -6,9 +6,8 @@ It is over `bootstrap`, whose managers and runners it hands to the workers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from attrs import asdict, evolve
 
@@ -17,6 +16,7 @@ from ..fleet.opening import open_database
 from ..fleet.stores import is_database
 from ..harness import SessionManager, SessionState
 from ..harness.lazy import Lazy
+from ..workflows import WorkflowRunner
 from ..workflows.submitted_work import ExecutorNotAllowed
 from .bootstrap import (
     agents_channel,
@@ -31,14 +31,13 @@ from .pruning import prune_store
 
 if TYPE_CHECKING:
     from ..base.settings.worker_configuration import WorkerConfiguration
-    from ..fleet.postgres.fleet_view import JobView, WorkerView
+    from ..fleet.postgres.fleet_view import FleetView as FleetView  # noqa: PLC0414 (handed on)
     from ..fleet.postgres.store import PostgresStore
     from ..fleet.workers.settings import FleetSettings
     from ..harness import PhaseExecutor
     from ..harness.session_ports import LocalSessions
     from ..harness.submission import Submission
-    from ..workflows import RunObserver, WorkflowRunner
-    from ..workflows.gate_port import GateSandbox
+    from ..workflows import RunObserver, Workflow
 
 
 class SessionRunners:
@@ -186,28 +185,11 @@ def open_submitting(
     return SubmittingStore(database, base_path, submission)
 
 
-def new_submission(*, queue: str, priority: int, at: datetime | None) -> Submission:
-    """Return how the fleet is to take a session.
+class SubmittingRunner(WorkflowRunner):
+    """A runner that begins sessions and runs none: workers have what their gates need."""
 
-    Raises:
-        ValueError: The queue or the priority is none.
-    """
-    from ..harness.submission import Submission
-
-    return Submission(queue=queue, priority=priority, at=at)
-
-
-def submitting_runner(manager: SessionManager, gates: GateSandbox | None = None) -> WorkflowRunner:
-    """Return a runner that only begins sessions; workers have what their gates need.
-
-    Args:
-        manager: Leads the sessions.
-        gates: Where gates are looked at; nowhere if None.
-    """
-    from ..workflows import WorkflowRunner
-    from .gates.gates_elsewhere import CommandsElsewhere, GatesElsewhere
-
-    return WorkflowRunner(manager, gates or GatesElsewhere(), commands=CommandsElsewhere())
+    def _check_gates(self, workflow: Workflow) -> None:
+        """Take any: the worker pauses a session whose gates can't run there."""
 
 
 def submit_session(manager: SessionManager) -> None:
@@ -219,7 +201,7 @@ def submit_session(manager: SessionManager) -> None:
     """
     from ..fleet.postgres.submissions import SubmittingStore
     from ..workflows.job import Job
-    from ..workflows.run_lock import require_open
+    from ..workflows.run.run_lock import require_open
 
     store, session = manager.store, manager.current_session
     assert isinstance(store, SubmittingStore)  # noqa: S101 (opened for this)
@@ -275,67 +257,11 @@ def worker_allowed(**options: Any) -> WorkerConfiguration:
     return evolve(load_worker_configuration(), **said)
 
 
-class FleetView:
-    """A fleet as it stands, on its own connection; close it, as by a `with` statement.
+def open_fleet(store: str, *, direct: str | None = None) -> FleetView:
+    """Open a view of a fleet, by its PostgreSQL store; see `open_shared_sessions`."""
+    from ..fleet.postgres.fleet_view import FleetView
 
-    Args:
-        store: The PostgreSQL store.
-        direct: The server's own address, where `store` is a connection pooler.
-
-    Raises:
-        ExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
-    """
-
-    def __init__(self, store: str, *, direct: str | None = None) -> None:
-        self._database = open_shared_sessions(store, direct=direct).database
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._database.close()
-
-    @property
-    def where(self) -> str:
-        """The store, for messages."""
-        return self._database.name
-
-    def workers(self) -> list[WorkerView]:
-        """Return the workers that are alive."""
-        from ..fleet.postgres.fleet_view import workers
-
-        return workers(self._database)
-
-    def jobs(
-        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
-    ) -> tuple[list[JobView], int]:
-        """Return the first jobs, and how many there are.
-
-        Args:
-            failed: Whether only those that failed are wanted.
-            session_id: Whose, or None for all.
-            limit: The most that are returned.
-        """
-        from ..fleet.postgres.fleet_view import jobs
-
-        return jobs(self._database, failed=failed, session_id=session_id, limit=limit)
-
-    def failed(self) -> list[tuple[str, Submission]]:
-        """Return the sessions that the fleet has given up, and how they were submitted."""
-        from ..fleet.postgres.fleet_view import failed
-
-        return failed(self._database)
-
-    def withdraw(self, session_id: str) -> bool:
-        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
-
-        Raises:
-            NotSubmitted: The fleet does not work on it.
-        """
-        from ..fleet.postgres.fleet_view import withdraw
-
-        return withdraw(self._database, session_id)
+    return FleetView(open_shared_sessions(store, direct=direct).database)
 
 
 def run_worker(

@@ -17,9 +17,9 @@ from ..harness import SessionState
 from .bootstrap import forget_deleted, opened_sessions, pack_index_of
 
 if TYPE_CHECKING:
+    from ..fleet.workspaces.workspace_packs import Collected
     from ..harness.session_ports import LocalSessions
     from ..prune import PruneResult, PruneTarget, RetentionPolicy, StoredSessions
-    from .workspaces.workspace_packs import Collected
 
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
@@ -187,7 +187,7 @@ def collect_packs(
         AgentForgeError: The object store or the database does not answer.
     """
     from ..fleet.objects import open_objects
-    from .workspaces.workspace_packs import Collected, collect
+    from ..fleet.workspaces.workspace_packs import Collected, collect
 
     index = pack_index_of(store)
     if index is None or objects is None:

@@ -36,7 +36,7 @@ from .errors import (
 from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
 from .gates.verdict import Verdict
 from .job import AgentWork, Job
-from .ports import RunObserver, RunOutcome, SilentObserver, Stop, StopCause
+from .ports import RunObserver, RunOutcome, Stop, StopCause
 from .runner import WorkflowRunner
 from .workflow import FileGroup, Gate, Input, Phase, Script, Workflow
 
@@ -70,7 +70,6 @@ __all__ = [
     "RunObserver",
     "RunOutcome",
     "Script",
-    "SilentObserver",
     "Specification",
     "Stop",
     "StopCause",

@@ -1,11 +1,76 @@
-"""Converters of attrs fields."""
+"""Frozen values and what they are made of: tuples of what was given, and their form in JSON.
+
+In JSON a value is an object of its fields by name; one of bytes stands in base64, under that name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import base64
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar, get_args, get_origin
+
+from attrs import NOTHING, fields, has, resolve_types
+
+_Kind = TypeVar("_Kind")
+_BYTES: Final = "base64"
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
     """Make a tuple of whatever was given; the field's own type says of what."""
     return tuple(values)
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if has(type(value)):
+        given = {one.name: getattr(value, one.name) for one in fields(type(value))}
+        return {
+            _BYTES if isinstance(one, bytes) else name: plain(one) for name, one in given.items()
+        }
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+def made(kind: type[_Kind], value: Any, **given: Any) -> _Kind:
+    """Return the value that `plain` spelled; what is missing of it is as the class has it.
+
+    Args:
+        kind: Its class.
+        value: What JSON had.
+        **given: Fields that are not among that.
+
+    Raises:
+        KeyError: A field is missing.
+        TypeError: Something is of another kind; the classes themselves judge the rest.
+        ValueError: Something is no base64, or a class refuses it.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected keys and values, found {type(value).__name__}")
+    found = dict(given)
+    cls: Any = kind
+    for one in fields(resolve_types(cls)):
+        key = _BYTES if one.type is bytes else one.name
+        if one.name not in given and (key in value or one.default is NOTHING):
+            found[one.name] = _of_type(one.type, value[key])
+    return kind(**found)
+
+
+def _of_type(kind: Any, value: Any) -> Any:
+    """Return what a field of a type was, of what JSON had of it."""
+    arguments = get_args(kind)
+    if has(kind):
+        return made(kind, value)
+    if kind is bytes:
+        return base64.b64decode(value, validate=True)
+    if isinstance(kind, types.UnionType):
+        return None if value is None else _of_type(arguments[0], value)
+    if get_origin(kind) is tuple:
+        inner = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
+        return tuple(_of_type(of, one) for of, one in zip(inner, value, strict=True))
+    if arguments and issubclass(get_origin(kind), Mapping):
+        return {name: _of_type(arguments[1], one) for name, one in value.items()}
+    return value

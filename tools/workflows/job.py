@@ -6,20 +6,17 @@ nothing but the session's id.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from attrs import evolve, field, frozen
 
 from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from ..harness.session_ports import SessionRepository
 from .agents.port import AgentChoice
-from .converters import as_tuple
+from .converters import as_tuple, made, plain
 from .documents.component_files import is_in_any, is_test_path
 from .documents.specification import Component, Specification
 from .documents.specification_document import parse_specification
@@ -28,7 +25,7 @@ from .documents.workflow_snapshot import snapshot_of
 from .errors import InvalidWorkflow, NotAWorkflowSession
 from .names import path_problem
 from .prompts.prompts import shown_paths
-from .workflow import CODE, TEST_GATES, TESTS, Gate, Input, Phase, Workflow
+from .workflow import CODE, TESTS, Gate, Input, Phase, Workflow
 
 SNAPSHOT_NAME: Final = WORKFLOW_FILE
 """The name under which a session keeps a workflow of scripts; the run's lock is on it."""
@@ -39,6 +36,7 @@ WORK_NAME: Final = "agent-work.json"
 CONTEXT_NAME: Final = "project-context.md"
 MAX_CONTEXT_CHARS: Final = 2_000_000
 MAX_SUBJECT_CHARS: Final = 200_000
+_IN_WORK: Final = ("name", "subject", "component_id", "import_root", "agent", "inputs")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -92,27 +90,7 @@ class AgentWork:
 
     def attachments(self) -> dict[str, bytes]:
         """Return the files that go into the session."""
-        work = {
-            "schema_version": 1,
-            "name": self.name,
-            "subject": self.subject,
-            "component_id": self.component_id,
-            "import_root": self.import_root,
-            "agent": None
-            if self.agent is None
-            else {
-                "kind": self.agent.kind,
-                "value": self.agent.value,
-                "timeout_s": self.agent.timeout_s,
-                "max_output": self.agent.max_output,
-                "network": self.agent.network,
-                "environment": list(self.agent.environment),
-            },
-            "inputs": [
-                {"target": one.target, "base64": base64.b64encode(one.content).decode()}
-                for one in self.inputs
-            ],
-        }
+        work = {"schema_version": 1, **{name: plain(getattr(self, name)) for name in _IN_WORK}}
         files = {
             WORKFLOW_NAME: snapshot_of(self.workflow),
             WORK_NAME: json.dumps(work, indent=1).encode(),
@@ -138,26 +116,14 @@ class AgentWork:
         context = store.read_attachment(session_id, CONTEXT_NAME)
         path = Path(store.where_is(session_id, WORK_NAME))
         try:
-            value: Mapping[str, Any] = json.loads(work)
-            agent = value["agent"]
-            return cls(
+            return made(
+                cls,
+                json.loads(work),
                 workflow=read_agent_workflow(workflow, path.with_name(WORKFLOW_NAME)),
-                name=value["name"],
-                subject=value["subject"],
                 specification=store.read_attachment(session_id, SPECIFICATION_NAME),
-                component_id=value["component_id"],
-                agent=None if agent is None else AgentChoice(**agent),
-                inputs=[
-                    Input(
-                        target=one["target"],
-                        content=base64.b64decode(one["base64"], validate=True),
-                    )
-                    for one in value["inputs"]
-                ],
                 context=None if context is None else context.decode(),
-                import_root=value.get("import_root"),
             )
-        except (ValueError, KeyError, TypeError, binascii.Error) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise InvalidWorkflow(
                 path=path, faults=[f"it is no agent's work: {error}"], session_id=session_id
             ) from error
@@ -320,9 +286,7 @@ def _require_gates(workflow: Workflow, component: Component) -> None:
     sandboxed = [
         phase.name
         for phase in workflow.phases
-        if isinstance(phase.gate, Gate)
-        and phase.gate.kind in TEST_GATES
-        and phase.gate.command is None
+        if isinstance(phase.gate, Gate) and phase.gate.tests_in_sandbox
     ]
     if sandboxed:
         raise InvalidWorkflow(

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import field, frozen
 
 from ..harness import PhaseResult, SessionState, TokenBudget
 from .agents.port import AgentQuestion, TokenUsage
+from .converters import as_tuple
 from .gates.verdict import Verdict
 from .job import Job
 from .workflow import Phase
 
 
-class RunObserver(Protocol):
-    """Observes a run: each event once it is on disk.
+class RunObserver:
+    """Observes a run: each event once it is on disk; a subclass has methods for those it needs.
 
     What it raises ends the run where it is; the session can be resumed. For what must never do
-    that, a `SessionObserver` of the manager is told of the same, as events.
+    that, a `SessionObserver` of the manager observes the same, as events.
     """
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
@@ -31,7 +32,6 @@ class RunObserver(Protocol):
             job: What is run, with its workflow.
             resumed: False if the session was created for this run.
         """
-        ...
 
     def phase_started(
         self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
@@ -45,21 +45,17 @@ class RunObserver(Protocol):
             position: Where it stands in the workflow, from 1.
             total: How many phases the workflow has.
         """
-        ...
 
     def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
         """The agent is about to be asked."""
-        ...
 
     def agent_answered(
         self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
     ) -> None:
         """The agent's answer, or its failure, is stored."""
-        ...
 
     def gate_started(self, phase: Phase) -> None:
         """The gate of an agent's phase is about to judge."""
-        ...
 
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """The verdict is recorded.
@@ -69,61 +65,18 @@ class RunObserver(Protocol):
             verdict: What its gate decided.
             result: What became of a script, with `success` as it was judged; None for an agent.
         """
-        ...
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
         """Questions wait for the person's answers under this id."""
-        ...
 
     def budget(self, budget: TokenBudget) -> None:
         """The budget was charged, or is looked at for the first time in this run."""
-        ...
 
     def paused(self, reason: str) -> None:
         """The session is paused; the run ends."""
-        ...
 
     def completed(self) -> None:
         """The session is complete; the run ends."""
-        ...
-
-
-class SilentObserver:
-    """Does nothing; a base for observers of some events only."""
-
-    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
-        """See `RunObserver`."""
-
-    def phase_started(
-        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
-    ) -> None:
-        """See `RunObserver`."""
-
-    def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
-        """See `RunObserver`."""
-
-    def agent_answered(
-        self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
-    ) -> None:
-        """See `RunObserver`."""
-
-    def gate_started(self, phase: Phase) -> None:
-        """See `RunObserver`."""
-
-    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
-        """See `RunObserver`."""
-
-    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
-        """See `RunObserver`."""
-
-    def budget(self, budget: TokenBudget) -> None:
-        """See `RunObserver`."""
-
-    def paused(self, reason: str) -> None:
-        """See `RunObserver`."""
-
-    def completed(self) -> None:
-        """See `RunObserver`."""
 
 
 class StopCause(Enum):
@@ -162,10 +115,6 @@ class Stop:
     needs_retry: bool = False
 
 
-def _names(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
-
-
 def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:
     return MappingProxyType(dict(value))
 
@@ -188,7 +137,7 @@ class RunOutcome:
 
     session_id: str
     state: SessionState
-    phases_done: tuple[str, ...] = field(converter=_names)
+    phases_done: tuple[str, ...] = field(converter=as_tuple)
     reason: str | None = None
     attempts: Mapping[str, int] = field(factory=dict, converter=_frozen_mapping, hash=False)
     waiting_for: str | None = None

@@ -27,23 +27,22 @@ from ..base.files import FileSystem, OsFileSystem
 from ..base.settings.privacy import read_privacy
 from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionLabels, SessionManager, SessionNotFound
+from ..harness.domain.session_notices import RunStarted
 from ..harness.events.session_spans import trace_attachment
 from .agents.port import AgentChoice, PhaseAgent
-from .announced_run import AnnouncedRun
 from .errors import NoAgent
 from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
 from .gates.command_gates import request_of
 from .job import AgentWork, Job
-from .ports import RunObserver, RunOutcome, SilentObserver
+from .ports import RunObserver, RunOutcome
 from .run.agent_conversation import AgentConversation
 from .run.agent_questions import AgentQuestions
 from .run.phase_attempt import AgentAttempts
 from .run.phase_gates import PhaseGates
 from .run.progress import why_stopped
+from .run.run_lock import LedSession, require_open, run_lock
 from .run.run_loop import Run, outcome_of
 from .run.script_attempt import ScriptAttempts
-from .run.step_journal import StepJournal
-from .run_lock import LockedSession, require_open, run_lock
 from .session_trace import traced_run
 from .workflow import Workflow
 
@@ -86,7 +85,7 @@ class WorkflowRunner:
             commands: Where gates that run a command do; workflows with such gates need it.
             agents: Makes the agent that a session names, for `resume` and `retry`.
             editing_agents: The same for workflows whose agent edits in place.
-            observer: Observes the runs; the manager's own observers are told of every step, too.
+            observer: Observes the runs; the manager's own observers observe every step, too.
             fs: The file system of the workspace; the real one by default.
             lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
             answers_timeout_s: How long to wait for a person's answers before the session pauses
@@ -98,9 +97,7 @@ class WorkflowRunner:
         self._commands = commands
         self._agents = agents
         self._editing_agents = editing_agents
-        self._observer: RunObserver = AnnouncedRun(
-            manager, observer if observer is not None else SilentObserver()
-        )
+        self._observer = observer if observer is not None else RunObserver()
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
         self._lock_timeout_s = lock_timeout_s
         self._answers_timeout_s = answers_timeout_s
@@ -154,7 +151,7 @@ class WorkflowRunner:
         if job.work is None:  # what another machine may run is begun without
             self._manager.check_executor()
         session_id = self._create(job, token_budget, attachments, labels)
-        self._observer.run_started(session_id, job, resumed=False)
+        self._started(session_id, job, resumed=False)
         with ExitStack() as led:
             try:
                 run = led.enter_context(self._leading(session_id, "run", agent))
@@ -243,7 +240,7 @@ class WorkflowRunner:
         """
         with self._leading(session_id, "resume", agent) as run:
             run.take_up()
-            self._observer.run_started(session_id, run.job, resumed=True)
+            self._started(session_id, run.led.job, resumed=True)
             return run.go_on()
 
     def retry(
@@ -274,8 +271,16 @@ class WorkflowRunner:
         """
         with self._leading(session_id, "retry", agent) as run:
             run.take_up(retry=True, reason=reason, back_to=back_to)
-            self._observer.run_started(session_id, run.job, resumed=True)
+            self._started(session_id, run.led.job, resumed=True)
             return run.go_on()
+
+    def _check_gates(self, workflow: Workflow) -> None:
+        """See that what judges an agent's workflow can run here, before a session begins.
+
+        Raises:
+            GateUnavailable: It can't.
+        """
+        self._ready_gates(workflow)
 
     # ------------------------------------------------------------------------------------ helpers
 
@@ -287,7 +292,7 @@ class WorkflowRunner:
         labels: SessionLabels | None,
     ) -> str:
         if job.work is not None:
-            self._ready_gates(job.workflow)
+            self._check_gates(job.workflow)
         workflow = job.workflow
         own = SessionLabels() if labels is None else labels
         with traced(Traced.CREATE, {Attribute.WORKFLOW: workflow.name}) as span:
@@ -307,6 +312,10 @@ class WorkflowRunner:
             span.set(Attribute.CONVERSATION, session.session_id)
         return session.session_id
 
+    def _started(self, session_id: str, job: Job, *, resumed: bool) -> None:
+        self._manager.announce(RunStarted(workflow=job.workflow.name, resumed=resumed))
+        self._observer.run_started(session_id, job, resumed=resumed)
+
     def _withdraw(self, session_id: str) -> None:
         """Delete a session that was created for a run which can't begin; nothing is in it yet."""
         manager = self._manager
@@ -324,11 +333,9 @@ class WorkflowRunner:
         manager = self._manager
         found = require_open(manager, session_id, manager.store.load(session_id), operation)
         job = Job.of_session(manager.store, session_id)
-        attempts: Callable[[LockedSession], ScriptAttempts | AgentAttempts]
-        if job.work is None:
-            attempts = self._scripts(job)
-        else:
-            attempts = self._agents_work(job, job.work, session_id, agent)
+        attempts: Callable[[LedSession], ScriptAttempts | AgentAttempts] = ScriptAttempts
+        if job.work is not None:
+            attempts = self._agents_work(job.work, session_id, agent)
         with (
             traced_run(
                 manager.store, found, workflow=job.workflow.name, operation=operation
@@ -337,77 +344,37 @@ class WorkflowRunner:
                 manager,
                 session_id,
                 operation,
-                lock_name=job.lock_name,
-                phases=job.workflow.names,
+                observer=self._observer,
+                job=job,
                 fs=self._fs,
                 lock_timeout_s=self._lock_timeout_s,
-            ) as locked,
+            ) as led,
         ):
             trace.keep()
-            yield Run(
-                manager=manager,
-                observer=self._observer,
-                job=job,
-                locked=locked,
-                attempts=attempts(locked),
-                span=trace.span,
-            )
-
-    def _scripts(self, job: Job) -> Callable[[LockedSession], ScriptAttempts]:
-        return lambda locked: ScriptAttempts(
-            manager=self._manager,
-            observer=self._observer,
-            session=locked.session,
-            workflow=job.workflow,
-            files=locked.files,
-        )
+            yield Run(led=led, attempts=attempts(led), span=trace.span)
 
     def _agents_work(
-        self, job: Job, work: AgentWork, session_id: str, given: PhaseAgent | None
-    ) -> Callable[[LockedSession], AgentAttempts]:
-        gates = self._ready_gates(job.workflow)
+        self, work: AgentWork, session_id: str, given: PhaseAgent | None
+    ) -> Callable[[LedSession], AgentAttempts]:
+        gates = self._ready_gates(work.workflow)
         agent = given if given is not None else self._named_agent(session_id, work)
         named = work.agent if given is None else None
-        steps = StepJournal(self._manager.store, session_id)
 
-        def attempts(locked: LockedSession) -> AgentAttempts:
-            questions = AgentQuestions(
-                manager=self._manager,
-                observer=self._observer,
-                session=locked.session,
-                steps=steps,
-                timeout_s=self._answers_timeout_s,
-            )
+        def attempts(led: LedSession) -> AgentAttempts:
+            questions = AgentQuestions(led=led, timeout_s=self._answers_timeout_s)
             return AgentAttempts(
-                manager=self._manager,
-                observer=self._observer,
-                session=locked.session,
-                job=job,
+                led=led,
                 gates=PhaseGates(
-                    observer=self._observer,
-                    session=locked.session,
-                    job=job,
-                    gates=gates,
-                    commands=self._commands,
-                    questions=questions,
-                    steps=steps,
-                    files=locked.files,
+                    led=led, gates=gates, commands=self._commands, questions=questions
                 ),
                 questions=questions,
                 conversation=AgentConversation(
-                    manager=self._manager,
-                    observer=self._observer,
-                    session=locked.session,
-                    job=job,
+                    led=led,
                     agent=agent,
                     monotonic=self._monotonic,
-                    steps=steps,
                     questions=questions,
-                    files=locked.files,
                     may_show=read_privacy(None if named is None else named.text),
                 ),
-                steps=steps,
-                files=locked.files,
             )
 
         return attempts

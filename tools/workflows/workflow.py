@@ -16,7 +16,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
@@ -83,9 +83,14 @@ class Gate:
     packages: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     @property
+    def tests_in_sandbox(self) -> bool:
+        """Whether it runs tests in the sandbox, and not by a command."""
+        return self.kind in TEST_GATES and self.command is None
+
+    @property
     def in_sandbox(self) -> bool:
         """Whether it runs something in the sandbox, on all files."""
-        return self.kind == "script" or (self.kind in TEST_GATES and self.command is None)
+        return self.kind == "script" or self.tests_in_sandbox
 
 
 @frozen(kw_only=True)
@@ -175,14 +180,6 @@ class FileGroup:
     paths: tuple[str, ...] = field(converter=as_tuple)
 
 
-def _phases(values: Iterable[Phase]) -> tuple[Phase, ...]:
-    return tuple(values)
-
-
-def _inputs(values: Iterable[Input]) -> tuple[Input, ...]:
-    return tuple(values)
-
-
 @frozen(kw_only=True)
 class RunRetry:
     """How workers attempt a run again that stopped for a reason that may pass by itself.
@@ -229,10 +226,10 @@ class Workflow:
 
     name: str
     workflow_type: str
-    phases: tuple[Phase, ...] = field(converter=_phases)
+    phases: tuple[Phase, ...] = field(converter=as_tuple)
     goal: str | None = None
     token_budget: int = DEFAULT_TOKEN_BUDGET
-    inputs: tuple[Input, ...] = field(default=(), converter=_inputs)
+    inputs: tuple[Input, ...] = field(default=(), converter=as_tuple)
     role: str | None = None
     groups: tuple[FileGroup, ...] = field(default=(), converter=as_tuple)
     needs_specification: bool = False
@@ -286,33 +283,31 @@ class Workflow:
         return self.phases[position] if position < len(self.phases) else None
 
     @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The gates that judge what an agent wrote."""
+        return tuple(phase.gate for phase in self.phases if isinstance(phase.gate, Gate))
+
+    @property
     def needs_pytest(self) -> bool:
         """Whether a gate runs tests with pytest."""
-        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
-        return any(
-            gate.kind in TEST_GATES and gate.framework == "pytest" and gate.command is None
-            for gate in gates
-        )
+        return any(gate.tests_in_sandbox and gate.framework == "pytest" for gate in self.gates)
 
     @property
     def needs_sandbox(self) -> bool:
         """Whether anything of it runs in the sandbox."""
         if self.role is None:
             return self.isolation == "sandbox"
-        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
-        return any(gate.in_sandbox for gate in gates)
+        return any(gate.in_sandbox for gate in self.gates)
 
     @property
     def packages(self) -> frozenset[tuple[str, ...]]:
         """What gates need in the sandbox besides the standard library."""
-        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
-        return frozenset(gate.packages for gate in gates if gate.packages)
+        return frozenset(gate.packages for gate in self.gates if gate.packages)
 
     @property
     def command_gates(self) -> tuple[Gate, ...]:
         """The gates that run a command."""
-        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
-        return tuple(gate for gate in gates if gate.command is not None)
+        return tuple(gate for gate in self.gates if gate.command is not None)
 
     def with_command(
         self,
@@ -333,40 +328,27 @@ class Workflow:
         Raises:
             InvalidWorkflow: The command or the report is none.
         """
+        more = {} if deadline_s is None else {"deadline_s": deadline_s}
+        return self._with_test_gates(
+            command=command, report=report, report_path=report_path, **more
+        )
+
+    def with_packages(self, packages: Iterable[str]) -> Workflow:
+        """Return this workflow with packages for each gate that runs tests in the sandbox.
+
+        Raises:
+            InvalidWorkflow: There is no such gate, or a package is no name and no wheel.
+        """
+        return self._with_test_gates(packages=dict.fromkeys(packages))
+
+    def _with_test_gates(self, **changes: Any) -> Workflow:
         phases = [
-            evolve(
-                phase,
-                gate=evolve(
-                    phase.gate,
-                    command=command,
-                    report=report,
-                    report_path=report_path,
-                    deadline_s=phase.gate.deadline_s if deadline_s is None else deadline_s,
-                ),
-            )
+            evolve(phase, gate=evolve(phase.gate, **changes))
             if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
             else phase
             for phase in self.phases
         ]
         return evolve(self, phases=phases)
-
-
-def with_packages(workflow: Workflow, packages: Iterable[str]) -> Workflow:
-    """Return a workflow with packages for each gate that runs tests in the sandbox.
-
-    Raises:
-        InvalidWorkflow: There is no such gate, or a package is no name and no wheel.
-    """
-    named = tuple(dict.fromkeys(packages))
-    return evolve(
-        workflow,
-        phases=[
-            evolve(phase, gate=evolve(phase.gate, packages=named))
-            if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
-            else phase
-            for phase in workflow.phases
-        ],
-    )
 
 
 def agent_phase_faults(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.fleet_view import jobs
+from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from tests.support.fleet import QUICK, Fleet, workflow
@@ -61,7 +61,7 @@ def test_a_failed_job_of_a_session_that_is_done_is_left_out(fleet: Fleet) -> Non
     end(fleet, done)
     PostgresStore(fleet.database, fleet.base).delete(deleted)
     assert listed(fleet) == listed(fleet, "--failed") == [(open_, "failed")]
-    assert jobs(fleet.database)[1] == 1
+    assert FleetView(fleet.database).jobs()[1] == 1
 
 
 def test_a_failed_job_of_a_session_that_was_submitted_again_is_left_out(fleet: Fleet) -> None:
@@ -85,7 +85,7 @@ def test_all_that_failed_are_taken_up_again_in_the_queues_that_they_had(fleet: F
     said = fleet.command("submit", "--failed")
     assert sorted(said["submitted"]) == sorted([first, night])
     assert said["left"] == []
-    found, total = jobs(fleet.database)
+    found, total = FleetView(fleet.database).jobs()
     assert {(one.session_id, one.queue, one.state, one.attempts) for one in found} == {
         (first, "default", "waiting", 0),
         (night, "night", "waiting", 0),

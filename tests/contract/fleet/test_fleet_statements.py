@@ -12,7 +12,7 @@ import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import NotSubmitted
-from agentforge_sessions.fleet.postgres.fleet_view import jobs, withdraw
+from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import SessionConflict, SessionContext, SessionManager
@@ -92,7 +92,7 @@ def test_a_save_that_is_refused_submits_nothing(database: Database, tmp_path: Pa
         submitting(database, tmp_path).save(session)
     assert all_jobs(database) == []
     with pytest.raises(NotSubmitted):
-        withdraw(database, session.session_id)
+        FleetView(database).withdraw(session.session_id)
 
 
 def test_lists_that_were_written_anew_are_submitted_too(database: Database, tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_job_whose_worker_is_not_known_any_more_is_recovered(
 def test_what_was_cancelled_is_not_enqueued_by_recovery(database: Database, tmp_path: Path) -> None:
     session = submitted(database, tmp_path)
     take(database, silent=timedelta(seconds=9))
-    assert withdraw(database, session.session_id) is True
+    assert FleetView(database).withdraw(session.session_id) is True
     (found,) = recovered(database)
     assert found[3] is None
     assert [row[3] for row in all_jobs(database)] == ["aborted"]
@@ -237,10 +237,10 @@ def test_failures_are_counted_in_a_row_and_by_phase(database: Database, tmp_path
     manager.advance_phase("two")
     counts.append(ask(database, "count_failure", session.session_id, "again"))
     assert counts == [1, 2, 3, 1]
-    (shown,), _ = jobs(database)
+    (shown,), _ = FleetView(database).jobs()
     assert (shown.attempts, shown.reason, shown.phase) == (1, "again", "two")
     submitting(database, tmp_path).submit(session)
-    assert jobs(database)[0][0].attempts == 0
+    assert FleetView(database).jobs()[0][0].attempts == 0
 
 
 def test_a_deleted_sessions_submission_and_its_job_go_with_it(
@@ -250,8 +250,8 @@ def test_a_deleted_sessions_submission_and_its_job_go_with_it(
     PostgresStore(database, tmp_path).delete(session.session_id)
     assert ask(database, "wake", session.session_id) is None
     with pytest.raises(NotSubmitted):
-        withdraw(database, session.session_id)
-    assert jobs(database) == ([], 0)
+        FleetView(database).withdraw(session.session_id)
+    assert FleetView(database).jobs() == ([], 0)
 
 
 def test_who_waits_for_a_lock_is_told_when_it_is_released(
@@ -279,16 +279,16 @@ def test_jobs_are_listed_in_the_order_in_which_they_matter(
     take(database)
     later = submitted(database, tmp_path, at=LATER)
     low, high = submitted(database, tmp_path), submitted(database, tmp_path, priority=9)
-    found, total = jobs(database)
+    found, total = FleetView(database).jobs()
     assert [(one.session_id, one.state) for one in found] == [
         (running.session_id, "running"),
         (high.session_id, "waiting"),
         (low.session_id, "waiting"),
         (later.session_id, "scheduled"),
     ]
-    assert (total, jobs(database, limit=1)[1]) == (4, 4)
-    assert jobs(database, failed=True) == ([], 0)
-    (one,), _ = jobs(database, session_id=low.session_id)
+    assert (total, FleetView(database).jobs(limit=1)[1]) == (4, 4)
+    assert FleetView(database).jobs(failed=True) == ([], 0)
+    (one,), _ = FleetView(database).jobs(session_id=low.session_id)
     assert one.session_id == low.session_id
 
 

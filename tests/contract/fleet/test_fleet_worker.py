@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.fleet_view import workers
+from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.fleet.workers.backoff import Backoff
 from agentforge_sessions.fleet.workers.children import Children
@@ -166,7 +166,7 @@ def test_a_session_is_with_one_worker_at_a_time(ground: Ground) -> None:
         async with ground.working(ground.worker()), ground.working(ground.worker()):
             await until(lambda: ground.begun(session_id))
             ground.database.one("select agentforge.wake(%s)", (session_id,))
-            await until(lambda: len(workers(ground.database)) == 2)
+            await until(lambda: len(FleetView(ground.database).workers()) == 2)
             assert ground.jobs(session_id) == ["doing", "todo"]
             ground.end(session_id)
             await until(lambda: ground.jobs(session_id) == ["succeeded", "succeeded"])
@@ -184,7 +184,7 @@ def test_a_worker_that_is_stopped_hands_back_and_stops_its_processes(ground: Gro
             await task
         assert ground.jobs(session_id) == ["aborted", "todo"]
         assert ground.children[0].pids == ()
-        assert workers(ground.database) == []
+        assert FleetView(ground.database).workers() == []
 
     asyncio.run(scenario())
 

@@ -21,11 +21,10 @@ from agentforge_sessions.fleet.workers.messages import Ending, Look
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.repository import UserRepository
 from agentforge_sessions.repository.base import Base
-from agentforge_sessions.wiring.fleet import SessionRunners, submitting_runner
+from agentforge_sessions.wiring.fleet import SessionRunners, SubmittingRunner
 from agentforge_sessions.workflows import AgentWork, FileGroup, Gate, Phase, Workflow
 from agentforge_sessions.workflows.agents.choice import parse_agent
 from agentforge_sessions.workflows.agents.port import AgentChoice
-from agentforge_sessions.workflows.workflow import with_packages
 from tests.support.agents import tdflow_work
 from tests.support.jail_starters import PYTHON
 from tests.support.repositories import new_checkout, plain_git
@@ -100,7 +99,7 @@ class Ground:
 
     def submit(self, agent: AgentChoice, mode: str = "answer", **attachments: bytes) -> str:
         work = AgentWork(workflow=notes(mode), name="notes", subject="notes", agent=agent)
-        runner = submitting_runner(SessionManager(self.store))
+        runner = SubmittingRunner(SessionManager(self.store))
         return runner.begin(work, attachments=attachments)
 
     def probe(self, mode: str = "answer", **more: Any) -> AgentChoice:
@@ -216,8 +215,8 @@ def test_no_wheel_of_the_worker_is_read_that_its_person_did_not_name(
 ) -> None:
     wheel = str(tmp_path / "elsewhere" / "secret-1-py3-none-any.whl")
     work = tdflow_work()
-    packaged = evolve(work, workflow=with_packages(work.workflow, [wheel]), agent=ground.probe())
-    session_id = submitting_runner(SessionManager(ground.store)).begin(packaged)
+    packaged = evolve(work, workflow=work.workflow.with_packages([wheel]), agent=ground.probe())
+    session_id = SubmittingRunner(SessionManager(ground.store)).begin(packaged)
     look = ground.look(session_id, OWN)
     assert (look.ending, look.needs) == (Ending.NOT_ALLOWED, "repository"), look.reason
     assert ground.untouched(session_id)

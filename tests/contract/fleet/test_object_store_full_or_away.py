@@ -18,7 +18,7 @@ from agentforge_sessions.fleet.workers.messages import Ending, Look
 from agentforge_sessions.fleet.workers.settings import FleetSettings
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
-from agentforge_sessions.wiring.fleet import SessionRunners, submitting_runner
+from agentforge_sessions.wiring.fleet import SessionRunners, SubmittingRunner
 from tests.support.executors import FakeExecutor
 from tests.support.fleet import QUICK, workflow
 from tests.support.mounts import mounted_tmpfs
@@ -35,9 +35,7 @@ class Ground:
         self.objects = objects
         self.executor = FakeExecutor(during=self._write)
         submitting = SubmittingStore(database, place / "submitter", Submission())
-        self.session_id = submitting_runner(SessionManager(submitting)).begin(
-            workflow(QUICK, QUICK)
-        )
+        self.session_id = SubmittingRunner(SessionManager(submitting)).begin(workflow(QUICK, QUICK))
 
     def _write(self) -> None:
         folder = self.place / "sessions" / self.session_id / "workspace"

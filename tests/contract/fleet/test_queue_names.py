@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.fleet_view import jobs
+from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.harness.submission import MAX_QUEUE_BYTES, Submission
 from agentforge_sessions.workflows.agents.command_output import COMMANDS
 from tests.support.fleet import QUICK, Fleet, workflow
@@ -25,7 +25,7 @@ def test_a_queue_of_the_longest_name_takes_sessions_and_passes_them_on(
             connection.execute("set local search_path = agentforge")
             connection.execute("delete from procrastinate_jobs")
         database.one("select agentforge.wake(%s)", (session_id,))
-        (job,), _ = jobs(database)
+        (job,), _ = FleetView(database).jobs()
         assert job.queue == f"{longest}@{needs}"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.fleet_view import jobs
+from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from tests.support.fleet import QUICK, Fleet, capturing, workflow
@@ -57,7 +57,7 @@ def written(tmp_path: Path) -> str:
 
 
 def only_job(fleet: Fleet) -> Any:
-    (job,), _ = jobs(fleet.database)
+    (job,), _ = FleetView(fleet.database).jobs()
     return job
 
 
@@ -104,7 +104,7 @@ def test_what_is_not_to_run_yet_is_scheduled(fleet: Fleet, written: str) -> None
     job = only_job(fleet)
     assert (job.state, job.scheduled_at) == ("scheduled", datetime(2100, 1, 1, 11, tzinfo=UTC))
     later = fleet.command("submit", "--in", "8h", "run", written)
-    found, _ = jobs(fleet.database, session_id=later["session_id"])
+    found, _ = FleetView(fleet.database).jobs(session_id=later["session_id"])
     left = found[0].scheduled_at - found[0].since
     assert timedelta(hours=7, minutes=50) < left <= timedelta(hours=8)
 
@@ -122,7 +122,7 @@ def test_an_agents_work_needs_no_gates_here(
 def test_a_session_that_is_there_is_handed_over_and_becomes_active(fleet: Fleet) -> None:
     session_id = fleet.submit(workflow(QUICK))
     fleet.command("cancel", session_id)
-    assert jobs(fleet.database) == ([], 0)
+    assert FleetView(fleet.database).jobs() == ([], 0)
     assert fleet.command("submit", "--session", session_id)["session_id"] == session_id
     assert fleet.state(session_id) is SessionState.ACTIVE
     assert only_job(fleet).session_id == session_id
@@ -147,7 +147,7 @@ def test_what_makes_no_sense_is_refused_and_nothing_begun(
 ) -> None:
     given = [written if one == "W" else one for one in words]
     assert fleet.command("submit", *given)["error"]["type"] == error
-    assert jobs(fleet.database) == ([], 0)
+    assert FleetView(fleet.database).jobs() == ([], 0)
     assert PostgresStore(fleet.database, fleet.base).list_sessions() == []
 
 
@@ -155,7 +155,7 @@ def test_one_that_no_workflow_began_is_refused(fleet: Fleet) -> None:
     session = SessionManager(PostgresStore(fleet.database, fleet.base)).create("hand", "one")
     said = fleet.command("submit", "--session", session.session_id)
     assert said["error"]["type"] == "NotAWorkflowSession"
-    assert jobs(fleet.database) == ([], 0)
+    assert FleetView(fleet.database).jobs() == ([], 0)
 
 
 @pytest.mark.parametrize("command", ["submit", "worker", "workers", "jobs"])

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreNotMigrated, StoreUnavailable
-from agentforge_sessions.fleet.postgres.fleet_view import JobView, jobs, workers
+from agentforge_sessions.fleet.postgres.fleet_view import FleetView, JobView
 from agentforge_sessions.fleet.workers.backoff import Backoff
 from agentforge_sessions.fleet.workers.health_server import HealthServer
 from tests.contract.fleet.test_fleet_worker import SETTINGS, Ground, last_heartbeats, until
@@ -30,7 +30,7 @@ def started(ground: Ground) -> int:
 
 
 def only_job(ground: Ground) -> JobView:
-    (job,), _ = jobs(ground.database)
+    (job,), _ = FleetView(ground.database).jobs()
     return job
 
 
@@ -44,7 +44,7 @@ def test_a_sick_machine_gives_no_session_up_says_so_and_goes_on_once_it_is_well(
         async with ground.working(worker):
             # More often than a session's own crashes would be borne.
             await until(lambda: started(ground) >= 3 * SICK.crashes)
-            await until(lambda: any(one.problem for one in workers(ground.database)))
+            await until(lambda: any(one.problem for one in FleetView(ground.database).workers()))
             assert "ended with exit code 4" in str(worker.problem)
             job = only_job(ground)
             assert (job.session_id, job.attempts, job.session_state) == (session_id, 0, "active")
@@ -55,7 +55,9 @@ def test_a_sick_machine_gives_no_session_up_says_so_and_goes_on_once_it_is_well(
             ground.end(session_id)
             await until(lambda: ground.jobs(session_id)[-1] == "succeeded")
             await until(lambda: worker.problem is None)
-            await until(lambda: [one.problem for one in workers(ground.database)] == [None])
+            await until(
+                lambda: [one.problem for one in FleetView(ground.database).workers()] == [None]
+            )
 
     asyncio.run(scenario())
 

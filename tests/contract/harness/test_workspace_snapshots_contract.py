@@ -16,10 +16,10 @@ from attrs import define, evolve
 from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
+from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager, SessionStore
 from agentforge_sessions.harness.snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
-from agentforge_sessions.wiring.workspaces.workspace_packs import WorkspacePacks
 from tests.support.clock import START
 from tests.support.memory_packs import MemoryPacks
 from tests.support.memory_sessions import MemorySessions

@@ -14,11 +14,11 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.fleet.objects import open_objects
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.wiring.fleet import SessionRunners
 from agentforge_sessions.wiring.pruning import collect_packs
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
-from agentforge_sessions.wiring.workspaces.workspace_packs import WorkspacePacks
 from tests.contract.conftest import database, migrated, server
 from tests.support.machines import PLAN, Machine
 from tests.support.object_stores import BUCKET, credentials, s3_service

@@ -17,15 +17,15 @@ from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.fleet.objects import ObjectDamaged, ObjectMissing, ObjectStoreUnavailable
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
-from agentforge_sessions.harness import SessionContext
-from agentforge_sessions.harness.session_layout import AGENT_STATE
-from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
-from agentforge_sessions.wiring.workspaces.place_cache import trim
-from agentforge_sessions.wiring.workspaces.workspace_packs import (
+from agentforge_sessions.fleet.workspaces.place_cache import trim
+from agentforge_sessions.fleet.workspaces.workspace_packs import (
     WorkspaceElsewhere,
     WorkspaceMoved,
     collect,
 )
+from agentforge_sessions.harness import SessionContext
+from agentforge_sessions.harness.session_layout import AGENT_STATE
+from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from tests.support.filesystem import FaultyFileSystem, nth_call
 from tests.support.machines import PLAN, Fleet, Machine
 from tests.support.memory_packs import MemoryPacks

@@ -18,7 +18,7 @@ from agentforge_sessions.workflows.agents import (
 )
 from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
 from agentforge_sessions.workflows.agents.command import call_variables
-from agentforge_sessions.workflows.run.agent_calls import identity_of
+from agentforge_sessions.workflows.run.run_spans import identity_of
 from tests.support.agents import ScriptedAgent
 from tests.support.tracing import recorded
 from tests.unit.agents.test_command_agent import request

@@ -11,7 +11,7 @@ import pytest
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager, AsyncWorkflowRunner
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.wiring.bootstrap import build_agent_runner, build_manager
-from agentforge_sessions.workflows import SilentObserver, WorkflowRunner, load_workflow
+from agentforge_sessions.workflows import RunObserver, WorkflowRunner, load_workflow
 from agentforge_sessions.workflows.job import Job
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ if os.path.getsize('begun') == 1:
 """
 
 
-class IdKeeper(SilentObserver):
+class IdKeeper(RunObserver):
     """Keeps the session's id as soon as there is one."""
 
     session_id = ""

@@ -122,7 +122,7 @@ CODES = {
         "workflows.errors.AlreadyRunning",
         "repository.apply.apply_errors.CheckoutBusy",
         "repository.apply.apply_errors.CheckoutChanged",
-        "wiring.workspaces.workspace_packs.WorkspaceMoved",
+        "fleet.workspaces.workspace_packs.WorkspaceMoved",
     },
     6: {
         "entrypoints.cli.output.errors.ChangedSinceTrusted",
@@ -185,7 +185,7 @@ CODES = {
         "repository.apply.apply_errors.BranchRefused",
         "repository.apply.result_merge.ObjectsMissing",
         "repository.snapshots.snapshot_repository.SnapshotsChanged",
-        "wiring.workspaces.workspace_packs.WorkspaceElsewhere",
+        "fleet.workspaces.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "integrations.bridges.errors.ForeignEntryUnreadable",

@@ -10,6 +10,7 @@ import pytest
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import ReadError
+from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
 from agentforge_sessions.base.question import Question
 from agentforge_sessions.entrypoints.pages.record import MAX_HISTORY
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
@@ -32,7 +33,6 @@ from agentforge_sessions.harness.domain.history_events import (
     PhaseSucceeded,
     QuestionAsked,
 )
-from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
 from agentforge_sessions.workflows.gates.verdict import Verdict
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view
@@ -50,11 +50,11 @@ new file mode 100644
 @@ -0,0 +1 @@
 +given
 """
-CHANGED = WorkspaceChanges(
+CHANGED = TreeChanges(
     (
-        ChangedFile("made.py", "added", "000000", "100644", 1, 0),
-        ChangedFile("picture.png", "added", "000000", "100644", None, None),
-        ChangedFile("spec/in.txt", "added", "000000", "100644", 1, 0),
+        FileChange("made.py", "added", "000000", "100644", 1, 0),
+        FileChange("picture.png", "added", "000000", "100644", None, None),
+        FileChange("spec/in.txt", "added", "000000", "100644", 1, 0),
     ),
     PATCH,
 )
@@ -118,7 +118,7 @@ def test_changes_are_those_of_the_snapshots_where_there_are_some() -> None:
     session = tried(2)
     compared: list[tuple[int | None, int]] = []
 
-    def differences(before: int | None, after: int) -> WorkspaceChanges:
+    def differences(before: int | None, after: int) -> TreeChanges:
         compared.append((before, after))
         return CHANGED
 
@@ -146,7 +146,7 @@ def test_inputs_are_no_change_of_the_first_attempt() -> None:
 def test_snapshots_that_can_not_be_compared_say_so_and_answers_stand_in(tmp_path: Path) -> None:
     ground = developed(tmp_path)
 
-    def refuse(before: int | None, after: int) -> WorkspaceChanges:
+    def refuse(before: int | None, after: int) -> TreeChanges:
         raise AgentForgeError("they are elsewhere")
 
     without = seen(ground)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import LockTimeout
+from agentforge_sessions.base.files.tree_changes import FileChange
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitUnavailable, UserRepository
 from agentforge_sessions.repository.errors import SnapshotRefused
@@ -18,7 +19,6 @@ from agentforge_sessions.repository.snapshots.snapshot_repository import (
 )
 from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
 from agentforge_sessions.repository.snapshots.snapshots import SnapshotMissing, Snapshots
-from agentforge_sessions.repository.snapshots.tree_changes import FileChange
 from agentforge_sessions.repository.snapshots.workspace_memory import FILE
 from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits
 from tests.support.promptness import wait_until
@@ -246,11 +246,11 @@ def test_two_snapshots_are_compared(snapshots: Snapshots, workspace: Path) -> No
     second = taken(snapshots)
     found = snapshots.changes(first, second, patch=True)
     assert found.files == (
-        FileChange(b"a.txt", "modified", "100644", "100644", 2, 1),
-        FileChange(b"b\nb", "modified", "100644", "100644", None, None),
-        FileChange(b"gone", "deleted", "100644", "000000", 0, 1),
-        FileChange(b"new/x", "added", "000000", "100644", 1, 0),
-        FileChange(b"same", "modified", "100644", "100755", 0, 0),
+        FileChange("a.txt", "modified", "100644", "100644", 2, 1),
+        FileChange("b\nb", "modified", "100644", "100644", None, None),
+        FileChange("gone", "deleted", "100644", "000000", 0, 1),
+        FileChange("new/x", "added", "000000", "100644", 1, 0),
+        FileChange("same", "modified", "100644", "100755", 0, 0),
     )
     assert (found.insertions, found.deletions) == (3, 2)
     assert b"-2\n+3\n+4\n" in found.patch
@@ -265,10 +265,10 @@ def test_the_workspace_as_it_is_now_is_compared_without_a_snapshot(
     first = taken(snapshots)
     write_files(workspace, {"b": "2\n"})
     now = snapshots.tree_now()
-    assert [one.path for one in snapshots.changes(first, now).files] == [b"b"]
+    assert [one.path for one in snapshots.changes(first, now).files] == ["b"]
     assert [one.path for one in snapshots.changes(snapshots.empty_tree(), now).files] == [
-        b"a",
-        b"b",
+        "a",
+        "b",
     ]
     assert len(snapshots.list()) == 1
     assert taken(snapshots) != first
@@ -439,7 +439,7 @@ def test_what_a_person_has_is_not_stored_again(tmp_path: Path) -> None:
     ours = list((repository.directory / "objects").glob("??/*"))
     packs = list((repository.directory / "objects" / "pack").glob("*.pack"))
     assert len(ours) + len(packs) <= 3  # b, the tree, the commit
-    assert [one.path for one in snapshots.changes(base, snapshot.id).files] == [b"b"]
+    assert [one.path for one in snapshots.changes(base, snapshot.id).files] == ["b"]
 
 
 def test_a_person_with_sha256_is_served(tmp_path: Path) -> None:

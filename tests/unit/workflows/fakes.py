@@ -15,7 +15,6 @@ from agentforge_sessions.workflows import (
     Job,
     Phase,
     RunObserver,
-    SilentObserver,
     Verdict,
     WorkflowRunner,
 )
@@ -202,7 +201,7 @@ class DyingFileSystem(OsFileSystem):
         self._change(lambda: os.mkdir(path, mode, dir_fd=dir_fd))
 
 
-class Diary(SilentObserver):
+class Diary(RunObserver):
     """Writes down what a run tells."""
 
     def __init__(self) -> None:

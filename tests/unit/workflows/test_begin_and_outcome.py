@@ -20,8 +20,8 @@ from agentforge_sessions.workflows import (
     FileGroup,
     Gate,
     Phase,
+    RunObserver,
     RunOutcome,
-    SilentObserver,
     Verdict,
     Workflow,
     WorkflowRunner,
@@ -247,7 +247,7 @@ def test_session_whose_approval_was_refused_waits_for_no_answer(ground: AgentGro
 def test_session_whose_worker_died_after_the_approval_waits_for_no_answer(
     ground: AgentGround,
 ) -> None:
-    class Dies(SilentObserver):
+    class Dies(RunObserver):
         def phase_finished(self, phase: Phase, verdict: Verdict, result: object) -> None:
             if phase.name == "check":
                 raise KeyboardInterrupt

@@ -11,7 +11,6 @@ from agentforge_sessions.workflows.documents.workflow_document import read_agent
 from agentforge_sessions.workflows.documents.workflow_snapshot import snapshot_of
 from agentforge_sessions.workflows.errors import InvalidWorkflow
 from agentforge_sessions.workflows.run.job_prompt import first_prompt
-from agentforge_sessions.workflows.workflow import with_packages
 from tests.support.agents import SPEC
 
 SCRIPT = """\
@@ -59,7 +58,7 @@ def test_prompts_speak_of_no_python_where_there_is_none() -> None:
 
 
 def test_the_prompt_names_the_packages_that_the_sandbox_has() -> None:
-    workflow = with_packages(TDFLOW, ["idna", "/wheels/helper-1.0-py3-none-any.whl"])
+    workflow = TDFLOW.with_packages(["idna", "/wheels/helper-1.0-py3-none-any.whl"])
     work = AgentWork(workflow=workflow, name="adder", specification=SPEC.encode())
     found = first_prompt(Job.of(work))
     assert found is not None
@@ -71,12 +70,12 @@ def test_the_prompt_names_the_packages_that_the_sandbox_has() -> None:
 @pytest.mark.parametrize("name", ["../idna", "", "-idna", "idna 1"])
 def test_a_package_has_a_name_or_is_a_wheel(name: str) -> None:
     with pytest.raises(InvalidWorkflow, match="no name of a package"):
-        with_packages(TDFLOW, [name])
+        TDFLOW.with_packages([name])
 
 
 def test_packages_and_a_command_exclude_each_other() -> None:
     with pytest.raises(InvalidWorkflow, match="a gate that runs tests in the sandbox"):
-        with_packages(TDFLOW.with_command("pytest"), ["idna"])
+        TDFLOW.with_command("pytest").with_packages(["idna"])
 
 
 def test_the_sandbox_is_refused_as_a_gate_before_anything_begins() -> None:

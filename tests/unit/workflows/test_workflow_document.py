@@ -533,9 +533,9 @@ def test_inputs_that_are_text_stay_readable_in_the_snapshot(folder: Path) -> Non
     ("old", "new", "fault"),
     [
         ("code: |", "script: |", "script: there is no such key"),
-        ('base64: "AP8="', "base64: '?'", "inputs[0].base64: is not base64"),
-        ('base64: "AP8="', "source: x", "expected text or base64, one of the two"),
-        ('base64: "AP8="', "base64: AP8=\n    text: x", "expected text or base64"),
+        ("base64: AP8=", "base64: '?'", "inputs[0].base64: is not base64"),
+        ("base64: AP8=", "source: x", "expected text or base64, one of the two"),
+        ("base64: AP8=", "base64: AP8=\n    text: x", "expected text or base64"),
     ],
 )
 def test_damaged_snapshot_is_refused(folder: Path, old: str, new: str, fault: str) -> None:

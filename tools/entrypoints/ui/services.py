@@ -11,13 +11,13 @@ from attrs import evolve
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
+from ...base.files.tree_changes import TreeChanges
 from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionContext, SessionObserver
 from ...harness.domain.session_observer import CatchesUp
 from ...harness.lazy import Lazy
 from ...harness.session_manager import SessionManager
 from ...harness.session_ports import LocalSessions
-from ...harness.snapshot_port import WorkspaceChanges
 from ...questions import QuestionSession, QuestionSessions, SessionStatus
 from ...questions.waiting.directory_watcher import process_watcher
 from ...wiring.bootstrap import open_questions, open_snapshots
@@ -71,7 +71,7 @@ class UiServices:
             self.store, watcher=None if self.in_database else process_watcher(), clock=clock
         )
         self._snapshots = Lazy(partial(open_snapshots, self.store, places.objects))
-        self._compared: dict[tuple[str | None, ...], WorkspaceChanges] = {}
+        self._compared: dict[tuple[str | None, ...], TreeChanges] = {}
         self._pending: tuple[QuestionSession, ...] | None = None
 
     def manager(self, *, acts: bool = False) -> SessionManager:
@@ -100,7 +100,7 @@ class UiServices:
         """
         kept = {one.number: one.snapshot for one in manager.checkpoints()}
 
-        def compare(before: int | None, after: int) -> WorkspaceChanges:
+        def compare(before: int | None, after: int) -> TreeChanges:
             begin = None if before is None else kept.get(before)
             place = (session.session_id, begin, kept.get(after))
             found = self._compared.get(place)

@@ -19,7 +19,7 @@ from ...harness import (
 from ...harness.domain.history_events import PhaseEnded, SessionPaused
 from ...harness.services.session_recording import despite_conflicts
 from ...workflows import AlreadyRunning, RunOutcome, StopCause
-from ...workflows.ports import SilentObserver
+from ...workflows.ports import RunObserver
 from ...workflows.submitted_work import NotAllowedHere
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _PAUSES: Final = 5
 _TIME_LIMIT: Final = "deadline"
 
 
-class Measures(SilentObserver):
+class Measures(RunObserver):
     """What a run spends, and how long its phases take."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 from attrs import frozen
 
@@ -128,83 +128,100 @@ class JobView:
     worker: str | None
 
 
-def workers(database: Database) -> list[WorkerView]:
-    """Return the workers that the fleet takes for alive, by machine."""
-    with database.connection() as connection:
-        rows = connection.execute(_WORKERS).fetchall()
-    return [
-        WorkerView(
-            host=host,
-            pid=pid,
-            queues=tuple(queues),
-            concurrency=concurrency,
-            running=running,
-            version=version,
-            started_at=started_at,
-            silent_s=max(0.0, silence.total_seconds()),
-            problem=problem,
-        )
-        for host, pid, queues, concurrency, version, started_at, problem, silence, running in rows
-    ]
-
-
-def jobs(
-    database: Database, *, failed: bool = False, session_id: str | None = None, limit: int = 50
-) -> tuple[list[JobView], int]:
-    """Return the first jobs: running, waiting, scheduled, failed; and how many there are.
-
-    A failed job counts while it is the last of a session that is submitted and has not ended.
+class FleetView:
+    """A fleet as it stands, seen by a connection of its own; close it, as by a `with` statement.
 
     Args:
         database: The store.
-        failed: Whether only those that failed are wanted.
-        session_id: Whose, or None for all.
-        limit: The most that are returned.
     """
-    values = {
-        "statuses": ["failed"] if failed else ["doing", "todo", "failed"],
-        "session": None if session_id is None else checked_id(session_id),
-        "limit": limit,
-    }
-    with database.connection() as connection:
-        rows = connection.execute(_JOBS, values).fetchall()
-    found = [
-        JobView(
-            session_id=row[0],
-            state=row[1],
-            queue=row[2],
-            priority=row[3],
-            scheduled_at=row[4],
-            since=row[5],
-            age_s=max(0.0, (row[12] - row[5]).total_seconds()),
-            attempts=row[6],
-            reason=row[7],
-            session_state=row[8],
-            phase=row[9],
-            worker=None if row[10] is None else f"{row[10]}:{row[11]}",
-        )
-        for row in rows
-    ]
-    return found, rows[0][13] if rows else 0
 
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-def failed(database: Database) -> list[tuple[str, Submission]]:
-    """Return the sessions that the fleet has given up, oldest first, and how they were submitted.
+    def __enter__(self) -> Self:
+        return self
 
-    It works on them still as soon as they are submitted again: they have not ended.
-    """
-    with database.connection() as connection:
-        rows = connection.execute(_FAILED).fetchall()
-    return [(one, Submission(queue=queue, priority=priority)) for one, queue, priority in rows]
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
 
+    @property
+    def where(self) -> str:
+        """The store, for messages."""
+        return self._database.name
 
-def withdraw(database: Database, session_id: str) -> bool:
-    """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+    def workers(self) -> list[WorkerView]:
+        """Return the workers that the fleet takes for alive, by machine."""
+        with self._database.connection() as connection:
+            rows = connection.execute(_WORKERS).fetchall()
+        return [
+            WorkerView(
+                host=row[0],
+                pid=row[1],
+                queues=tuple(row[2]),
+                concurrency=row[3],
+                version=row[4],
+                started_at=row[5],
+                problem=row[6],
+                silent_s=max(0.0, row[7].total_seconds()),
+                running=row[8],
+            )
+            for row in rows
+        ]
 
-    Raises:
-        NotSubmitted: The fleet does not work on it.
-    """
-    row = database.one("select agentforge.withdraw(%s)", (checked_id(session_id),))
-    if row is None or row[0] is None:
-        raise NotSubmitted(session_id, store=database.name)
-    return bool(row[0])
+    def jobs(
+        self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
+    ) -> tuple[list[JobView], int]:
+        """Return the first jobs: running, waiting, scheduled, failed; and how many there are.
+
+        A failed job counts while it is the last of a session that is submitted and has not ended.
+
+        Args:
+            failed: Whether only those that failed are wanted.
+            session_id: Whose, or None for all.
+            limit: The most that are returned.
+        """
+        values = {
+            "statuses": ["failed"] if failed else ["doing", "todo", "failed"],
+            "session": None if session_id is None else checked_id(session_id),
+            "limit": limit,
+        }
+        with self._database.connection() as connection:
+            rows = connection.execute(_JOBS, values).fetchall()
+        found = [
+            JobView(
+                session_id=row[0],
+                state=row[1],
+                queue=row[2],
+                priority=row[3],
+                scheduled_at=row[4],
+                since=row[5],
+                age_s=max(0.0, (row[12] - row[5]).total_seconds()),
+                attempts=row[6],
+                reason=row[7],
+                session_state=row[8],
+                phase=row[9],
+                worker=None if row[10] is None else f"{row[10]}:{row[11]}",
+            )
+            for row in rows
+        ]
+        return found, rows[0][13] if rows else 0
+
+    def failed(self) -> list[tuple[str, Submission]]:
+        """Return the sessions that the fleet has given up, oldest first, each as it was submitted.
+
+        It works on them still as soon as they are submitted again: they have not ended.
+        """
+        with self._database.connection() as connection:
+            rows = connection.execute(_FAILED).fetchall()
+        return [(one, Submission(queue=queue, priority=priority)) for one, queue, priority in rows]
+
+    def withdraw(self, session_id: str) -> bool:
+        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+
+        Raises:
+            NotSubmitted: The fleet does not work on it.
+        """
+        row = self._database.one("select agentforge.withdraw(%s)", (checked_id(session_id),))
+        if row is None or row[0] is None:
+            raise NotSubmitted(session_id, store=self.where)
+        return bool(row[0])

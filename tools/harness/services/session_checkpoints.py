@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ...base.clock import Clock
+from ...base.files.tree_changes import TreeChanges
 from ..domain.history_events import (
     Checkpoint,
     CheckpointTaken,
@@ -27,7 +28,7 @@ from ..lazy import Lazy
 from ..session_domain import SessionContext
 from ..session_layout import GUARDS, WORKSPACE
 from ..session_ports import SessionPlaces
-from ..snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+from ..snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from ..views.checkpoints import (
     CheckpointEntry,
     base_snapshot,
@@ -170,7 +171,7 @@ class SessionCheckpoints:
         *,
         patch: bool,
         paths: Sequence[str],
-    ) -> WorkspaceChanges:
+    ) -> TreeChanges:
         """Compare two checkpoints; see `SessionManager.diff`."""
         snapshots = self._require("diff")
         first = base_snapshot(session) if before is None else self._kept(session, before).snapshot

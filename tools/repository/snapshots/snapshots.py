@@ -23,6 +23,7 @@ from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import ErrorKind, reason_of
+from ...base.files.tree_changes import TreeChanges
 from ..errors import GitFailed, RepositoryError, SnapshotRefused
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest
@@ -46,7 +47,7 @@ from .snapshot_repository import (
     SnapshotRepository,
 )
 from .snapshot_restore import restore_in_place, restore_to
-from .tree_changes import TreeChanges, changes_between
+from .tree_changes import changes_between
 from .workspace_index import LookedAt, WorkspaceState, forget, look_at, write_state
 from .workspace_scan import ScanLimits
 

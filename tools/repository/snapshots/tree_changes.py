@@ -2,60 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import frozen
-
+from ...base.files.tree_changes import FileChange, TreeChanges
 from .snapshot_repository import LockedRepository
 
 MAX_PATCH_BYTES: Final = 64 << 20
 """How large a patch may be; a larger one is a `GitOutputTooLarge`."""
 _KINDS: Final = {b"A": "added", b"D": "deleted", b"M": "modified", b"T": "type changed"}
-
-
-@frozen
-class FileChange:
-    """What became of one file.
-
-    Attributes:
-        path: Its path, as bytes.
-        kind: "added", "deleted", "modified" or "type changed".
-        old_mode: Git's mode of it before, as "100644"; "000000" where it was not there.
-        new_mode: The same after.
-        insertions: How many lines it gained; None for a binary file.
-        deletions: How many it lost; None for a binary file.
-    """
-
-    path: bytes
-    kind: str
-    old_mode: str
-    new_mode: str
-    insertions: int | None
-    deletions: int | None
-
-
-@frozen
-class TreeChanges:
-    """What differs between two trees.
-
-    Attributes:
-        files: The files that differ, by path.
-        patch: The lines that differ, as git writes them; empty where they were not wanted.
-    """
-
-    files: tuple[FileChange, ...]
-    patch: bytes = b""
-
-    @property
-    def insertions(self) -> int:
-        """How many lines were gained."""
-        return sum(one.insertions or 0 for one in self.files)
-
-    @property
-    def deletions(self) -> int:
-        """How many lines were lost."""
-        return sum(one.deletions or 0 for one in self.files)
 
 
 def changes_between(
@@ -91,7 +47,7 @@ def _parsed(output: bytes) -> tuple[FileChange, ...]:
             added, removed, path = part.split(b"\t", 2)
             lines[path] = (_count(added), _count(removed))
     return tuple(
-        FileChange(path, kind, old, new, *lines.get(path, (None, None)))
+        FileChange(os.fsdecode(path), kind, old, new, *lines.get(path, (None, None)))
         for path, (kind, old, new) in sorted(modes.items())
     )
 

@@ -17,7 +17,7 @@ from ...base.files.safe_path import directory_beneath
 from ...base.files.tree_walk import Entry, walk_tree
 from ...base.path_pattern import matches
 from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
-from ..phases.jail_results import changes_between, jail_phase_result
+from ..phases.phase_results import changes_between, jail_phase_result
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy

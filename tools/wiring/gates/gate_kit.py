@@ -12,12 +12,12 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from ...base.event_log import get_logger
 from ...workflows.gate_port import GateUnavailable
+from .kept_folder import put_in_place, staging
 
 KIT: Final = "/kit"
 """Where the guest finds the kit."""
@@ -172,17 +172,10 @@ def prepare_kit(directory: Path) -> Path:
     kit = directory / f"test-kit-{key}"
     if (kit / _COMPILED).is_file():
         return kit
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".test-kit-", dir=directory) as staging:
-            if not kit.is_dir():
-                _copy(sources, Path(staging) / "kit", kit)
-            _compile(kit, Path(staging) / "compiled")
-    except OSError as error:
-        raise GateUnavailable(
-            f"the test kit can't be kept in {directory}: {error.strerror}; free the disk or fix "
-            "its permissions, or name another place with XDG_CACHE_HOME"
-        ) from error
+    with staging(directory, "test-kit") as folder:
+        if not kit.is_dir():
+            _copy(sources, folder / "kit", kit)
+        _compile(kit, folder / "compiled")
     _log.info("gates.kit_prepared", path=str(kit), packages=versions)
     return kit
 
@@ -195,11 +188,7 @@ def _copy(sources: dict[str, Path], made: Path, kit: Path) -> None:
             shutil.copytree(source, made / name, ignore=skipped)
         else:
             shutil.copyfile(source, made / source.name)
-    try:
-        made.rename(kit)
-    except OSError:
-        if not kit.is_dir():  # another process was quicker
-            raise
+    put_in_place(made, kit)
 
 
 def _compile(kit: Path, workspace: Path) -> None:

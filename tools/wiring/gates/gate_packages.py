@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ...base.event_log import get_logger
 from ...workflows.gate_port import GateUnavailable
 from .gate_kit import INSTALL_HINT
+from .kept_folder import put_in_place, staging
 from .pure_package import (
     MAX_BYTES,
     MAX_FILES,
@@ -98,22 +99,11 @@ def prepare_packages(
     place = directory / f"packages-{key}"
     if place.is_dir():
         return place
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".packages-", dir=directory) as staging:
-            made = Path(staging) / "packages"
-            made.mkdir(mode=0o700)
-            _write(packages, made)
-            try:
-                made.rename(place)
-            except OSError:
-                if not place.is_dir():  # another process was quicker
-                    raise
-    except OSError as error:
-        raise GateUnavailable(
-            f"the packages can't be kept in {directory}: {error.strerror}; free the disk or fix "
-            "its permissions, or name another place with XDG_CACHE_HOME"
-        ) from error
+    with staging(directory, "packages") as folder:
+        made = folder / "packages"
+        made.mkdir(mode=0o700)
+        _write(packages, made)
+        put_in_place(made, place)
     _log.info("gates.packages_prepared", path=str(place), packages=said)
     return place
 

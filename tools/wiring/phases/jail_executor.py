@@ -15,7 +15,7 @@ from ...base.files import OsFileSystem
 from ...harness import PhaseResult
 from ...harness.session_ports import LocalSessions
 from ..workspaces.session_workspace import session_workspace
-from .jail_results import changes_between, jail_phase_result
+from .phase_results import changes_between, jail_phase_result
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy

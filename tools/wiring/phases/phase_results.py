@@ -1,13 +1,17 @@
-"""What became of code in the sandbox, as the harness has it."""
+"""What became of code in the sandbox, or of a command in a jail, as the harness has it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...harness import PhaseResult
 
 if TYPE_CHECKING:
+    from ...jail import JailResult
     from ...sandbox import SandboxResult
+    from ...sandbox.workspaces.workspace_tree import Snapshot
 
 
 def phase_result(result: SandboxResult) -> PhaseResult:
@@ -28,3 +32,52 @@ def phase_result(result: SandboxResult) -> PhaseResult:
         quota_exceeded=cast("tuple[str, ...]", result.metadata["quota_exceeded"]),
         lost_writes=tuple(f"{lost.path} ({lost.errno})" for lost in result.lost_writes),
     )
+
+
+def jail_phase_result(
+    result: JailResult, changes: tuple[list[str], list[str], list[str]], workspace: Path | None
+) -> PhaseResult:
+    """Return the harness's form of a jail's result.
+
+    Args:
+        result: The result.
+        changes: The files created, modified and deleted.
+        workspace: The folder on the host, or None where it is not kept.
+    """
+    created, modified, deleted = changes
+    return PhaseResult(
+        success=result.success,
+        exit_code=result.exit_code,
+        trapped=None if result.stopped is None else result.stopped.value,
+        stdout=result.stdout.decode("utf-8", "replace"),
+        stderr=result.stderr.decode("utf-8", "replace"),
+        truncated=result.stopped is not None and result.stopped.value == "output",
+        duration_s=result.usage.seconds,
+        files_created=created,
+        files_modified=modified,
+        files_deleted=deleted,
+        workspace=workspace,
+    )
+
+
+def changes_between(before: Snapshot, after: Snapshot) -> tuple[list[str], list[str], list[str]]:
+    """Return the files created, modified and deleted between two looks, sorted.
+
+    A file whose name is not UTF-8 is not among them: no record can name it.
+    """
+    old, new = before.files, after.files
+    return (
+        _named(path for path in new if path not in old),
+        _named(path for path in new if path in old and new[path] != old[path]),
+        _named(path for path in old if path not in new),
+    )
+
+
+def _named(paths: Iterable[bytes]) -> list[str]:
+    found = []
+    for path in paths:
+        try:
+            found.append(path.decode("utf-8"))
+        except UnicodeDecodeError:
+            continue
+    return sorted(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -40,26 +40,22 @@ class _Job:
     def plan(self, base: str) -> Applied:
         from ...repository.apply.apply import plan_apply
 
-        return plan_apply(
-            self.checkout,
-            base=base,
-            result=self.result,
-            objects=self.objects,
-            options=self.options,
-            services=self.services,
-        )
+        return self._given(plan_apply, base)
 
     def apply(self, label: str, base: str) -> Applied:
         from ...repository.apply.apply import apply_result
 
-        return apply_result(
+        return self._given(apply_result, base, label=label)
+
+    def _given(self, call: Callable[..., Applied], base: str, **more: str) -> Applied:
+        return call(
             self.checkout,
             base=base,
             result=self.result,
             objects=self.objects,
-            label=label,
             options=self.options,
             services=self.services,
+            **more,
         )
 
 

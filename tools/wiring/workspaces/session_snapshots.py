@@ -15,7 +15,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
@@ -30,10 +30,13 @@ from ...base.files import (
     make_durable_directory,
 )
 from ...base.files.atomic_file import random_token
+from ...base.files.tree_changes import TreeChanges
 from ...base.identifiers import is_session_id
+from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
+from ...fleet.workspaces.workspace_packs import WorkspacePacks
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import LocalSessions
-from ...harness.snapshot_port import ChangedFile, PreparedWorkspace, SnapshotTaken, WorkspaceChanges
+from ...harness.snapshot_port import PreparedWorkspace, SnapshotTaken
 from ...repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
 from ...repository.base import Base, base_files, check_out, drop_ref, keep_ref
 from ...repository.errors import SnapshotRefused
@@ -41,11 +44,6 @@ from ...repository.snapshots.snapshot_repository import SnapshotRepository
 from ...repository.snapshots.snapshots import NoSnapshots, Snapshot, SnapshotMissing, Snapshots
 from ...repository.snapshots.workspace_scan import ScanLimits
 from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
-from .place_cache import DEFAULT_BYTES, trim
-from .workspace_packs import WorkspaceElsewhere, WorkspacePacks
-
-if TYPE_CHECKING:
-    from ...repository.snapshots.tree_changes import TreeChanges
 
 REPOSITORY_NAME: Final = "repository.json"
 """The attachment of a session that works on a person's repository: its base."""
@@ -225,8 +223,7 @@ class SessionSnapshots:
             return
         if not here and last.unkept is not None:
             reason = f"its last checkpoint has no snapshot ({last.unkept})"
-            host = None if place is None else place.host
-            raise WorkspaceElsewhere(session_id, host=host, reason=reason)
+            raise packs.refusal(session_id, place, reason)
         snapshots = self.fetched(session_id)
         if last.snapshot is None:
             self._discard(session_id, WORKSPACE)
@@ -278,8 +275,7 @@ class SessionSnapshots:
                     raise
                 place = self._packs.index.place(session_id)
                 reason = f"it works on the repository {base.work_tree}, which is not here"
-                host = None if place is None else place.host
-                raise WorkspaceElsewhere(session_id, host=host, reason=reason) from error
+                raise self._packs.refusal(session_id, place, reason) from error
             self._note_ref(session_id, base)
             first = check_out(snapshots, base, user, session_id)
             self._push(session_id, snapshots)
@@ -430,7 +426,7 @@ class SessionSnapshots:
         *,
         patch: bool,
         paths: Sequence[str],
-    ) -> WorkspaceChanges:
+    ) -> TreeChanges:
         """Compare two snapshots; see the port.
 
         Raises:
@@ -441,11 +437,11 @@ class SessionSnapshots:
         snapshots = self.fetched(session_id)
         if before is None and after is None and not snapshots.repository.exists:
             if not self._store.workspace_path(session_id).is_dir():
-                return WorkspaceChanges(())
+                return TreeChanges(())
             snapshots.repository.make()
         first = snapshots.empty_tree() if before is None else before
         second = snapshots.tree_now() if after is None else after
-        return _as_workspace(snapshots.changes(first, second, patch=patch, paths=paths))
+        return snapshots.changes(first, second, patch=patch, paths=paths)
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
         """Remove the snapshots that nothing refers to; see the port.
@@ -580,21 +576,6 @@ def _in_trash(base: Path) -> set[str]:
     except (AgentForgeError, DurableError, OSError) as error:
         _log.warning("snapshot.trash_unreadable", base=str(base), error=str(error))
         return {session_id for _, session_id in _notes(base / KEPT_FOLDER)}
-
-
-def _as_workspace(found: TreeChanges) -> WorkspaceChanges:
-    files = tuple(
-        ChangedFile(
-            os.fsdecode(one.path),
-            one.kind,
-            one.old_mode,
-            one.new_mode,
-            one.insertions,
-            one.deletions,
-        )
-        for one in found.files
-    )
-    return WorkspaceChanges(files, found.patch)
 
 
 def _first_sentence(text: str) -> str:

@@ -17,7 +17,16 @@ from ..gate_port import CommandExecution
 from ..workflow import Gate
 from .suite_outcomes import Case, Outcome, Outcomes, gathered
 from .test_reports import covering, first_line, named
-from .verdict import MAX_PIECE_CHARS, GateInput, Verdict, do_not, failed, output_of
+from .verdict import (
+    MAX_PIECE_CHARS,
+    GateInput,
+    Objections,
+    Verdict,
+    do_not,
+    failed,
+    output_of,
+    passed,
+)
 
 WEAK: Final = "the exit code alone was judged, which is weak evidence: no test was seen by name"
 _SYNTAX: Final = re.compile(
@@ -38,57 +47,41 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
     """Judge RED: the new tests fail for want of the implementation, the old ones still pass."""
     old = before.cases if before is not None else {}
     new = sorted(set(now.cases) - set(old))
-    evidence: list[str] = []
-    right: list[str] = []
-    for name in new:
-        problem = _why_not_red(now.cases[name], given.names or given.files)
-        if problem is None:
-            right.append(name)
-        else:
-            evidence.append(f"{name}: {problem}{_text(now.cases[name])}")
-    wrong = len(evidence)
+    problems = {name: _why_not_red(now.cases[name], given.names or given.files) for name in new}
+    right = [name for name, problem in problems.items() if problem is None]
+    wrong = [
+        f"{name}: {problem}{_text(now.cases[name])}"
+        for name, problem in problems.items()
+        if problem is not None
+    ]
+    found = Objections()
     if not new:
-        evidence.append("Every test of this run was there before; the phase has to add tests.")
-    lost, broken = _regressions(old, now)
-    evidence += _lost_in_words(lost) + _broken_in_words(broken, now)
+        every = "Every test of this run was there before; the phase has to add tests."
+        found.add("there is no new test", [every])
+    found.add(
+        f"{len(wrong)} of {len(new)} new tests {do_not(len(wrong))} fail for the right reason",
+        wrong,
+    )
+    _add_regressions(found, old, now)
     doubled = [name for name in new if name in now.duplicates]
-    if doubled:
-        evidence.append(f"These new tests share their name with another: {named(doubled)}")
-    uncovered = _uncovered(gate, given.component, right)
-    evidence += uncovered
+    found.add(
+        f"{len(doubled)} new tests have no name of their own",
+        [f"These new tests share their name with another: {named(doubled)}"] if doubled else [],
+    )
+    found.uncovered("test", _uncovered(gate, given.component, right))
+    success = (
+        counted(len(new), "new test fails", "new tests fail") + " for want of the implementation"
+    )
+    if old:
+        success += f"; {len(old)} older ones are as before"
     facts = {
-        **_counts(now),
-        **_coverage(given.component, right),
-        "test_digests": given.locked,
+        **_facts(given, now, right),
         "tests": right,
         "all_tests": sorted(now.cases),
         "skipped_before": now.having(Outcome.SKIPPED),
         "failed_before": sorted(name for name, case in old.items() if case.outcome.is_bad),
     }
-    if not evidence:
-        count = (
-            counted(len(new), "new test fails", "new tests fail")
-            + " for want of the implementation"
-        )
-        summary = f"{count}; {len(old)} older ones are as before" if old else count
-        return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
-    parts = []
-    if not new:
-        parts.append("there is no new test")
-    if wrong:
-        parts.append(f"{wrong} of {len(new)} new tests {do_not(wrong)} fail for the right reason")
-    parts += _regressions_in_short(lost, broken)
-    if doubled:
-        parts.append(f"{len(doubled)} new tests have no name of their own")
-    if uncovered:
-        parts.append(
-            counted(
-                len(uncovered),
-                "acceptance criterion has no test",
-                "acceptance criteria have no test",
-            )
-        )
-    return failed(gate, "; ".join(parts), evidence, **facts)
+    return found.verdict(gate, success, facts)
 
 
 def judge_green(
@@ -111,47 +104,26 @@ def judge_green(
         for name in now.having(Outcome.SKIPPED)
         if name in red or (name in expected and name not in skippable)
     ]
-    evidence = [
-        f"{name}: {now.cases[name].outcome.in_words}{_text(now.cases[name])}" for name in bad
-    ]
-    evidence += [f"{name}: is skipped; it has to run." for name in idle]
-    evidence += _lost_in_words(lost)
-    passed = now.having(Outcome.PASSED)
-    uncovered = _uncovered(gate, given.component, passed)
-    evidence += uncovered
-    facts = {
-        **_counts(now),
-        **_coverage(given.component, passed),
-        "test_digests": given.locked,
-        "still_failing": sorted(known & {*now.bad}),
-    }
-    if not evidence and passed:
-        still = facts["still_failing"]
-        told = (
-            f"; {counted(len(still), 'fails as it', 'fail as they')} did on the base"
-            if still
-            else ""
-        )
-        summary = counted(len(passed), "test passes", "tests pass") + told
-        return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
-    parts = []
-    if bad:
-        parts.append(f"{len(bad)} of {len(now.cases)} tests {do_not(len(bad))} pass")
-    if idle:
-        parts.append(counted(len(idle), "test is skipped", "tests are skipped"))
-    if lost:
-        parts.append(counted(len(lost), "test was not run", "tests were not run"))
-    if not passed:
-        parts.append("no test passed")
-    if uncovered:
-        parts.append(
-            counted(
-                len(uncovered),
-                "acceptance criterion has no passing test",
-                "acceptance criteria have no passing test",
-            )
-        )
-    return failed(gate, "; ".join(parts), evidence or output_of(execution.result), **facts)
+    passing = now.having(Outcome.PASSED)
+    still = sorted(known & {*now.bad})
+    found = Objections()
+    found.add(
+        f"{len(bad)} of {len(now.cases)} tests {do_not(len(bad))} pass",
+        [f"{name}: {now.cases[name].outcome.in_words}{_text(now.cases[name])}" for name in bad],
+    )
+    found.add(
+        counted(len(idle), "test is skipped", "tests are skipped"),
+        [f"{name}: is skipped; it has to run." for name in idle],
+    )
+    found.add(counted(len(lost), "test was not run", "tests were not run"), _lost_in_words(lost))
+    if not passing:
+        found.short.append("no test passed")
+    found.uncovered("passing test", _uncovered(gate, given.component, passing))
+    found.evidence = found.evidence or (output_of(execution.result) if found.short else [])
+    success = counted(len(passing), "test passes", "tests pass")
+    if still:
+        success += f"; {counted(len(still), 'fails as it', 'fail as they')} did on the base"
+    return found.verdict(gate, success, {**_facts(given, now, passing), "still_failing": still})
 
 
 def judge_exit_code(gate: Gate, given: GateInput, execution: CommandExecution) -> Verdict:
@@ -165,12 +137,7 @@ def judge_exit_code(gate: Gate, given: GateInput, execution: CommandExecution) -
     summary = f"exit code {result.exit_code}; {WEAK}"
     facts = {"strength": "weak", "exit_code": result.exit_code}
     if fails == wanted:
-        return Verdict(
-            gate=gate.kind,
-            passed=True,
-            summary=summary,
-            facts={**facts, "tests": [], "test_digests": given.locked},
-        )
+        return passed(gate, summary, **facts, tests=[], test_digests=given.locked)
     why = "the tests have to fail before there is an implementation" if wanted else "they fail"
     return failed(gate, f"{summary}; {why}", output_of(result), **facts)
 
@@ -210,14 +177,6 @@ def _uncovered(gate: Gate, component: Component | None, names: Sequence[str]) ->
     ]
 
 
-def _coverage(component: Component | None, names: Sequence[str]) -> dict[str, Any]:
-    if component is None:
-        return {}
-    return {
-        "criteria": {one.criterion_id: len(_covering(one, names)) for one in component.criteria}
-    }
-
-
 def _covering(criterion: Criterion, names: Sequence[str]) -> list[str]:
     """Return the tests whose name carries a criterion's id, as `ac_01` or in words as `AC-01`."""
     plain = [_NO_WORD.sub("_", name.lower()) for name in names]
@@ -237,40 +196,31 @@ def _flat(path: str) -> str:
     return plain.replace("/", ".")
 
 
-def _regressions(old: Mapping[str, Case], now: Outcomes) -> tuple[list[str], list[str]]:
-    """Return the old tests that are not there any more, and those that do not pass any more."""
+def _add_regressions(found: Objections, old: Mapping[str, Case], now: Outcomes) -> None:
+    """Take the old tests that are not there any more, and those that do not pass any more."""
     lost = sorted(set(old) - set(now.cases))
+    found.add(
+        counted(len(lost), "older test was not run", "older tests were not run"),
+        _lost_in_words(lost),
+    )
     broken = [
-        name
+        now.cases[name]
         for name, case in sorted(old.items())
         if case.outcome is Outcome.PASSED
         and name in now.cases
         and now.cases[name].outcome is not Outcome.PASSED
     ]
-    return lost, broken
+    found.add(
+        counted(len(broken), "older test does", "older tests do") + " not pass any more",
+        [
+            f"{case.name}: passed before, and is {case.outcome.in_words} now.{_text(case)}"
+            for case in broken
+        ],
+    )
 
 
 def _lost_in_words(lost: Sequence[str]) -> list[str]:
     return [f"These tests were there before, and were not run: {named(lost)}"] if lost else []
-
-
-def _broken_in_words(broken: Iterable[str], now: Outcomes) -> list[str]:
-    return [
-        f"{name}: passed before, and is {now.cases[name].outcome.in_words} now."
-        f"{_text(now.cases[name])}"
-        for name in broken
-    ]
-
-
-def _regressions_in_short(lost: Sequence[str], broken: Sequence[str]) -> list[str]:
-    parts = []
-    if lost:
-        parts.append(counted(len(lost), "older test was not run", "older tests were not run"))
-    if broken:
-        parts.append(
-            counted(len(broken), "older test does", "older tests do") + " not pass any more"
-        )
-    return parts
 
 
 def _text(case: Case) -> str:
@@ -278,11 +228,17 @@ def _text(case: Case) -> str:
     return f"\n{text}" if text else ""
 
 
-def _counts(now: Outcomes) -> dict[str, Any]:
-    return {
+def _facts(given: GateInput, now: Outcomes, names: Sequence[str]) -> dict[str, Any]:
+    """Return what is counted of a run, and which criteria some of its tests cover."""
+    found = {
         "collected": len(now.cases),
         "passed": len(now.having(Outcome.PASSED)),
         "failed": len(now.bad),
         "skipped": len(now.having(Outcome.SKIPPED)),
         "duplicates": len(now.duplicates),
+        "test_digests": given.locked,
     }
+    if given.component is not None:
+        criteria = given.component.criteria
+        found["criteria"] = {one.criterion_id: len(_covering(one, names)) for one in criteria}
+    return found

@@ -18,7 +18,7 @@ from ..workflow import TEST_GATES, Gate
 from .command_gates import run_command_gate
 from .gate_guest import script_code
 from .suite_gates import run_tests
-from .verdict import MAX_PIECE_CHARS, GateInput, Verdict, failed, output_of
+from .verdict import MAX_PIECE_CHARS, GateInput, Objections, Verdict, failed, output_of, passed
 
 MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""
@@ -51,9 +51,7 @@ def run_gate(
         return _bounded(_judge_specification(gate, given))
     if gate.kind == "script":
         return _bounded(_run_script(gate, given, sandbox))
-    return Verdict(
-        gate=gate.kind, passed=True, summary=f"{', '.join(gate.require)} there and not empty"
-    )
+    return passed(gate, f"{', '.join(gate.require)} there and not empty")
 
 
 def _before(gate: Gate, given: GateInput) -> Verdict | None:
@@ -120,16 +118,10 @@ def _judge_specification(gate: Gate, given: GateInput) -> Verdict:
             if written.get(_flat(question)) != _flat(answer)
         ]
     facts = {"components": components, "criteria_count": criteria, "faults": len(evidence)}
-    if evidence:
-        return failed(
-            gate, f"{counted(len(evidence), 'fault')} in the specification", evidence, **facts
-        )
-    return Verdict(
-        gate=gate.kind,
-        passed=True,
-        summary=f"{components} components, {criteria} acceptance criteria, no fault",
-        facts=facts,
-    )
+    found = Objections()
+    found.add(f"{counted(len(evidence), 'fault')} in the specification", evidence)
+    success = f"{components} components, {criteria} acceptance criteria, no fault"
+    return found.verdict(gate, success, facts)
 
 
 def _flat(text: str) -> str:
@@ -146,7 +138,7 @@ def _run_script(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
     )
     result = execution.result
     if result.success:
-        verdict = Verdict(gate=gate.kind, passed=True, summary="exit code 0")
+        verdict = passed(gate, "exit code 0")
     else:
         problems = result.limit_problems()
         if result.trapped is None:

@@ -28,7 +28,7 @@ from .test_reports import (
     unimported,
     wrong_reason,
 )
-from .verdict import GateInput, Verdict, do_not, failed, output_of
+from .verdict import GateInput, Objections, Verdict, do_not, failed, output_of
 
 _TEST_CODES: Final = frozenset({0, 1, 2, 5})
 """pytest's exit codes for tests that passed, failed, could not all be collected, or are none."""
@@ -124,55 +124,30 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     component = given.component
     assert component is not None  # noqa: S101 (there is one wherever tests are run)
     tests: list[dict[str, Any]] = report["tests"]
-    evidence = [uncollectable(one, component) for one in report["errors"]]
-    right: list[str] = []
-    for test in tests:
-        problem = wrong_reason(test, component)
-        if problem is None:
-            right.append(test["id"])
-        else:
-            evidence.append(f"{test['id']}: {problem}{text_of(test)}")
-    wrong = len(tests) - len(right)
-    halted = not_run(report)
-    estranged = estranged_from(component, report)
-    evidence += [*halted, *estranged]
-    if not tests and not evidence:
-        evidence.append("No test was collected. Tests are functions or methods named test_….")
+    judged = [(test, wrong_reason(test, component)) for test in tests]
+    right = [test["id"] for test, problem in judged if problem is None]
+    wrong = [
+        f"{test['id']}: {problem}{text_of(test)}" for test, problem in judged if problem is not None
+    ]
+    found = Objections()
+    errors = [uncollectable(one, component) for one in report["errors"]]
+    found.add(f"{counted(len(errors), 'test file')} can't be collected", errors)
+    if not tests:
+        found.short.append("no test ran")
+    found.add(
+        f"{len(wrong)} of {len(tests)} tests {do_not(len(wrong))} fail for the right reason", wrong
+    )
+    _add_unrun(found, component, report)
+    if not tests and not found.evidence:
+        found.evidence.append("No test was collected. Tests are functions or methods named test_….")
     others = {test["id"] for test in tests}.difference(right)
     uncovered = _uncovered(gate, component, right, others, "fails for the right reason")
-    evidence += uncovered
-    facts = {
-        **_counts(report),
-        "test_digests": given.locked,
-        "tests": sorted(test["id"] for test in tests),
-        **_coverage(component, right),
-    }
-    count = len(tests)
-    if not evidence:
-        summary = (
-            f"{counted(count, 'test')} collected, run, and failing for want of the implementation"
-        )
-        return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
-    parts = []
-    if report["errors"]:
-        parts.append(f"{counted(len(report['errors']), 'test file')} can't be collected")
-    if not tests:
-        parts.append("no test ran")
-    if wrong:
-        parts.append(f"{wrong} of {count} tests {do_not(wrong)} fail for the right reason")
-    if halted:
-        parts.append("not every test came to its turn")
-    if estranged:
-        parts.append(f"the tests do not test {component.location}")
-    if uncovered:
-        parts.append(
-            counted(
-                len(uncovered),
-                "acceptance criterion has no test",
-                "acceptance criteria have no test",
-            )
-        )
-    return failed(gate, "; ".join(parts), evidence, **facts)
+    found.uncovered("test", uncovered)
+    facts = {"tests": sorted(test["id"] for test in tests), **_facts(given, report, right)}
+    success = (
+        f"{counted(len(tests), 'test')} collected, run, and failing for want of the implementation"
+    )
+    return found.verdict(gate, success, facts)
 
 
 def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) -> Verdict:
@@ -180,52 +155,60 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     component = given.component
     assert component is not None  # noqa: S101 (there is one wherever tests are run)
     tests: list[dict[str, Any]] = report["tests"]
-    bad = [test for test in tests if test["outcome"] != "passed"]
-    evidence = [unimported(one) for one in report["errors"]]
-    evidence += [
-        f"{test['id']}: {test['outcome']}{error_in_words(test)}{text_of(test)}" for test in bad
-    ]
     names = {test["id"] for test in tests}
-    expected = set((given.baseline or {}).get("tests", ()))
-    missing = sorted(expected - names)
-    if missing:
-        named = ", ".join(missing[:MAX_NAMED])
-        evidence.append(f"These tests of the red phase were not run: {named}")
-    halted = not_run(report, besides=missing)
+    passing = sorted(test["id"] for test in tests if test["outcome"] == "passed")
+    bad = [
+        f"{test['id']}: {test['outcome']}{error_in_words(test)}{text_of(test)}"
+        for test in tests
+        if test["outcome"] != "passed"
+    ]
+    missing = sorted(set((given.baseline or {}).get("tests", ())) - names)
+    found = Objections()
+    errors = [unimported(one) for one in report["errors"]]
+    found.add(f"{counted(len(errors), 'test file')} can't be imported", errors)
+    short = f"{len(bad)} of {len(tests)} tests {do_not(len(bad))} pass"
+    found.add(short, bad)
+    if not tests:
+        found.short.append(short)
+    first = ", ".join(missing[:MAX_NAMED])
+    found.add(
+        counted(len(missing), "test was not run", "tests were not run"),
+        [f"These tests of the red phase were not run: {first}"] if missing else [],
+    )
+    _add_unrun(found, component, report, besides=missing)
+    if not tests and not found.evidence:
+        found.evidence.append("No test was collected.")
+    found.uncovered(
+        "passing test",
+        _uncovered(gate, component, passing, names.difference(passing), "passes"),
+    )
+    criteria = len(component.criteria)
+    success = counted(len(passing), "test passes", "tests pass")
+    if criteria and gate.covers_criteria:
+        success += f"; {criteria} of {criteria} acceptance criteria covered"
+    return found.verdict(gate, success, _facts(given, report, passing))
+
+
+def _add_unrun(
+    found: Objections,
+    component: Component,
+    report: Mapping[str, Any],
+    besides: Sequence[str] = (),
+) -> None:
+    """Take what keeps tests that are there from saying anything of the component."""
+    found.add("not every test came to its turn", not_run(report, besides=besides))
     estranged = estranged_from(component, report)
-    evidence += [*halted, *estranged]
-    if not tests and not evidence:
-        evidence.append("No test was collected.")
-    passed = sorted(test["id"] for test in tests if test["outcome"] == "passed")
-    uncovered = _uncovered(gate, component, passed, names.difference(passed), "passes")
-    evidence += uncovered
-    facts = {**_counts(report), "test_digests": given.locked, **_coverage(component, passed)}
-    if not evidence:
-        criteria = len(component.criteria)
-        coverage = f"; {criteria} of {criteria} acceptance criteria covered" if criteria else ""
-        summary = counted(len(passed), "test passes", "tests pass")
-        summary += coverage if gate.covers_criteria else ""
-        return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
-    parts = []
-    if report["errors"]:
-        parts.append(f"{counted(len(report['errors']), 'test file')} can't be imported")
-    if bad or not tests:
-        parts.append(f"{len(bad)} of {len(tests)} tests {do_not(len(bad))} pass")
-    if missing:
-        parts.append(counted(len(missing), "test was not run", "tests were not run"))
-    if halted:
-        parts.append("not every test came to its turn")
-    if estranged:
-        parts.append(f"the tests do not test {component.location}")
-    if uncovered:
-        parts.append(
-            counted(
-                len(uncovered),
-                "acceptance criterion has no passing test",
-                "acceptance criteria have no passing test",
-            )
-        )
-    return failed(gate, "; ".join(parts), evidence, **facts)
+    found.add(f"the tests do not test {component.location}", estranged)
+
+
+def _facts(given: GateInput, report: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return what is counted of a report, and which criteria some of its tests cover."""
+    criteria = () if given.component is None else given.component.criteria
+    return {
+        **_counts(report),
+        "test_digests": given.locked,
+        "criteria": {one.criterion_id: len(covering(one.in_test_names, names)) for one in criteria},
+    }
 
 
 def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,14 +220,6 @@ def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
         "failed": outcomes.count("failed"),
         "skipped": outcomes.count("skipped"),
         "errors": len(report["errors"]),
-    }
-
-
-def _coverage(component: Component, names: Sequence[str]) -> dict[str, Any]:
-    return {
-        "criteria": {
-            one.criterion_id: len(covering(one.in_test_names, names)) for one in component.criteria
-        }
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from ...harness import PhaseResult
-from ..converters import as_tuple
+from ..converters import as_tuple, plain
 from ..documents.component_files import is_python_test, is_test_path
 from ..documents.specification import Component
 from ..workflow import Gate
@@ -47,27 +47,13 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
-        return {
-            "gate": self.gate,
-            "passed": self.passed,
-            "summary": self.summary,
-            "evidence": list(self.evidence),
-            "duration_s": self.duration_s,
-            "facts": dict(self.facts),
-        }
+        found: dict[str, Any] = plain(self)
+        return found
 
     @property
     def outcome(self) -> str:
         """Whether it was passed, in a word."""
         return "passed" if self.passed else "failed"
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Verdict:
-        """Read what `to_json` gave."""
-        return cls(**{name: value[name] for name in _FIELDS})
-
-
-_FIELDS: Final = ("gate", "passed", "summary", "evidence", "duration_s", "facts")
 
 
 @frozen(kw_only=True)
@@ -122,6 +108,46 @@ class GateInput:
 def failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any) -> Verdict:
     """Return the verdict of a gate that is not passed."""
     return Verdict(gate=gate.kind, passed=False, summary=summary, evidence=evidence, facts=facts)
+
+
+def not_taken(summary: str, evidence: Iterable[str], **facts: Any) -> Verdict:
+    """Return the verdict on an answer that the gate is not asked about."""
+    return Verdict(gate="answer", passed=False, summary=summary, evidence=evidence, facts=facts)
+
+
+def passed(gate: Gate, summary: str, **facts: Any) -> Verdict:
+    """Return the verdict of a gate that is passed."""
+    return Verdict(gate=gate.kind, passed=True, summary=summary, facts=facts)
+
+
+@define
+class Objections:
+    """What speaks against a phase.
+
+    Attributes:
+        short: Each kind of it in a few words, for the summary.
+        evidence: All of it, for the next prompt.
+    """
+
+    short: list[str] = field(factory=list)
+    evidence: list[str] = field(factory=list)
+
+    def add(self, short: str, evidence: Sequence[str]) -> None:
+        """Take one kind of it; nothing where there is no evidence."""
+        if evidence:
+            self.short.append(short)
+            self.evidence += evidence
+
+    def uncovered(self, test: str, evidence: Sequence[str]) -> None:
+        """Take the acceptance criteria that have no test of a kind."""
+        one, many = f"criterion has no {test}", f"criteria have no {test}"
+        self.add(f"{len(evidence)} acceptance {one if len(evidence) == 1 else many}", evidence)
+
+    def verdict(self, gate: Gate, success: str, facts: Mapping[str, Any]) -> Verdict:
+        """Return the verdict: passed, with these words, where nothing speaks against it."""
+        if self.short or self.evidence:
+            return failed(gate, "; ".join(self.short), self.evidence, **facts)
+        return passed(gate, success, **facts)
 
 
 def do_not(number: int) -> str:

@@ -10,9 +10,10 @@ from attrs import frozen
 
 from ...base.errors import counted
 from ...base.result import Failure, attempt
-from ...harness import SessionContext, SessionManager, SessionState
+from ...harness import SessionState
 from ...harness.domain.event_codec import spelled
 from ...harness.domain.history_events import AgentAnswered
+from ...harness.domain.session_notices import AgentCalled
 from ...harness.views.briefing import estimate_tokens
 from ..agents.port import (
     AgentAnswer,
@@ -25,14 +26,11 @@ from ..agents.port import (
 )
 from ..agents.printed_usage import printed_usage
 from ..errors import BudgetTooSmall
-from ..gates.verdict import Verdict
-from ..job import Job
-from ..ports import RunObserver, Stop, StopCause
+from ..gates.verdict import Verdict, not_taken
+from ..ports import Stop, StopCause
 from ..prompts.answers import parse_answer
 from ..prompts.prompts import budget_note
-from ..prompts.workspace_files import WorkspaceFiles
 from ..workflow import Phase
-from .agent_calls import measure_usage, traced_call
 from .agent_questions import AgentQuestions
 from .base_record import base_in_words, kept_base
 from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
@@ -45,8 +43,10 @@ from .phase_change import (
     unchanged_files,
 )
 from .progress import Progress
+from .run_lock import LedSession
+from .run_spans import measure_usage, traced_call
 from .shown_files import shown_files
-from .step_journal import StepJournal, StoredAnswer, digest_of
+from .step_journal import StoredAnswer, digest_of
 
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""
@@ -60,15 +60,10 @@ class AgentConversation:
     `harness.views.briefing.brief`.
     """
 
-    manager: SessionManager
-    observer: RunObserver
-    session: SessionContext
-    job: Job
+    led: LedSession
     agent: PhaseAgent
     monotonic: Callable[[], float]
-    steps: StepJournal
     questions: AgentQuestions
-    files: WorkspaceFiles
     may_show: Callable[[str], bool]
 
     def converse(  # noqa: PLR0911 (an end each)
@@ -108,48 +103,44 @@ class AgentConversation:
                     else unchanged_files(change, call)
                 )
             if phase.questions != "allowed":
-                return Verdict(
-                    gate="answer",
-                    passed=False,
-                    summary=f"it asks {counted(len(questions), 'question')}, and phase "
-                    f"{phase.name} may not",
-                    evidence=["Decide for yourself what is unclear, and say so in the files."],
+                asked = counted(len(questions), "question")
+                return not_taken(
+                    f"it asks {asked}, and phase {phase.name} may not",
+                    ["Decide for yourself what is unclear, and say so in the files."],
                 )
             waiting = self.questions.ask(progress, call, questions)
             if waiting is not None:
                 return waiting
-        return Verdict(
-            gate="answer",
-            passed=False,
-            summary=f"the agent asked questions {MAX_CALLS} times and wrote nothing",
-            evidence=["No more questions: decide for yourself, and write the files."],
+        return not_taken(
+            f"the agent asked questions {MAX_CALLS} times and wrote nothing",
+            ["No more questions: decide for yourself, and write the files."],
         )
 
     def _rule(self, phase: Phase) -> Callable[[str], str | None]:
         """Return what says why a phase may not write a path."""
-        return lambda path: self.job.refusal(phase, path)
+        return lambda path: self.led.job.refusal(phase, path)
 
     def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
         """Return the answer to a call; the agent is asked only if none is stored."""
         key = progress.key
-        prompt = self.steps.prompt(key, call)
-        stored = None if prompt is None else self.steps.answer(key, call, prompt)
+        prompt = self.led.steps.prompt(key, call)
+        stored = None if prompt is None else self.led.steps.answer(key, call, prompt)
         if stored is None:
             fresh = prompt is None
-            files = shown_files(self.session, self.job, phase, self.files)
+            files = shown_files(self.led, phase)
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
-            stop = over_budget(self.session.token_budget, phase, progress, prompt)
+            stop = over_budget(self.led.budget, phase, progress, prompt)
             if stop is not None:
                 return stop
             if fresh:
-                self.steps.keep_prompt(key, call, prompt)
+                self.led.steps.keep_prompt(key, call, prompt)
             answered = self._answer(phase, progress, call, prompt, files)
             if isinstance(answered, Stop):
                 return answered
             stored = answered
-            self.steps.keep_answer(key, call, prompt, stored)
-            self.observer.agent_answered(
+            self.led.steps.keep_answer(key, call, prompt, stored)
+            self.led.observer.agent_answered(
                 phase, usage=stored.usage, duration_s=stored.duration_s, failure=stored.failure
             )
         if call > progress.calls:
@@ -165,10 +156,11 @@ class AgentConversation:
         files: Mapping[str, str],
     ) -> StoredAnswer | Stop:
         tokens = estimate_tokens(prompt)
-        self.observer.agent_called(phase, call=call, prompt_tokens=tokens)
+        self.led.manager.announce(AgentCalled(call=call, prompt_tokens=tokens))
+        self.led.observer.agent_called(phase, call=call, prompt_tokens=tokens)
         request = AgentRequest(
-            session_id=self.session.session_id,
-            workflow=self.job.workflow.name,
+            session_id=self.led.session.session_id,
+            workflow=self.led.job.workflow.name,
             phase=phase.name,
             attempt=progress.key.attempt,
             turn=progress.turn,
@@ -176,9 +168,9 @@ class AgentConversation:
             briefing=self._briefing(),
             prompt=prompt,
             files=files,
-            tokens_left=self.session.token_budget.tokens_remaining,
+            tokens_left=self.led.budget.tokens_remaining,
             prompt_digest=digest_of(prompt),
-            state=self._state_before(progress, call) if self.job.workflow.edits else None,
+            state=self._state_before(progress, call) if self.led.job.workflow.edits else None,
             refuse=self._rule(phase),
         )
         with traced_call(self.agent, request) as span:
@@ -247,23 +239,23 @@ class AgentConversation:
             answer_sha256=None if stored.failure else digest,
             failure=stored.failure,
         )
-        self.manager.record(spelled(event), tokens=usage.total)
-        self.observer.budget(self.session.token_budget)
+        self.led.manager.record(spelled(event), tokens=usage.total)
+        self.led.observer.budget(self.led.budget)
 
     def _briefing(self) -> str:
-        return self.manager.briefing(BRIEFING_TOKENS, may_show=self.may_show)
+        return self.led.manager.briefing(BRIEFING_TOKENS, may_show=self.may_show)
 
     def _prompt(self, phase: Phase, progress: Progress, files: Mapping[str, str]) -> str:
-        budget = self.session.token_budget
+        budget = self.led.budget
         return job_prompt(
-            self.job,
+            self.led.job,
             phase,
             attempt=progress.key.attempt,
             round_number=progress.round_number,
             briefing=self._briefing(),
             files=files,
             evidence=self._evidence(progress),
-            said_on_base=base_in_words(kept_base(self.steps), phase.gate),
+            said_on_base=base_in_words(kept_base(self.led.steps), phase.gate),
             answered=self.questions.answered(),
             budget_note=budget_note(
                 used=budget.tokens_used,
@@ -276,26 +268,24 @@ class AgentConversation:
 
     def _expected_cost(self, phase: Phase, progress: Progress) -> int:
         """Return what the next call of the current attempt is expected to cost, in tokens."""
-        prompt = self.steps.prompt(progress.key, progress.calls + 1)
+        prompt = self.led.steps.prompt(progress.key, progress.calls + 1)
         if prompt is None:
-            prompt = self._prompt(
-                phase, progress, shown_files(self.session, self.job, phase, self.files)
-            )
+            prompt = self._prompt(phase, progress, shown_files(self.led, phase))
         return expected_tokens(phase, prompt)
 
     def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
         """Return why the budget forbids to resume the session, or None."""
-        budget = self.session.token_budget
+        budget = self.led.budget
         if (
             phase.prompt is None
             or progress.succeeded
-            or self.session.state is not SessionState.PAUSED
+            or self.led.session.state is not SessionState.PAUSED
             or not budget.is_exhausted
         ):
             return None
         expected = self._expected_cost(phase, progress)
         return BudgetTooSmall(
-            self.session.session_id,
+            self.led.session.session_id,
             phase=phase.name,
             required=expected,
             remaining=budget.tokens_remaining,
@@ -307,8 +297,8 @@ class AgentConversation:
         for key in reversed(progress.keys):
             last = call - 1 if key == progress.key else MAX_CALLS
             for number in range(last, 0, -1):
-                prompt = self.steps.prompt(key, number)
-                stored = None if prompt is None else self.steps.answer(key, number, prompt)
+                prompt = self.led.steps.prompt(key, number)
+                stored = None if prompt is None else self.led.steps.answer(key, number, prompt)
                 if stored is not None and stored.failure is None:
                     return stored.answer.state
         return None
@@ -318,7 +308,7 @@ class AgentConversation:
         pieces: list[str] = []
         seen: set[str] = set()
         for key in reversed(progress.keys[:-1]):
-            verdict = self.steps.verdict(key)
+            verdict = self.led.steps.verdict(key)
             if verdict is None:
                 continue
             if verdict.passed:

@@ -6,35 +6,33 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from ...harness import QuestionWaits, SessionContext, SessionManager, SessionState, answers_in_words
+from ...harness import QuestionWaits, SessionState, answers_in_words
+from ...harness.domain.session_notices import QuestionWaiting
 from ...harness.views.question_entries import pause_reason
 from ..agents.port import AgentQuestion
-from ..ports import RunObserver, Stop, StopCause
+from ..ports import Stop, StopCause
 from .progress import Progress
-from .step_journal import StepJournal
+from .run_lock import LedSession
 
 
 @frozen(kw_only=True, eq=False)
 class AgentQuestions:
     """Has questions of one session's agent answered, within its run."""
 
-    manager: SessionManager
-    observer: RunObserver
-    session: SessionContext
-    steps: StepJournal
+    led: LedSession
     timeout_s: float
 
     def ask(self, progress: Progress, call: int, questions: Sequence[AgentQuestion]) -> Stop | None:
         """Have the questions of a call answered and the answers kept; None when they are."""
         key = progress.key
         name = key.name("answers", call)
-        if self.steps.read(name) is not None:
+        if self.led.steps.read(name) is not None:
             return None
         answers = self.collect(questions, f"{key.serial}.{call}")
         if isinstance(answers, Stop):
             return answers
         answered = zip(questions, answers, strict=True)
-        self.steps.write(
+        self.led.steps.write(
             name,
             {
                 "answered": [[question.prompt, answer] for question, answer in answered],
@@ -46,23 +44,23 @@ class AgentQuestions:
     def collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Stop:
         """Ask through the manager, which asks nothing twice under one key and records it all."""
         asked = _questions_in_words(questions)
-        if not self.manager.can_ask:
+        if not self.led.manager.can_ask:
             return Stop(
                 reason=f"{asked}; this run has no way to ask a person, so nobody was asked",
                 cause=StopCause.PERSON,
             )
-        if self.session.state is not SessionState.ACTIVE:
+        if self.led.session.state is not SessionState.ACTIVE:
             return Stop(
                 reason=f"{asked}; the session was paused meanwhile, so nobody was asked; "
                 "resume asks",
                 cause=StopCause.PAUSED,
             )
         try:
-            reply = self.manager.ask(
+            reply = self.led.manager.ask(
                 questions,
                 key=key,
                 timeout_s=self.timeout_s,
-                on_waiting=lambda asked: self.observer.questions_asked(asked, questions),
+                on_waiting=lambda asked: self._waits(asked, questions),
             )
         except QuestionWaits as waits:
             return Stop(
@@ -72,12 +70,16 @@ class AgentQuestions:
             )
         return answers_in_words(reply, len(questions))
 
+    def _waits(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        self.led.manager.announce(QuestionWaiting(question_id=asked, count=len(questions)))
+        self.led.observer.questions_asked(asked, questions)
+
     def answered(self) -> tuple[tuple[str, str], ...]:
         """Return every question that was answered in this session, with its answer."""
         found: list[tuple[str, str]] = []
-        for name in self.steps.names():
+        for name in self.led.steps.names():
             if name.endswith(".answers.json"):
-                kept = self.steps.read(name) or {}
+                kept = self.led.steps.read(name) or {}
                 found += [(question, answer) for question, answer in kept.get("answered", [])]
         return tuple(found)
 

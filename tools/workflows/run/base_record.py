@@ -6,13 +6,13 @@ same base, and the later phases know what failed already.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from attrs import field, frozen
 
 from ...base.errors import counted
+from ..converters import made, plain
 from ..gate_port import CommandRequest
 from ..gates.suite_outcomes import Case, Outcome, Outcomes, gathered
 from ..gates.test_reports import named
@@ -108,11 +108,8 @@ def keep_base(steps: StepJournal, record: BaseRecord) -> None:
             "text": "\n".join(run.in_words for run in record.runs) or "No command was run on it.",
             "runs": [
                 {
-                    "command": run.command,
-                    "report": run.report,
-                    "report_path": run.report_path,
-                    "exit_code": run.exit_code,
-                    "sealed": run.sealed,
+                    **plain(run),
+                    "outcomes": None,
                     "cases": {
                         name: case.outcome.in_words for name, case in run.outcomes.cases.items()
                     },
@@ -120,10 +117,8 @@ def keep_base(steps: StepJournal, record: BaseRecord) -> None:
                 }
                 for run in record.runs
             ],
-            "files": {
-                path: base64.b64encode(content).decode() for path, content in record.files.items()
-            },
-            "there": list(record.there),
+            "files": plain(record.files),
+            "there": plain(record.there),
         },
     )
 
@@ -137,24 +132,11 @@ def base_in_words(record: BaseRecord | None, gate: Gate | Script) -> str | None:
 
 
 def _record(found: Mapping[str, Any]) -> BaseRecord:
-    return BaseRecord(
-        runs=tuple(
-            BaseRun(
-                command=run["command"],
-                report=run["report"],
-                report_path=run["report_path"],
-                exit_code=run["exit_code"],
-                sealed=run["sealed"],
-                outcomes=_outcomes(run["cases"], run["duplicates"]),
-            )
-            for run in found["runs"]
-        ),
-        files={
-            path: base64.b64decode(content, validate=True)
-            for path, content in found["files"].items()
-        },
-        there=tuple(found["there"]),
-    )
+    runs = [
+        made(BaseRun, run, outcomes=_outcomes(run["cases"], run["duplicates"]))
+        for run in found["runs"]
+    ]
+    return made(BaseRecord, found, runs=tuple(runs))
 
 
 def _outcomes(cases: Mapping[str, str], duplicates: Mapping[str, int]) -> Outcomes:

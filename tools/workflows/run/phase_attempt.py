@@ -8,7 +8,6 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from ...base.tracing import Attribute, Traced, traced
-from ...harness import SessionContext, SessionManager
 from ...harness.domain.event_codec import spelled
 from ...harness.domain.history_events import GateJudged, PhaseFailed, PhaseSucceeded
 from ...harness.events.session_spans import attempt_span
@@ -16,17 +15,15 @@ from ...harness.session_layout import STEPS
 from ..agents.port import AgentOption, AgentQuestion
 from ..documents.specification_document import with_status
 from ..errors import BudgetTooSmall
-from ..gates.verdict import Verdict
-from ..job import Job
-from ..ports import RunObserver, Stop
-from ..prompts.workspace_files import WorkspaceFiles
+from ..gates.verdict import Verdict, failed, not_taken, passed
+from ..ports import Stop
 from ..workflow import Phase
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .phase_change import PhaseChange, put_back
 from .phase_gates import PhaseGates
 from .progress import Progress, cost_of_attempt
-from .step_journal import StepJournal
+from .run_lock import LedSession
 
 APPROVE: Final = "Approve"
 CHANGES: Final = "Ask for changes"
@@ -39,15 +36,10 @@ _RECORDED_EVIDENCE: Final = 4000
 class AgentAttempts:
     """Runs attempts at the phases of one session, under its lock."""
 
-    manager: SessionManager
-    observer: RunObserver
-    session: SessionContext
-    job: Job
+    led: LedSession
     gates: PhaseGates
     questions: AgentQuestions
     conversation: AgentConversation
-    steps: StepJournal
-    files: WorkspaceFiles
 
     def hindrance(self, phase: Phase) -> Stop | None:
         """Return None: the budget is looked at before each call of the agent."""
@@ -60,11 +52,11 @@ class AgentAttempts:
 
     def verdict(self, progress: Progress) -> Verdict | None:
         """Return the verdict on the current attempt, if there is one."""
-        return self.steps.verdict(progress.key)
+        return self.led.steps.verdict(progress.key)
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
         """Make an attempt, or go on with one, up to its recorded verdict."""
-        with attempt_span(self.session, {}) as span:
+        with attempt_span(self.led.session, {}) as span:
             ended = self._run(phase, progress)
             if isinstance(ended, Stop):
                 span.set(Attribute.OUTCOME, "stopped")
@@ -74,7 +66,7 @@ class AgentAttempts:
 
     def _run(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         key = progress.key
-        verdict = self.steps.verdict(key)
+        verdict = self.led.steps.verdict(key)
         if verdict is None:
             stop = self.gates.ready_base(phase, progress)
             if stop is not None:
@@ -83,12 +75,12 @@ class AgentAttempts:
             if isinstance(found, Stop):
                 return found
             verdict = found
-            self.steps.keep_verdict(key, verdict)
+            self.led.steps.keep_verdict(key, verdict)
         else:
             self._apply_again(phase, progress, verdict)
         self._record(progress, verdict)
-        self.observer.phase_finished(phase, verdict, None)
-        self.observer.budget(self.session.token_budget)
+        self.led.observer.phase_finished(phase, verdict, None)
+        self.led.observer.budget(self.led.budget)
         return verdict
 
     # ----------------------------------------------------------------------------------- an attempt
@@ -106,7 +98,7 @@ class AgentAttempts:
         files = self.gates.apply(phase, change)
         judged: Verdict | Stop | None = put_back(change, phase.name)
         if judged is None:
-            self.observer.gate_started(phase)
+            self.led.gate_started(phase)
             judged = self._judged(phase, progress, change, files)
         if isinstance(judged, Stop):
             return judged
@@ -124,7 +116,7 @@ class AgentAttempts:
     ) -> Verdict | Stop:
         kind = phase.agents_gate.kind
         about = {
-            Attribute.SESSION_ID: self.session.session_id,
+            Attribute.SESSION_ID: self.led.session.session_id,
             Attribute.PHASE: phase.name,
             Attribute.GATE: kind,
         }
@@ -150,7 +142,7 @@ class AgentAttempts:
                 self.gates.apply(phase, change)
         approved = verdict.facts.get("approved", ())
         if approved:
-            self._approve(approved, self.files.read())
+            self._approve(approved, self.led.files.read())
 
     def _approve(self, paths: Sequence[str], files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Have approved files say that they are; return those that did not."""
@@ -159,7 +151,7 @@ class AgentAttempts:
             for path in paths
             if (text := with_status(files[path], "approved")) is not None
         }
-        self.files.apply(approved, (), there=files)
+        self.led.files.apply(approved, (), there=files)
         return approved
 
     def _contest_problem(
@@ -170,34 +162,28 @@ class AgentAttempts:
             return None
         tests = tuple((self.gates.red(progress) or {}).get("tests", ()))
         if not phase.agents_gate.tests_unchanged or not tests:
-            return Verdict(
-                gate="answer",
-                passed=False,
-                summary=f"it contests tests, and phase {phase.name} has none to contest",
-                evidence=["Tests are contested where they are fixed; here, write what is asked."],
+            return not_taken(
+                f"it contests tests, and phase {phase.name} has none to contest",
+                ["Tests are contested where they are fixed; here, write what is asked."],
             )
         unknown = [name for name, _ in contested if not any(_names(name, one) for one in tests)]
         if not unknown:
             return None
-        return Verdict(
-            gate="answer",
-            passed=False,
-            summary=f"it contests {', '.join(unknown)}, which is none of the tests",
-            evidence=["Nothing of it was applied. The tests are:", *tests],
+        return not_taken(
+            f"it contests {', '.join(unknown)}, which is none of the tests",
+            ["Nothing of it was applied. The tests are:", *tests],
         )
 
     # -------------------------------------------------------------------------------- the person
 
     def _approval(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         """Have a person decide; what is approved says so from then on."""
-        paths = self.job.required(phase)
-        files = self.files.read()
+        gate, paths = phase.agents_gate, self.led.job.required(phase)
+        files = self.led.files.read()
         missing = [path for path in paths if not files.get(path, b"").strip()]
         if missing:
-            return Verdict(
-                gate="approval", passed=False, summary=f"{', '.join(missing)} is missing or empty"
-            )
-        place = ", ".join(str(self.files.root / path) for path in paths)
+            return failed(gate, f"{', '.join(missing)} is missing or empty")
+        place = ", ".join(str(self.led.files.root / path) for path in paths)
         question = AgentQuestion(
             prompt=f"Read {place}. Is it approved? For changes, say which.",
             title="Approval",
@@ -211,26 +197,16 @@ class AgentAttempts:
             return answers
         answer = answers[0].strip()
         if answer.rstrip(".!").casefold() not in _YES:
-            return Verdict(
-                gate="approval",
-                passed=False,
-                summary="the person asks for changes",
-                evidence=[f"The person's words: {answer}"],
-            )
+            return failed(gate, "the person asks for changes", [f"The person's words: {answer}"])
         approved = self._approve(paths, files)
-        return Verdict(
-            gate="approval",
-            passed=True,
-            summary=f"{', '.join(paths)} approved by a person",
-            facts={"approved": list(approved)},
-        )
+        return passed(gate, f"{', '.join(paths)} approved by a person", approved=list(approved))
 
     # -------------------------------------------------------------------------------- the record
 
     def _record(self, progress: Progress, verdict: Verdict) -> None:
         """Record a verdict with its files, in one save."""
         key = progress.key
-        known = {artifact.path for artifact in self.session.artifacts}
+        known = {artifact.path for artifact in self.led.session.artifacts}
         changed = [*verdict.facts.get("written", ()), *verdict.facts.get("approved", ())]
         artifacts = [
             (path, "modified" if path in known else "created") for path in dict.fromkeys(changed)
@@ -240,7 +216,7 @@ class AgentAttempts:
             f"{verdict.gate}: {verdict.summary}",
             f"{verdict.duration_s:.2f} s",
         ]
-        tokens = cost_of_attempt(self.session)
+        tokens = cost_of_attempt(self.led.session)
         if tokens:
             facts.append(f"{tokens} tokens")
         for word in ("created", "modified"):
@@ -268,7 +244,7 @@ class AgentAttempts:
                 counts=_counts(verdict.facts),
             ),
         )
-        self.manager.record(
+        self.led.manager.record(
             spelled(event),
             _plain(f"{details}\n{evidence}" if evidence else details),
             artifacts=artifacts,

@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from ..agents.port import WorkspaceChange
 from ..converters import as_tuple
-from ..gates.verdict import Verdict
+from ..gates.verdict import Verdict, not_taken
 from ..prompts.answers import MAX_FILE_BYTES, MAX_FILES, Answer
 
 _NAMED = 20
@@ -115,9 +115,7 @@ def refused_answer(answer: Answer, call: int) -> Verdict:
             "The answer holds no fenced block whose mark names a path. See the form of the answer.",
             *answer.notes,
         ]
-    return Verdict(
-        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
-    )
+    return not_taken(summary, evidence, calls=call)
 
 
 def unchanged_files(change: PhaseChange, call: int) -> Verdict:
@@ -127,13 +125,7 @@ def unchanged_files(change: PhaseChange, call: int) -> Verdict:
         evidence.append(
             f"Not taken, since the project's rules ignore them: {', '.join(change.dropped[:20])}"
         )
-    return Verdict(
-        gate="answer",
-        passed=False,
-        summary="the agent changed no file",
-        evidence=evidence,
-        facts={"calls": call},
-    )
+    return not_taken("the agent changed no file", evidence, calls=call)
 
 
 def put_back(change: PhaseChange, phase: str) -> Verdict | None:
@@ -150,12 +142,10 @@ def put_back(change: PhaseChange, phase: str) -> Verdict | None:
         "What else you changed was kept. Change nothing but what this phase may write; the gate "
         "has not judged yet."
     )
-    return Verdict(
-        gate="answer",
-        passed=False,
-        summary=f"the agent changed what phase {phase} may not: {_plain(first)}{more}, put back",
-        evidence=evidence,
-        facts={"put_back": [_plain(path) for path, _ in change.refused]},
+    return not_taken(
+        f"the agent changed what phase {phase} may not: {_plain(first)}{more}, put back",
+        evidence,
+        put_back=[_plain(path) for path, _ in change.refused],
     )
 
 

@@ -7,22 +7,20 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from ...harness import SessionContext
 from ..documents.component_files import is_in_any, is_test_path
 from ..documents.specification import Component
 from ..gate_port import GateCommands, GateSandbox
 from ..gates.command_gates import read_base, request_of
 from ..gates.gates import run_gate
 from ..gates.verdict import GateInput, Verdict
-from ..job import Job
-from ..ports import RunObserver, Stop, StopCause
-from ..prompts.workspace_files import WorkspaceFiles
+from ..ports import Stop, StopCause
 from ..workflow import Gate, Phase
 from .agent_questions import AgentQuestions
 from .base_record import BaseRecord, BaseRun, keep_base, kept_base
 from .phase_change import PhaseChange
 from .progress import Progress, works_on_repository
-from .step_journal import StepJournal, StepKey, digest_of
+from .run_lock import LedSession
+from .step_journal import StepKey, digest_of
 
 MAX_BASE_BYTES: Final = 8 << 20
 """How much is kept of the component's files as the base has them."""
@@ -33,14 +31,10 @@ _SAID_CHARS: Final = 600
 class PhaseGates:
     """Has the phases of one session judged, under its lock."""
 
-    observer: RunObserver
-    session: SessionContext
-    job: Job
+    led: LedSession
     gates: GateSandbox
     commands: GateCommands | None
     questions: AgentQuestions
-    steps: StepJournal
-    files: WorkspaceFiles
 
     def apply(self, phase: Phase, change: PhaseChange) -> dict[str, bytes]:
         """Make the workspace what a change says; return the files that the gate looks at.
@@ -48,24 +42,24 @@ class PhaseGates:
         Doing it again after it was interrupted gives the same files.
         """
         partly = not phase.agents_gate.in_sandbox
-        there = self.files.read(change.touched if partly else None)
+        there = self.led.files.read(change.touched if partly else None)
         written = {path: one.content for path, one in change.written.items()}
-        self.files.apply(
+        self.led.files.apply(
             written,
             change.deleted,
             there=there,
             executable={path: one.executable for path, one in change.written.items()},
         )
         if partly:
-            return self.files.read(self._places(phase))
+            return self.led.files.read(self._places(phase))
         return {path: data for path, data in there.items() if path not in change.deleted} | written
 
     def _places(self, phase: Phase) -> tuple[str, ...]:
         """Return the files and directories that the gate of a phase looks at itself."""
-        component = self.job.component
+        component = self.led.job.component
         own = () if component is None else (*component.code_places, *component.tests)
-        artifacts = (artifact.path for artifact in self.session.artifacts)
-        return (*self.job.required(phase), *own, *self.job.writable(phase), *artifacts)
+        artifacts = (artifact.path for artifact in self.led.session.artifacts)
+        return (*self.led.job.required(phase), *own, *self.led.job.writable(phase), *artifacts)
 
     def judge(
         self, phase: Phase, progress: Progress, change: PhaseChange, files: dict[str, bytes]
@@ -84,24 +78,24 @@ class PhaseGates:
         gate = phase.agents_gate
         baseline = self.red(progress)
         commanded = gate.command is not None
-        record = kept_base(self.steps) if commanded or gate.kind == "tests_fail" else None
+        record = kept_base(self.led.steps) if commanded or gate.kind == "tests_fail" else None
         run = None if record is None else record.run_of(gate)
         instead = self._instead(phase, record, change)
         shown = {path: data for path, data in files.items() if path not in instead}
         shown |= {path: data for path, data in instead.items() if data is not None}
         verdict = run_gate(
-            evolve(gate, require=self.job.required(phase)),
+            evolve(gate, require=self.led.job.required(phase)),
             GateInput(
                 files=shown,
-                component=self.job.component,
+                component=self.led.job.component,
                 written=tuple(change.written),
                 baseline=baseline,
-                base={one.target: one.content for one in self.job.inputs},
+                base={one.target: one.content for one in self.led.job.inputs},
                 answered=self.questions.answered(),
-                token=_token(self.session.session_id, progress.key),
-                folder=self.files.root if commanded else None,
+                token=_token(self.led.session.session_id, progress.key),
+                folder=self.led.files.root if commanded else None,
                 instead=instead,
-                names=self.files.names() if commanded else (),
+                names=self.led.files.names() if commanded else (),
                 before=None if run is None else run.outcomes,
                 test_paths=self._test_paths(phase, baseline, change),
             ),
@@ -124,16 +118,16 @@ class PhaseGates:
         but what the base had. What is to hold in a fresh checkout is judged without the new files
         that no checkout would have, since the repository ignores them.
         """
-        component = self.job.component
-        written = {artifact.path for artifact in self.session.artifacts}
+        component = self.led.job.component
+        written = {artifact.path for artifact in self.led.session.artifacts}
         if phase.agents_gate.kind == "tests_fail" and component is not None:
             base = {} if record is None else record.files
             unkept = set() if record is None else set(record.there).difference(base)
             return {path: base.get(path) for path in written - unkept if _is_code(component, path)}
-        if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
+        if phase.agents_gate.kind == "suite" and works_on_repository(self.led.session):
             there = () if record is None else record.there
             return dict.fromkeys(
-                self.files.ignored((written | {*change.written}).difference(there))
+                self.led.files.ignored((written | {*change.written}).difference(there))
             )
         return {}
 
@@ -141,16 +135,16 @@ class PhaseGates:
         self, phase: Phase, baseline: Mapping[str, Any] | None, change: PhaseChange
     ) -> tuple[str, ...]:
         """Return which files are tests, where no component says it: those that were red."""
-        if self.job.component is not None:
+        if self.led.job.component is not None:
             return ()
         if phase.agents_gate.kind == "tests_fail":
-            return tuple({*change.written, *(one.path for one in self.session.artifacts)})
+            return tuple({*change.written, *(one.path for one in self.led.session.artifacts)})
         return tuple((baseline or {}).get("test_digests", ()))
 
     def red(self, progress: Progress) -> Mapping[str, Any] | None:
         """Return the facts of the red tests that the later phases are held to."""
         for key in reversed(progress.keys[:-1]):
-            verdict = self.steps.verdict(key)
+            verdict = self.led.steps.verdict(key)
             if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
                 return verdict.facts
         return None
@@ -162,13 +156,13 @@ class PhaseGates:
 
         None when what they said is kept.
         """
-        first = progress.key.serial == 1 and not self.steps.names()
-        if not self.job.workflow.command_gates or not first or self.commands is None:
+        first = progress.key.serial == 1 and not self.led.steps.names()
+        if not self.led.job.workflow.command_gates or not first or self.commands is None:
             return None
-        names = self.files.names()
+        names = self.led.files.names()
         runs: list[BaseRun] = []
         if names:
-            self.observer.gate_started(phase)
+            self.led.gate_started(phase)
             for gate in self._distinct_gates():
                 found = self._run_on_base(gate, self.commands)
                 if isinstance(found, Stop):
@@ -176,18 +170,18 @@ class PhaseGates:
                 runs.append(found)
         there = tuple(path for path in names if self._is_writable(path))
         record = BaseRecord(runs=tuple(runs), files=self._base_files(there), there=there)
-        keep_base(self.steps, record)
+        keep_base(self.led.steps, record)
         return None
 
     def _base_files(self, there: Iterable[str]) -> dict[str, bytes]:
         """Return what the base has of the component, as far as it is kept."""
-        component = self.job.component
+        component = self.led.job.component
         if component is None:
             return {}
         own = [path for path in there if _is_code(component, path)]
         kept: dict[str, bytes] = {}
         room = MAX_BASE_BYTES
-        for path, content in self.files.read(own).items():
+        for path, content in self.led.files.read(own).items():
             if len(content) <= room:
                 kept[path] = content
                 room -= len(content)
@@ -195,7 +189,7 @@ class PhaseGates:
 
     def _distinct_gates(self) -> Iterator[Gate]:
         """Return a gate for each command; that of the red tests where there is one."""
-        gates = self.job.workflow.command_gates
+        gates = self.led.job.workflow.command_gates
         done: list[tuple[str | None, str, str | None]] = []
         for gate in sorted(gates, key=lambda one: one.kind != "tests_fail"):
             command = (gate.command, gate.report, gate.report_path)
@@ -204,8 +198,8 @@ class PhaseGates:
                 yield gate
 
     def _run_on_base(self, gate: Gate, commands: GateCommands) -> BaseRun | Stop:
-        request = request_of(gate, self.job.component)
-        execution = commands.run(request, files={}, folder=self.files.root)
+        request = request_of(gate, self.led.job.component)
+        execution = commands.run(request, files={}, folder=self.led.files.root)
         found = read_base(gate, execution)
         if isinstance(found, Verdict):
             said = " ".join(" ".join(found.evidence).split())
@@ -224,8 +218,8 @@ class PhaseGates:
         )
 
     def _is_writable(self, path: str) -> bool:
-        phases = self.job.workflow.phases
-        return any(self.job.refusal(phase, path) is None for phase in phases if phase.writes)
+        phases = self.led.job.workflow.phases
+        return any(self.led.job.refusal(phase, path) is None for phase in phases if phase.writes)
 
 
 def _is_code(component: Component, path: str) -> bool:

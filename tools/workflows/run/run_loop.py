@@ -8,8 +8,9 @@ from attrs import frozen
 
 from ...base.cancellation import check_cancelled
 from ...base.tracing import Attribute
-from ...harness import HarnessError, SessionContext, SessionManager, SessionState
+from ...harness import HarnessError, SessionContext, SessionState
 from ...harness.domain.history_events import RetryReason
+from ...harness.domain.session_notices import AttemptStarted
 from ..errors import (
     AttemptsExhausted,
     NoEarlierPhase,
@@ -18,12 +19,9 @@ from ..errors import (
     TestsContested,
 )
 from ..gates.verdict import Verdict
-from ..job import Job
-from ..ports import RunObserver, RunOutcome, Stop, StopCause
-from ..run_lock import LockedSession
+from ..ports import RunOutcome, Stop, StopCause
 from ..workflow import Gate, Phase, Script, Workflow
 from .phase_attempt import AgentAttempts
-from .phase_spans import PhaseSpans
 from .progress import (
     Progress,
     has_inputs,
@@ -32,6 +30,8 @@ from .progress import (
     phases_passed,
     progress_of,
 )
+from .run_lock import LedSession
+from .run_spans import PhaseSpans
 from .script_attempt import ScriptAttempts
 
 if TYPE_CHECKING:
@@ -45,22 +45,19 @@ MAX_ROUNDS: Final = 1000
 class Run:
     """One run of one session."""
 
-    manager: SessionManager
-    observer: RunObserver
-    job: Job
-    locked: LockedSession
+    led: LedSession
     attempts: ScriptAttempts | AgentAttempts
     span: Span
 
     @property
     def session(self) -> SessionContext:
         """The session as the manager has it."""
-        return self.locked.session
+        return self.led.session
 
     @property
     def workflow(self) -> Workflow:
         """What runs."""
-        return self.job.workflow
+        return self.led.job.workflow
 
     @property
     def phase(self) -> Phase:
@@ -102,7 +99,7 @@ class Run:
                 self._record(stop)
             raise refusal
         if self.session.state is SessionState.PAUSED:
-            self.manager.resume()
+            self.led.manager.resume()
         if back_to is not None:
             self._begin_again(back_to, reason)
         elif progress.failed and (retry or stop is not None):
@@ -143,7 +140,7 @@ class Run:
 
     def _go_on(self, phases: PhaseSpans) -> RunOutcome:
         self._place_inputs()
-        self.observer.budget(self.session.token_budget)
+        self.led.observer.budget(self.session.token_budget)
         for _ in range(MAX_ROUNDS):
             check_cancelled()
             phase = self.phase
@@ -156,10 +153,10 @@ class Run:
             if progress.succeeded:
                 following = self.workflow.following(phase.name)
                 if following is None:
-                    self.manager.complete()
-                    self.observer.completed()
+                    self.led.manager.complete()
+                    self.led.observer.completed()
                     return outcome_of(self.session, self.workflow, None)
-                self.manager.advance_phase(following.name)
+                self.led.manager.advance_phase(following.name)
             elif progress.failed:
                 stop = self._after_failure(phase, progress)
                 if stop is None:
@@ -177,22 +174,28 @@ class Run:
         A worker that dies before this is recorded leaves it to the next one, which does it again
         on a workspace that no phase has seen.
         """
-        inputs = self.job.inputs
+        inputs = self.led.job.inputs
         if not inputs or has_inputs(self.session):
             return
-        self.locked.files.place(inputs)
-        self.manager.record(inputs_placed([one.target for one in inputs]))
+        self.led.files.place(inputs)
+        self.led.manager.record(inputs_placed([one.target for one in inputs]))
 
     def _attempt(self, phase: Phase, progress: Progress) -> Stop | None:
         stop = self.attempts.hindrance(phase)
         if stop is None:
             names = self.workflow.names
-            self.observer.phase_started(
-                phase,
-                attempt=progress.key.attempt,
+            where = AttemptStarted(
                 round_number=progress.round_number,
                 position=names.index(phase.name) + 1,
                 total=len(names),
+            )
+            self.led.manager.announce(where)
+            self.led.observer.phase_started(
+                phase,
+                attempt=progress.key.attempt,
+                round_number=where.round_number,
+                position=where.position,
+                total=where.total,
             )
             stop = self.attempts.run(phase, progress)
         return stop
@@ -205,19 +208,19 @@ class Run:
         if reason is None and isinstance(phase.gate, Gate):
             verdict = self.attempts.verdict(progress_of(self.session))
             reason = None if verdict is None else verdict.summary
-        self.manager.retry_phase(reason)
+        self.led.manager.retry_phase(reason)
 
     def _begin_again(self, phase: str, reason: str | None) -> None:
         """Go back to a phase; with its files, where they are kept."""
-        if not self.manager.begin_phase_again(phase):
+        if not self.led.manager.begin_phase_again(phase):
             self._enter(phase, reason)
         elif reason:
-            self.manager.record(RetryReason(reason=reason))
+            self.led.manager.record(RetryReason(reason=reason))
 
     def _enter(self, phase: str, reason: str | None) -> None:
         if reason:
-            self.manager.record(RetryReason(reason=reason))
-        self.manager.advance_phase(phase)
+            self.led.manager.record(RetryReason(reason=reason))
+        self.led.manager.advance_phase(phase)
 
     # -------------------------------------------------------------------------------- the stops
 
@@ -276,11 +279,11 @@ class Run:
     def _pause(self, stop: Stop) -> RunOutcome:
         if self.session.state is SessionState.ACTIVE:
             self._record(stop)
-        self.observer.paused(stop.reason)
+        self.led.observer.paused(stop.reason)
         return outcome_of(self.session, self.workflow, stop.reason, stop)
 
     def _record(self, stop: Stop) -> None:
-        self.manager.pause(
+        self.led.manager.pause(
             stop.reason,
             cause=stop.cause.value,
             question_id=stop.question_id,

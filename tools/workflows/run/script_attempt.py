@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ...harness import PhaseResult, SessionContext, SessionManager, SessionState
+from ...harness import PhaseResult, SessionState
 from ..errors import BudgetTooSmall
 from ..gates.verdict import Verdict
-from ..ports import RunObserver, Stop, StopCause
-from ..prompts.workspace_files import WorkspaceFiles
-from ..workflow import Phase, Script, Workflow
+from ..ports import Stop, StopCause
+from ..workflow import Phase, Script
 from .progress import Progress, last_problem
+from .run_lock import LedSession
 
 
-@frozen(kw_only=True, eq=False)
+@frozen(eq=False)
 class ScriptAttempts:
     """Runs attempts at the phases of one session, under its lock.
 
@@ -21,15 +21,11 @@ class ScriptAttempts:
     between leaves the attempt without a result, and the next one runs it again.
     """
 
-    manager: SessionManager
-    observer: RunObserver
-    session: SessionContext
-    workflow: Workflow
-    files: WorkspaceFiles
+    led: LedSession
 
     def hindrance(self, phase: Phase) -> Stop | None:
         """Return why an attempt can't begin with what is left of the budget, or None."""
-        budget = self.session.token_budget
+        budget = self.led.budget
         if budget.can_continue(phase.tokens):
             return None
         missing = phase.tokens - budget.tokens_remaining
@@ -43,16 +39,16 @@ class ScriptAttempts:
 
     def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
         """Return why the budget forbids to resume the session, or None."""
-        if self.session.state is SessionState.ACTIVE and not progress.failed:
+        if self.led.session.state is SessionState.ACTIVE and not progress.failed:
             return None  # its worker died; the run pauses it where the budget ends
-        nearest = self.workflow.following(phase.name) if progress.succeeded else phase
+        nearest = self.led.job.workflow.following(phase.name) if progress.succeeded else phase
         if nearest is None or self.hindrance(nearest) is None:
             return None
         return BudgetTooSmall(
-            self.session.session_id,
+            self.led.session.session_id,
             phase=nearest.name,
             required=nearest.tokens,
-            remaining=self.session.token_budget.tokens_remaining,
+            remaining=self.led.budget.tokens_remaining,
         )
 
     def verdict(self, progress: Progress) -> Verdict | None:
@@ -61,7 +57,7 @@ class ScriptAttempts:
             return _verdict(None)
         if not progress.failed:
             return None
-        return _verdict(last_problem(self.session) or "its worker ended before it could pause")
+        return _verdict(last_problem(self.led.session) or "its worker ended before it could pause")
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
         """Run the script and have its result recorded."""
@@ -75,15 +71,15 @@ class ScriptAttempts:
             problem = self._problem(script, result)
             return problem
 
-        result = self.manager.run_phase(
+        result = self.led.manager.run_phase(
             script.code,
             tokens=phase.tokens,
             deadline_s=script.deadline_s,
             fuel=script.fuel,
             judge=judge,
         )
-        self.observer.phase_finished(phase, _verdict(problem, result.duration_s), result)
-        self.observer.budget(self.session.token_budget)
+        self.led.observer.phase_finished(phase, _verdict(problem, result.duration_s), result)
+        self.led.observer.budget(self.led.budget)
         return None
 
     def _problem(self, script: Script, result: PhaseResult) -> str | None:
@@ -94,7 +90,7 @@ class ScriptAttempts:
         problems = []
         if result.exit_code != script.exit_code:
             problems.append(f"exit code {result.exit_code}, expected {script.exit_code}")
-        problems += self.files.missing(script.artifacts)
+        problems += self.led.files.missing(script.artifacts)
         return ", ".join(problems + limits) if problems or result.lost_writes else None
 
 

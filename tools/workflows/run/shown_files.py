@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ...harness import SessionContext
-from ..job import Job
-from ..prompts.workspace_files import WorkspaceFiles
 from ..workflow import Phase
 from .progress import works_on_repository
+from .run_lock import LedSession
 
 MAX_REPOSITORY_CHARS: Final = 60_000
 """How much is shown of the directories of a repository that the phase may write."""
 
 
-def shown_files(
-    session: SessionContext, job: Job, phase: Phase, files: WorkspaceFiles
-) -> dict[str, str]:
-    """Return the files of a workspace that matter for a phase, as far as they are text.
+def shown_files(led: LedSession, phase: Phase) -> dict[str, str]:
+    """Return the files of a session's workspace that matter for a phase, as far as they are text.
 
     All of a workspace that began empty. Of a repository those that the session has written and
     those that its phases write by name, and of the directories that this phase may write what fits
@@ -28,6 +24,7 @@ def shown_files(
         WorkspaceTooLarge: There is too much.
         ReadError: The system refused.
     """
+    session, job, files = led.session, led.job, led.files
     if not works_on_repository(session):
         return _texts(files.read())
     own = {artifact.path for artifact in session.artifacts}

@@ -10,7 +10,6 @@ They are JSON, kept by the session's repository; deleting the session deletes th
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -22,14 +21,8 @@ from attrs import frozen
 from ...base.files import ReadError
 from ...harness.session_layout import STEPS, TRACE_FILE
 from ...harness.session_ports import SessionRepository
-from ..agents.port import (
-    AgentAnswer,
-    AgentOption,
-    AgentQuestion,
-    EditedFile,
-    TokenUsage,
-    WorkspaceChange,
-)
+from ..agents.port import AgentAnswer, TokenUsage
+from ..converters import made, plain
 from ..gates.verdict import Verdict
 
 _Value = TypeVar("_Value")
@@ -138,7 +131,7 @@ class StepJournal:
         """Return the verdict on an attempt, or None."""
         name = key.name("verdict")
         found = self.read(name)
-        return None if found is None else self.made(name, lambda: Verdict.from_json(found))
+        return None if found is None else self.made(name, lambda: made(Verdict, found))
 
     def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
         """Keep a verdict."""
@@ -188,89 +181,11 @@ class StoredAnswer:
     may_recover: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return {
-            "agent": self.agent,
-            "duration_s": self.duration_s,
-            "failure": self.failure,
-            "may_recover": self.may_recover,
-            "usage": {
-                "input_tokens": self.usage.input_tokens,
-                "output_tokens": self.usage.output_tokens,
-                "estimated": self.usage.estimated,
-            },
-            "questions": [
-                {
-                    "prompt": one.prompt,
-                    "title": one.title,
-                    "multi_select": one.multi_select,
-                    "options": [
-                        {"label": option.label, "description": option.description}
-                        for option in one.options
-                    ],
-                }
-                for one in self.answer.questions
-            ],
-            "text": self.answer.text,
-            **({} if self.answer.state is None else {"state": self.answer.state}),
-            **({} if self.answer.change is None else {"change": _spelled(self.answer.change)}),
-        }
+        """Return it as JSON has it: what was said, and what is known of it."""
+        said = plain(self)
+        return {**said.pop("answer"), **said}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StoredAnswer:
         """Read what `to_json` gave."""
-        return cls(
-            answer=AgentAnswer(
-                text=value["text"],
-                questions=[
-                    AgentQuestion(
-                        prompt=one["prompt"],
-                        title=one["title"],
-                        multi_select=one["multi_select"],
-                        options=[AgentOption(**option) for option in one["options"]],
-                    )
-                    for one in value["questions"]
-                ],
-                change=_change(value["change"]) if "change" in value else None,
-                state=value.get("state"),
-            ),
-            usage=TokenUsage(**value["usage"]),
-            duration_s=value["duration_s"],
-            agent=value["agent"],
-            failure=value["failure"],
-            may_recover=value["may_recover"],
-        )
-
-
-def _spelled(change: WorkspaceChange) -> dict[str, Any]:
-    return {
-        "written": [
-            {
-                "path": one.path,
-                "executable": one.executable,
-                "base64": base64.b64encode(one.content).decode(),
-            }
-            for one in change.written
-        ],
-        "deleted": list(change.deleted),
-        "refused": [list(one) for one in change.refused],
-        "dropped": list(change.dropped),
-        "sealed": change.sealed,
-    }
-
-
-def _change(value: Mapping[str, Any]) -> WorkspaceChange:
-    return WorkspaceChange(
-        written=[
-            EditedFile(
-                path=one["path"],
-                content=base64.b64decode(one["base64"], validate=True),
-                executable=one["executable"],
-            )
-            for one in value["written"]
-        ],
-        deleted=value["deleted"],
-        refused=[(path, reason) for path, reason in value["refused"]],
-        dropped=value["dropped"],
-        sealed=value["sealed"],
-    )
+        return made(cls, value, answer=made(AgentAnswer, value, usage=None))

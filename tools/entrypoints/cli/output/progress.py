@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ....harness import PhaseResult, SessionManager, TokenBudget
+from ....workflows.ports import RunObserver
 from ..options import QUESTIONS_OPTION
 from .output import Output
 from .render import PhaseRow, budget_bar, phase_rows, phase_table, words
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
 _REFRESHES_PER_SECOND: Final = 8
 
 
-class RunView:
+class RunView(RunObserver):
     """The state of a run, of scripts or of an agent; shows nothing itself.
 
-    It is a `workflows.RunObserver`. What happens it also puts into a line, for those that show it.
+    What happens it also puts into a line, for those that show it.
 
     Attributes:
         session_id: The session, once the run has one.

@@ -29,13 +29,13 @@ def submit_work(
 ) -> str:
     """Begin a session that the fleet runs, and say how to follow it; return its id."""
     from ....base.settings.choices import ISOLATIONS
-    from ....wiring.fleet import submitting_runner
+    from ....wiring.fleet import SubmittingRunner
     from ....workflows.submitted_work import ExecutorNotAllowed
     from ....workflows.workflow import Workflow
 
     if isinstance(work, Workflow) and work.isolation not in ISOLATIONS:
         raise ExecutorNotAllowed(executor=work.isolation)
-    runner = submitting_runner(cli.keeping_manager(), cli.outside.gates)
+    runner = SubmittingRunner(cli.keeping_manager())
     session_id = runner.begin(work, token_budget=budget, attachments=attachments, labels=cli.labels)
     _say(cli, session_id)
     return session_id
@@ -61,15 +61,16 @@ def submit_failed(cli: Cli, store: str) -> None:
 
     One that can't be taken up is named, and the others are; the exit code is then 1.
     """
-    from ....wiring.fleet import FleetView, new_submission, submit_session
+    from ....harness.submission import Submission
+    from ....wiring.fleet import open_fleet, submit_session
 
-    with FleetView(store, direct=cli.store_direct) as fleet:
+    with open_fleet(store, direct=cli.store_direct) as fleet:
         found = fleet.failed()
     done: list[str] = []
     left: list[tuple[str, AgentForgeError]] = []
     for submission, sessions in groupby(sorted(found, key=_as_submitted), key=_as_submitted):
         queue, priority = submission
-        given = new_submission(queue=queue, priority=priority, at=None)
+        given = Submission(queue=queue, priority=priority)
         of_these = evolve(cli, submission=given)
         for session_id, _ in sessions:
             try:

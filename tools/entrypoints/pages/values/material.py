@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -16,15 +17,16 @@ from attrs import evolve, field, frozen
 
 from ....base.errors import AgentForgeError
 from ....base.files import FileSystem, OsFileSystem, ReadError, read_beneath
+from ....base.files.tree_changes import TreeChanges
 from ....base.question import Option, Question
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced
 from ....harness.session_ports import SessionRepository
-from ....harness.snapshot_port import WorkspaceChanges
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
 from ....workflows.agents.port import WorkspaceChange
+from ....workflows.converters import made
 from ....workflows.gates.verdict import Verdict
 from ....workflows.job import SPECIFICATION_NAME
 from ....workflows.run.step_journal import StepJournal, StoredAnswer
@@ -34,7 +36,7 @@ from .attempts import AttemptView, ChangeView, Step, attempts_of, with_steps
 from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
 from .patches import FileDiff, read_patch
 
-Differences: TypeAlias = Callable[[int | None, int], WorkspaceChanges]
+Differences: TypeAlias = Callable[[int | None, int], TreeChanges]
 """Compares the workspace at two checkpoints, named by their numbers, with the changed lines."""
 AskedUnder: TypeAlias = Callable[[str], Sequence[Question]]
 """Returns the questions that were asked under an id."""
@@ -222,19 +224,19 @@ def _step(journal: StepJournal, name: str) -> Step:
     """
     value = journal.read(name) or {}
 
-    def made() -> Step:
+    def step_of() -> Step:
         step = _STEPS[name.split(".")[-2]](value)
         if not all(isinstance(one, str) for one in _texts(step)):
             raise TypeError("what has to be a text is none")
         return step
 
-    return journal.made(name, made)
+    return journal.made(name, step_of)
 
 
 _STEPS: Final[Mapping[str, Callable[[Mapping[str, Any]], Step]]] = {
     "prompt": itemgetter("prompt"),
     "answer": StoredAnswer.from_json,
-    "verdict": Verdict.from_json,
+    "verdict": partial(made, Verdict),
 }
 
 
@@ -251,7 +253,7 @@ def _texts(step: object) -> Iterator[object]:
             yield step
 
 
-def _files_of(found: WorkspaceChanges) -> tuple[FileDiff, ...]:
+def _files_of(found: TreeChanges) -> tuple[FileDiff, ...]:
     """Return the files of a comparison, with their lines where the patch has them."""
     lines = {one.path: one for one in read_patch(found.patch)}
     return tuple(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from xml.etree.ElementTree import Element
 
 from ....base.errors import counted
-from ....wiring.fleet import FleetView
+from ....wiring.fleet import open_fleet
 from ...pages.html import Child, element
 from ...pages.parts import badge, muted, note, table
 from ...pages.values.texts import duration
@@ -15,6 +15,9 @@ from ..live import FLEET
 from ..services import UiServices
 from ..view import View, ago, page_heading, part
 from .forms import Form
+
+if TYPE_CHECKING:
+    from ....wiring.fleet import FleetView
 
 _JOBS: Final = 200
 
@@ -29,7 +32,7 @@ def fleet_view(services: UiServices, _: Form, __: str) -> View:
     store = services.places.store
     if not services.in_database or store is None:
         raise PageNotFound("/fleet")
-    with FleetView(store, direct=services.places.direct) as fleet:
+    with open_fleet(store, direct=services.places.direct) as fleet:
         parts = [
             page_heading("Fleet", hidden=True),
             part("workers", _workers(fleet), title="Workers"),

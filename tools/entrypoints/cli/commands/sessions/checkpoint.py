@@ -14,7 +14,7 @@ from ...signatures import CommandModule
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from .....harness.snapshot_port import ChangedFile, WorkspaceChanges
+    from .....base.files.tree_changes import FileChange, TreeChanges
     from .....harness.views.checkpoints import CheckpointEntry
 
 _SHORT = 12
@@ -135,7 +135,7 @@ def _document(one: CheckpointEntry) -> dict[str, Any]:
     return selected(one, "number snapshot at action phase attempt name succeeded unkept in_force")
 
 
-def _changes_document(found: WorkspaceChanges, *, patch: bool) -> dict[str, Any]:
+def _changes_document(found: TreeChanges, *, patch: bool) -> dict[str, Any]:
     columns = "path kind old_mode new_mode insertions deletions"
     document = {
         "files": [selected(one, columns) for one in found.files],
@@ -146,7 +146,7 @@ def _changes_document(found: WorkspaceChanges, *, patch: bool) -> dict[str, Any]
     return document
 
 
-def _show_stat(cli: Cli, found: WorkspaceChanges) -> None:
+def _show_stat(cli: Cli, found: TreeChanges) -> None:
     most = max((_size(one) for one in found.files), default=0)
     for one in found.files:
         cli.output.line(f"{one.path} | {_bar(one, most)}")
@@ -159,11 +159,11 @@ def _show_stat(cli: Cli, found: WorkspaceChanges) -> None:
     )
 
 
-def _size(one: ChangedFile) -> int:
+def _size(one: FileChange) -> int:
     return (one.insertions or 0) + (one.deletions or 0)
 
 
-def _bar(one: ChangedFile, most: int) -> str:
+def _bar(one: FileChange, most: int) -> str:
     kind = "" if one.kind == "modified" else f" ({one.kind})"
     if one.insertions is None or one.deletions is None:
         return f"binary{kind}"

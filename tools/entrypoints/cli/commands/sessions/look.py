@@ -44,11 +44,11 @@ def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
 
     if cli.store_url is None or not is_database(cli.store_url):
         return []
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
     from ...output.render import field
     from ...output.text import duration_text
 
-    with FleetView(cli.store_url) as fleet:
+    with open_fleet(cli.store_url) as fleet:
         found, _ = fleet.jobs(session_id=session_id, limit=1)
     if not found:
         return []

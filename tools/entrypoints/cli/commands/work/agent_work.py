@@ -148,7 +148,6 @@ class GateOptions:
             typer.BadParameter: The command or a package can't be used.
         """
         from .....workflows import InvalidWorkflow
-        from .....workflows.workflow import with_packages
 
         if self.unittest:
             phases = [
@@ -177,7 +176,7 @@ class GateOptions:
         if not self.packages:
             return workflow
         try:
-            return with_packages(workflow, [_absolute_wheel(one) for one in self.packages])
+            return workflow.with_packages([_absolute_wheel(one) for one in self.packages])
         except InvalidWorkflow as error:
             raise misuse("--with", "; ".join(error.faults)) from error
 

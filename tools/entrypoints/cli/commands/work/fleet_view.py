@@ -21,9 +21,9 @@ commands = CommandModule()
 @commands.add("workers")
 def workers(cli: Cli) -> None:
     """List the workers that are alive."""
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
 
-    with FleetView(store_of(cli)) as fleet:
+    with open_fleet(store_of(cli)) as fleet:
         found, where = fleet.workers(), fleet.where
     if cli.output.wrote({"store": where, "workers": [asdict(one) for one in found]}):
         return
@@ -46,9 +46,9 @@ def jobs(
     limit: int = option("--limit N", "The most that are listed; 50 by default.", 50, min=1),
 ) -> None:
     """List the fleet's jobs: running, waiting, scheduled for later, failed."""
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
 
-    with FleetView(store_of(cli)) as fleet:
+    with open_fleet(store_of(cli)) as fleet:
         found, total = fleet.jobs(failed=failed, limit=limit)
         where = fleet.where
     if cli.output.wrote({"store": where, "total": total, "jobs": [asdict(one) for one in found]}):
@@ -71,9 +71,9 @@ def jobs(
 @commands.add("cancel")
 def cancel(cli: Cli, session_id: SessionId, reason: Reason) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
-    from .....wiring.fleet import FleetView
+    from .....wiring.fleet import open_fleet
 
-    with FleetView(store_of(cli)) as fleet:
+    with open_fleet(store_of(cli)) as fleet:
         whole = cli.store().resolve(session_id)
         runs = fleet.withdraw(whole)
 

@@ -102,10 +102,10 @@ def submit(
 def _submission(
     cli: Cli, queue: str, priority: int, at: str | None, after: timedelta | None
 ) -> Any:
-    from .....wiring.fleet import new_submission
+    from .....harness.submission import Submission
 
     try:
-        return new_submission(queue=queue, priority=priority, at=_time(cli, at, after))
+        return Submission(queue=queue, priority=priority, at=_time(cli, at, after))
     except ValueError as error:
         name = str(error).partition(":")[0]
         raise misuse(f"--{name}", str(error)) from error

@@ -1,10 +1,11 @@
-"""The span of an agent's call, by the GenAI semantic conventions of OpenTelemetry.
+"""The spans of a run: its phases, and the calls of its agent; nothing of prompts or answers.
 
-Nothing of the prompt or of the answer is in it.
+A call's span follows the GenAI semantic conventions of OpenTelemetry.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from ...base.tracing import Attribute, Traced, traced
@@ -13,6 +14,35 @@ from ..agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
 
 if TYPE_CHECKING:
     from ...base.tracing.port import Span
+
+
+class PhaseSpans(ExitStack):
+    """Traces which phase a run is in, within a `with` block: a span from one phase to the next.
+
+    Args:
+        session_id: The session.
+        workflow: The workflow's name.
+    """
+
+    def __init__(self, session_id: str, workflow: str) -> None:
+        super().__init__()
+        self._session_id = session_id
+        self._workflow = workflow
+        self._at: tuple[str, int] | None = None
+
+    def at(self, phase: str, round_number: int) -> None:
+        """Trace a phase from now on, which was entered for the so many-th time."""
+        if self._at == (phase, round_number):
+            return
+        self.close()
+        self._at = (phase, round_number)
+        about: dict[str, str | int] = {
+            Attribute.SESSION_ID: self._session_id,
+            Attribute.WORKFLOW: self._workflow,
+            Attribute.PHASE: phase,
+            Attribute.ROUND: round_number,
+        }
+        self.enter_context(traced(Traced.PHASE, about, detail=phase))
 
 
 def traced_call(agent: PhaseAgent, request: AgentRequest) -> Span:

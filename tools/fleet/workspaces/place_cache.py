@@ -16,10 +16,10 @@ from ...base.files.atomic_file import random_token
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.tree_walk import walk_tree
 from ...base.identifiers import is_session_id
-from ...fleet.objects.pack_index import PackIndex
 from ...harness.errors import SessionInUse
 from ...harness.session_layout import GUARDS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import SessionPlaces
+from ..objects.pack_index import PackIndex
 
 DEFAULT_BYTES: Final = 20 << 30
 """What a place keeps of sessions, in bytes, where nothing else is said."""

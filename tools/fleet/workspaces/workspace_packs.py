@@ -23,10 +23,10 @@ from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import FileSystem, OsFileSystem, make_durable_directory
-from ...fleet.objects import ObjectStore, StoredObject, fetch_checked
-from ...fleet.objects.objects import sha256_of
-from ...fleet.objects.pack_index import Pack, PackIndex, PackKind, Place
 from ...repository.snapshots.snapshots import NewPack, Snapshots
+from ..objects import ObjectStore, StoredObject, fetch_checked
+from ..objects.objects import sha256_of
+from ..objects.pack_index import Pack, PackIndex, PackKind, Place
 from .place import place_of
 
 COLLECTED_AFTER_S: Final = 86_400.0
@@ -276,16 +276,19 @@ class WorkspacePacks:
     def _key(self, session_id: str, digest: str) -> str:
         return f"{self.index.space}/{session_id}/{digest}.pack"
 
-    def refusal(self, session_id: str, place: Place | None) -> WorkspaceElsewhere:
-        """Return why a session's files can't be had here."""
-        reason = "its files were not stored in the object store"
-        if self._objects is None:
+    def refusal(
+        self, session_id: str, place: Place | None, reason: str | None = None
+    ) -> WorkspaceElsewhere:
+        """Return why a session's files can't be had here; by default that no store has them."""
+        if reason is None and self._objects is None:
             reason = (
                 "no object store is configured here that has its files (--objects, "
                 "AGENTFORGE_OBJECTS, or objects in [store])"
             )
         return WorkspaceElsewhere(
-            session_id, host=None if place is None else place.host, reason=reason
+            session_id,
+            host=None if place is None else place.host,
+            reason=reason or "its files were not stored in the object store",
         )
 
 
