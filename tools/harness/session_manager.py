@@ -8,7 +8,7 @@ because its docstrings are the reference of the library's face; the methods are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -36,7 +36,14 @@ from .domain.history_events import (
 from .domain.session_checks import check, clean_up_faults, count_fault, input_faults
 from .domain.session_data import NO_METADATA, NO_WORKFLOW_STATE
 from .domain.session_description import UNCHANGED, DescriptionChange, Unchanged, merged
-from .domain.session_notices import Notice
+from .domain.session_notices import (
+    Notice,
+    PhaseStarted,
+    SessionDeleted,
+    SessionLoaded,
+    SessionPassedOver,
+    SessionsCleanedUp,
+)
 from .domain.session_observer import SessionObserver
 from .errors import (
     BudgetExceeded,
@@ -291,7 +298,7 @@ class SessionManager:
 
     def _trace_origin(self) -> Carrier:
         """Return the span that what is done to the current session belongs under."""
-        if self._current is None or not is_traced():
+        if self._current is None:
             return UNKNOWN_TRACE.origin
         session_id = self._current.session_id
         if self._trace is None or self._trace[0] != session_id:
@@ -336,10 +343,11 @@ class SessionManager:
                 can't be read at all).
         """
         self._refuse_within_changes("load")
-        self._current = session = self.store.load(session_id)
+        self._current = session = self._store.load(session_id)
         if session is None:
             return None
-        self._events.loaded(session)
+        notice = SessionLoaded(state=session.state.value, revision=session.revision)
+        self._events.announce(session, notice)
         return session
 
     def open(self, session_id: str) -> SessionContext:
@@ -389,7 +397,7 @@ class SessionManager:
             self._current = None
         self._checkpoints.forget_deleted()
         if deleted:
-            self._events.deleted(session_id)
+            self._events.announce(session_id, SessionDeleted())
         return deleted
 
     def reload(self) -> SessionContext:
@@ -442,7 +450,7 @@ class SessionManager:
         self._changes.save(session)
         return self._file_of(session)
 
-    def changes(self) -> AbstractContextManager[None]:
+    def changes(self) -> AbstractContextManager[object]:
         """Put several changes of the current session together into one save.
 
         ```
@@ -474,7 +482,7 @@ class SessionManager:
                 back what is stored.
             WriteError: At the end: it could not be saved.
         """
-        return self._changes.together(self._require("changes"))
+        return self._changes.changing(self._require("changes"), unless_unchanged=True)
 
     # --------------------------------------------------------------------------------- life cycle
 
@@ -640,7 +648,7 @@ class SessionManager:
             OperationCancelled: The thread's operation was cancelled (`cancellation`); the run was
                 not recorded.
         """
-        with attempt_span(self._current, self._trace_origin()) as span:
+        with attempt_span(self._current, self._trace_origin) as span:
             result = self._run_phase(
                 code, files or {}, tokens=tokens, deadline_s=deadline_s, fuel=fuel, judge=judge
             )
@@ -677,7 +685,7 @@ class SessionManager:
         session.require(SessionState.ACTIVE, operation="run_phase")
         check([*count_fault("tokens", tokens, least=0), *input_faults(files)])
         self._checkpoints.prepare(session)
-        self._events.phase_started(session)
+        self._events.announce(session, PhaseStarted())
         run = self._executor.execute
         execute = partial(run, files=files) if files else run  # only some executors take files
         result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
@@ -1054,7 +1062,7 @@ class SessionManager:
             remove_metadata=remove_metadata,
         )
         session = self._require("describe")
-        with self._changes.together(session):
+        with self._changes.changing(session, unless_unchanged=True):
             session.describe(change, now=self._clock())
         return session
 
@@ -1072,7 +1080,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the state.
         """
-        with self._put_together("set_workflow_state") as session:
+        with self._changing("set_workflow_state", unless_unchanged=True) as session:
             session.set_workflow_state(state, now=self._clock())
         return session
 
@@ -1090,7 +1098,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the state that it would be.
         """
-        with self._put_together("update_workflow_state") as session:
+        with self._changing("update_workflow_state", unless_unchanged=True) as session:
             session.set_workflow_state(
                 merged(session.workflow_state, values, remove), now=self._clock()
             )
@@ -1314,7 +1322,7 @@ class SessionManager:
             if isinstance(found, SessionSummary):
                 yield found
                 continue
-            self._events.unreadable(found)
+            self._passed_over([found])
             if on_unreadable is not None:
                 on_unreadable(found)
 
@@ -1350,8 +1358,7 @@ class SessionManager:
             limit=limit,
             after=SessionCursor.parse(after) if isinstance(after, str) else after,
         )
-        for one in page.unreadable:
-            self._events.unreadable(one)
+        self._passed_over(page.unreadable)
         return page
 
     def list(
@@ -1398,8 +1405,7 @@ class SessionManager:
         wanted = SessionFilter.asked(self._clock(), **filters)
         candidates = self.store.candidates(asked, wanted)
         matches = match_sessions(candidates, self.store.load, asked, limit=limit)
-        for one in matches.unreadable:
-            self._events.unreadable(one)
+        self._passed_over(matches.unreadable)
         return matches
 
     def events(
@@ -1466,26 +1472,23 @@ class SessionManager:
         deleted = self.store.delete_ended(days=days, dry_run=dry_run, clock=self._clock)
         if deleted and not dry_run:
             self._checkpoints.forget_deleted()
-        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
+        notice = SessionsCleanedUp(days=days, dry_run=dry_run, count=len(deleted))
+        self._events.announce(None, notice)
         return deleted
 
     # ------------------------------------------------------------------------------------ helpers
 
-    @contextmanager
-    def _changing(self, operation: str) -> Iterator[SessionContext]:
+    def _changing(
+        self, operation: str, *, unless_unchanged: bool = False
+    ) -> AbstractContextManager[SessionContext]:
         """Yield the current session, which must not have ended; save what the block changes."""
         session = self._require(operation)
         session.require(*_OPEN, operation=operation)
-        with self._changes.changing(session):
-            yield session
+        return self._changes.changing(session, unless_unchanged=unless_unchanged)
 
-    @contextmanager
-    def _put_together(self, operation: str) -> Iterator[SessionContext]:
-        """Yield the current session, which must not have ended; save it if the block changed it."""
-        session = self._require(operation)
-        session.require(*_OPEN, operation=operation)
-        with self._changes.together(session):
-            yield session
+    def _passed_over(self, unreadable: Iterable[UnreadableSession]) -> None:
+        for one in unreadable:
+            self._events.announce(one.session_id, SessionPassedOver(error=str(one.error)))
 
     def _refuse_within_changes(self, operation: str) -> None:
         if self._changes.together_on is not None:

@@ -175,12 +175,13 @@ class SessionStore(SessionReader):
                 is left, and `session` is as it was. Only if the error says `visible` is the new
                 content in place, and `session.revision` with it.
         """
-        path = self.session_path(session.session_id)
+        path = self._place(session.session_id)[1]
         writer = self._writer(session.session_id)
         with writer.lock:
             revision = session.revision + 1
             pieces = writer.encoder.encode(session, revision=revision)
-            self._bounded(session, path, pieces)
+            if sum(map(len, pieces)) > self._max_file_bytes:
+                raise self._too_large(session, path, pieces)
             try:
                 if session.revision == 0:
                     files = kept_documents(attachments, inherited)
@@ -192,8 +193,10 @@ class SessionStore(SessionReader):
                     session.revision = revision
                 raise
             session.revision = revision
-            session.unlike_its_digest = False
-            writer.written(pieces[0], session)
+            if session.unlike_its_digest:
+                session.unlike_its_digest = False
+            writer.head = pieces[0]
+            writer.stamp = SessionStamp(revision, session.state, session.created_at)
         return path
 
     @SESSION_ERRORS.raised("session.session_id")
@@ -207,9 +210,9 @@ class SessionStore(SessionReader):
         """
         require_saved(session)
         path = self.session_path(session.session_id)
-        pieces = self._bounded(
-            session, path, SessionEncoder().encode(session, revision=session.revision)
-        )
+        pieces = SessionEncoder().encode(session, revision=session.revision)
+        if sum(map(len, pieces)) > self._max_file_bytes:
+            raise self._too_large(session, path, pieces)
         files = kept_documents(None, documents)
         if not self._adopt_in_place(session, pieces, files, path):
             self._create(session, pieces, files, path)
@@ -266,15 +269,15 @@ class SessionStore(SessionReader):
         except FileNotFoundError:
             return None
 
-    def _bounded(
+    def _too_large(
         self, session: SessionContext, path: Path, pieces: list[bytes | bytearray]
-    ) -> list[bytes | bytearray]:
-        size = sum(map(len, pieces))
-        if size > self._max_file_bytes:
-            raise SessionTooLarge(
-                session.session_id, path=path, size_bytes=size, max_bytes=self._max_file_bytes
-            )
-        return pieces
+    ) -> SessionTooLarge:
+        return SessionTooLarge(
+            session.session_id,
+            path=path,
+            size_bytes=sum(map(len, pieces)),
+            max_bytes=self._max_file_bytes,
+        )
 
     def _replace(
         self,
@@ -284,8 +287,7 @@ class SessionStore(SessionReader):
         writer: _Writer,
     ) -> bool:
         """Replace the stored session; False if there was nothing to write."""
-        directory = self._place(session.session_id)[0]
-        lock = DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s)
+        lock = DirectoryLock(self._fs, path.parent, timeout_s=self._lock_timeout_s)
         try:
             lock.acquire()
         except FileNotFoundError:
@@ -305,8 +307,7 @@ class SessionStore(SessionReader):
                 raise WriteError(path=path, operation="read the old file", cause=error) from error
             else:
                 stored = self._stamp(previous_fd, path, writer)
-            state = self._require_next(session, stored, path)
-            if not self._is_to_be_written(session, state, path):
+            if not self._is_to_be_written(session, stored, path):
                 return False
             replace_file(
                 self._fs,
@@ -323,29 +324,29 @@ class SessionStore(SessionReader):
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
 
-    def _is_to_be_written(self, session: SessionContext, stored: SessionState, path: Path) -> bool:
-        """Refuse what can't follow the stored state; False if there is nothing to write."""
-        ended = self._load(path) if stored.is_terminal else None
-        if ended is None or not session.only_describes(ended):
-            if ended == session:
-                return False
-            session.require_follows(stored)
-        return True
-
-    def _require_next(
+    def _is_to_be_written(
         self, session: SessionContext, stored: SessionStamp | None, path: Path
-    ) -> SessionState:
-        """Refuse a session that was not made from the stored one; return the stored state."""
-        made_anew = stored is not None and stored.created_at != session.created_at
-        if stored is None or made_anew or stored.revision != session.revision:
+    ) -> bool:
+        """Refuse what was not made from the stored session; False if there is nothing to write."""
+        replaced = stored is not None and stored.created_at != session.created_at
+        if stored is None or replaced or stored.revision != session.revision:
             raise SessionConflict(
                 session.session_id,
                 path=path,
                 expected_revision=session.revision,
                 actual_revision=None if stored is None else stored.revision,
-                replaced=made_anew,
+                replaced=replaced,
             )
-        return stored.state
+        if not stored.state.is_terminal:
+            if session.state is not stored.state:
+                session.require_follows(stored.state)
+            return True
+        ended = self._load(path)
+        if ended is None or not session.only_describes(ended):
+            if ended == session:
+                return False
+            session.require_follows(stored.state)
+        return True
 
     def _stamp(self, fd: int, path: Path, writer: _Writer | None = None) -> SessionStamp | None:
         """Read what identifies the session that is on disk."""
@@ -353,9 +354,8 @@ class SessionStore(SessionReader):
             if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
                 raise SessionCorrupted(path=path, faults=["it is not a regular file"])
             data = self._fs.pread(fd, HEAD_BYTES, 0)
-            stamp = None if writer is None else writer.stamp_of(data)
-            if stamp is None:
-                stamp = decode_stamp(data)
+            known = writer is not None and writer.stamp and data.startswith(writer.head)
+            stamp = writer.stamp if writer is not None and known else decode_stamp(data)
         except OSError as error:
             raise WriteError(path=path, operation="read the old file", cause=error) from error
         if stamp is not None:
@@ -725,24 +725,20 @@ class SessionStore(SessionReader):
 
 
 class _Writer:
-    """What writes one session: its encoder, whose pieces are good until it is used again."""
+    """What writes one session: its encoder, whose pieces are good until it is used again.
 
-    __slots__ = ("_head", "_stamp", "encoder", "lock")
+    Attributes:
+        head: The beginning of the file as it was written last.
+        stamp: What that says; None until something was written.
+    """
+
+    __slots__ = ("encoder", "head", "lock", "stamp")
 
     def __init__(self, encoder: SessionEncoder) -> None:
         self.encoder = encoder
         self.lock = RLock()
-        self._head: bytes | bytearray = b""
-        self._stamp: SessionStamp | None = None
-
-    def written(self, head: bytes | bytearray, session: SessionContext) -> None:
-        """Remember the head of the file as it was written, and what it says."""
-        self._head = head
-        self._stamp = SessionStamp(session.revision, session.state, session.created_at)
-
-    def stamp_of(self, data: bytes) -> SessionStamp | None:
-        """Return the stamp of a file that begins as it was written last, else None."""
-        return self._stamp if data.startswith(self._head) else None
+        self.head: bytes | bytearray = b""
+        self.stamp: SessionStamp | None = None
 
 
 __all__ = [

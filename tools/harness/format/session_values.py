@@ -20,7 +20,7 @@ from typing import Any, Final
 # a group that it could take back.
 PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:[ -]++[A-Za-z0-9_./()+=]++)*+"
 _PLAIN_RE: Final = re.compile(PLAIN)
-_RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
+RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
 """What YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
 
 # What a double-quoted or literal scalar may hold as it is: YAML's printable characters less the
@@ -100,7 +100,7 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
     if text is None:
         return "null"
     plain = _PLAIN_RE.fullmatch(text)
-    if plain is not None and text.lower() not in _RESERVED:
+    if plain is not None and text.lower() not in RESERVED:
         return plain[0]  # and not `text`, which may be of a subclass that formats differently
     body = text.rstrip("\n")
     if "\n" in text and body and _is_printable(text):
@@ -115,7 +115,7 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
 
 def encode_key(name: str) -> str:
     """Write a field's name: plain where that can't be misread, else quoted."""
-    if _PLAIN_RE.fullmatch(name) and name.lower() not in _RESERVED:
+    if _PLAIN_RE.fullmatch(name) and name.lower() not in RESERVED:
         return name
     return f'"{_escape_all(name)}"'
 
@@ -188,8 +188,8 @@ def _encode_item(value: Any, indent: int) -> str:
 
 # ---------------------------------------------------------------------------- reading texts, times
 
-_QUOTED: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
-NAME: Final = f"(?:{PLAIN}|{_QUOTED})"
+QUOTED: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+NAME: Final = f"(?:{PLAIN}|{QUOTED})"
 NAME_RE: Final = re.compile(NAME)
 BLOCK: Final = r"\|2?[-+]?\n(?:%s[^\n]*+\n|\n++)++"
 BARE_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"
@@ -223,7 +223,7 @@ def decode_text(scalar: str) -> str | None:
         return re.sub(_UNESCAPE, _unescape, inner) if "\\" in inner else inner
     if scalar == "null":
         return None
-    if scalar.lower() in _RESERVED:
+    if scalar.lower() in RESERVED:
         raise NotOurs
     return scalar
 
@@ -243,17 +243,17 @@ def decode_block(scalar: str, margin: str) -> str:
     return bare if header.endswith("-") else f"{bare}\n"
 
 
+decode_known_text: Final = lru_cache(maxsize=512)(decode_text)
+"""As `decode_text`, remembered, for the few names of a session."""
+
+
+@lru_cache(maxsize=512)
 def decode_name(scalar: str) -> str:
     """Read a text that can't be null back; `NotOurs` if it is spelled otherwise."""
     text = decode_text(scalar)
     if text is None:
         raise NotOurs
     return text
-
-
-def decode_time(scalar: str) -> datetime | None:
-    """Read a time, or null, back."""
-    return None if scalar == "null" else datetime.fromisoformat(scalar[1:-1])
 
 
 def is_plain(data: bytes, text: str) -> bool:
