@@ -22,7 +22,7 @@ BUDGETS: Final = {
     "base": 6_250,
     "entrypoints": 20_470,
     "fleet": 5_250,
-    "harness": 9_160,
+    "harness": 9_020,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_810,

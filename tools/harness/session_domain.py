@@ -279,8 +279,7 @@ class SessionContext:
 
     def touch(self, now: datetime | None = None) -> datetime:
         """Move `updated_at` to now, never back, and return it."""
-        moment = as_utc(now) if now is not None else utc_now()
-        self.updated_at = max(moment, self.updated_at)
+        self.updated_at = self._moment(now)
         return self.updated_at
 
     def spend(self, tokens: int, *, now: datetime | None = None) -> BudgetState:

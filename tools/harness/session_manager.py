@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -90,7 +89,7 @@ from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
 from .views.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .views.checkpoints import CheckpointEntry, checkpoints
-from .views.session_filter import AskedFilters, BudgetLeft, SessionFilter
+from .views.session_filter import AskedFilters, SessionFilter
 from .views.session_head import SessionSummary, UnreadableSession
 from .views.session_page import (
     MAX_PAGE,
@@ -410,8 +409,7 @@ class SessionManager:
             NoActiveSession: There is none, or it was deleted (then none is current any more).
             SessionCorrupted: Its file is no session any more; the one in memory is as it was.
         """
-        self._refuse_within_changes("reload")
-        session = self._require("reload")
+        session = self._require_alone("reload")
         found = self.store.load(session.session_id)
         if found is None:
             self._current = None
@@ -445,8 +443,7 @@ class SessionManager:
             SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
-        self._refuse_within_changes("save")
-        session = self._require("save")
+        session = self._require_alone("save")
         self._changes.save(session)
         return self._file_of(session)
 
@@ -649,11 +646,29 @@ class SessionManager:
                 not recorded.
         """
         with attempt_span(self._current, self._trace_origin) as span:
-            result = self._run_phase(
-                code, files or {}, tokens=tokens, deadline_s=deadline_s, fuel=fuel, judge=judge
-            )
-            span.set(Attribute.OUTCOME, "passed" if result.success else "failed")
-            return result
+            if self._executor is None:
+                raise NoPhaseExecutor
+            session = self._require_alone("run_phase")
+            session.require(SessionState.ACTIVE, operation="run_phase")
+            check([*count_fault("tokens", tokens, least=0), *input_faults(files or {})])
+            self._checkpoints.prepare(session)
+            self._events.announce(session, PhaseStarted())
+            run = self._executor.execute
+            execute = partial(run, files=files) if files else run  # only some executors take files
+            result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
+            if result.trapped == "cancelled":
+                check_cancelled()
+            problem = judge(result) if judge is not None else result.problem
+            judged = evolve(result, success=problem is None)
+            taken = self._checkpoints.take(session, "result")
+
+            def change() -> PhaseEnded:
+                now = self._clock()
+                return record_result(session, judged, problem, tokens=tokens, now=now, taken=taken)
+
+            self._changes.record(session, change)
+            span.set(Attribute.OUTCOME, "passed" if judged.success else "failed")
+            return judged
 
     def check_executor(self) -> None:
         """See whether phases can be run here, as far as the executor tells before it runs one.
@@ -667,40 +682,6 @@ class SessionManager:
         tell = getattr(self._executor, "check", None)
         if callable(tell):
             tell()
-
-    def _run_phase(
-        self,
-        code: str,
-        files: Mapping[str, bytes | str],
-        *,
-        tokens: int,
-        deadline_s: float | None,
-        fuel: int | None,
-        judge: Callable[[PhaseResult], str | None] | None,
-    ) -> PhaseResult:
-        if self._executor is None:
-            raise NoPhaseExecutor
-        self._refuse_within_changes("run_phase")
-        session = self._require("run_phase")
-        session.require(SessionState.ACTIVE, operation="run_phase")
-        check([*count_fault("tokens", tokens, least=0), *input_faults(files)])
-        self._checkpoints.prepare(session)
-        self._events.announce(session, PhaseStarted())
-        run = self._executor.execute
-        execute = partial(run, files=files) if files else run  # only some executors take files
-        result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
-        if result.trapped == "cancelled":
-            check_cancelled()
-        problem = judge(result) if judge is not None else result.problem
-        judged = evolve(result, success=problem is None)
-        taken = self._checkpoints.take(session, "result")
-
-        def change() -> PhaseEnded:
-            now = self._clock()
-            return record_result(session, judged, problem, tokens=tokens, now=now, taken=taken)
-
-        self._changes.record(session, change)
-        return judged
 
     def checkpoint_session(self) -> Path:
         """Save the session where it is, with an entry in its history.
@@ -754,8 +735,7 @@ class SessionManager:
             WriteError: The disk or its permissions.
             AgentForgeError: The workspace could not be made; the error says what to do.
         """
-        self._refuse_within_changes("prepare_workspace")
-        self._checkpoints.prepare(self._require("prepare_workspace"))
+        self._checkpoints.prepare(self._require_alone("prepare_workspace"))
 
     def checkpoints(self) -> _Checkpoints:
         """Return the checkpoints of the session, oldest first.
@@ -813,8 +793,7 @@ class SessionManager:
             WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
             WriteError: The disk or its permissions.
         """
-        self._refuse_within_changes("rewind")
-        session = self._require("rewind")
+        session = self._require_alone("rewind")
         session.require(*_OPEN, operation="rewind")
         target = self._checkpoints.rewind(session, to)
         if self._questions is not None:
@@ -840,8 +819,7 @@ class SessionManager:
             SessionInUse: Something is at work in its workspace.
             WriteError: The disk or its permissions.
         """
-        self._refuse_within_changes("begin_phase_again")
-        session = self._require("begin_phase_again")
+        session = self._require_alone("begin_phase_again")
         session.require(*_OPEN, operation="rewind")
         done = self._checkpoints.begin_again(session, phase)
         if done and self._questions is not None:
@@ -884,8 +862,7 @@ class SessionManager:
             InvalidSession: `token_budget` is none.
             WriteError: It could not be saved.
         """
-        self._refuse_within_changes("fork")
-        parent = self._require("fork")
+        parent = self._require_alone("fork")
         fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
         inherited = self.store.read_attachments(parent.session_id)
         fork = self._save_new(fork, inherited=inherited)
@@ -941,8 +918,7 @@ class SessionManager:
         """
         if self._questions is None:
             raise NoQuestionChannel
-        self._refuse_within_changes("ask")
-        session = self._require("ask")
+        session = self._require_alone("ask")
         return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
         )
@@ -1271,17 +1247,8 @@ class SessionManager:
     def find(
         self,
         *,
-        state: SessionState | str | Iterable[SessionState | str] | None = None,
-        workflow_type: str | None = None,
-        current_phase: str | None = None,
-        older_than: timedelta | None = None,
-        younger_than: timedelta | None = None,
-        tags: str | Iterable[str] | None = None,
-        parent_id: str | None = None,
-        goal: str | None = None,
-        title: str | None = None,
-        budget_left: BudgetLeft | str | None = None,
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
+        **filters: Unpack[AskedFilters],
     ) -> Iterator[SessionSummary]:
         """Go through the sessions that fit everything that is given, sorted by id.
 
@@ -1305,19 +1272,7 @@ class SessionManager:
                 range of the budget is none.
             ReadError: The base is there and can't be read.
         """
-        wanted = SessionFilter.asked(
-            self._clock(),
-            state=state,
-            workflow_type=workflow_type,
-            current_phase=current_phase,
-            older_than=older_than,
-            younger_than=younger_than,
-            tags=tags,
-            parent_id=parent_id,
-            goal=goal,
-            title=title,
-            budget_left=budget_left,
-        )
+        wanted = SessionFilter.asked(self._clock(), **filters)
         for found in self.store.summaries(wanted):
             if isinstance(found, SessionSummary):
                 yield found
@@ -1493,6 +1448,11 @@ class SessionManager:
     def _refuse_within_changes(self, operation: str) -> None:
         if self._changes.together_on is not None:
             raise ChangesUnsaved(operation, session_id=self._changes.together_on)
+
+    def _require_alone(self, operation: str) -> SessionContext:
+        """Return the current session for what can't be put together with other changes."""
+        self._refuse_within_changes(operation)
+        return self._require(operation)
 
     def _file_of(self, session: SessionContext) -> Path:
         return self.store.session_directory(session.session_id) / SESSION_FILE

@@ -377,54 +377,56 @@ class SessionStore(SessionReader):
             with DirectoryLock(
                 self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True
             ) as base:
-                self._create_in(base.fd, session, pieces, attachments, path)
+                self._build(
+                    base.fd, session.session_id, {**attachments, SESSION_FILE: pieces}, path
+                )
         except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
         from ..prune import prepare_root  # what only creations and deletions need is loaded by them
 
         prepare_root(self.base_path)
 
-    def _create_in(
+    def _build(
         self,
         base_fd: int,
-        session: SessionContext,
-        pieces: list[bytes | bytearray],
-        attachments: Mapping[str, bytes],
+        session_id: str,
+        files: Mapping[str, bytes | Sequence[bytes | bytearray]],
         path: Path,
     ) -> None:
+        """Build a session's directory under a hidden name, then give it its own, if it is free.
+
+        Args:
+            base_fd: The base, open and locked.
+            session_id: The session.
+            files: Its files, its own the last one.
+            path: The path of that, for messages.
+        """
+        fs = self._fs
         try:
-            self._fs.stat(session.session_id, dir_fd=base_fd)
+            fs.stat(session_id, dir_fd=base_fd)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise WriteError(path=path, operation="look for it", cause=error) from error
         else:
-            raise SessionIdTaken(session.session_id, path=path)
+            raise SessionIdTaken(session_id, path=path)
         self._sweep(base_fd)
-        self._stage(base_fd, session.session_id, pieces, attachments, path)
-
-    def _stage(
-        self,
-        base_fd: int,
-        session_id: str,
-        pieces: list[bytes | bytearray],
-        attachments: Mapping[str, bytes],
-        path: Path,
-    ) -> None:
-        """Build the session's directory under a hidden name, then give it its own."""
-        fs = self._fs
         new = NewDirectory(fs, base_fd, f"{_STAGING}{self._token()}")
         try:
             with new:
-                for name, content in attachments.items():
+                for name, content in files.items():
                     *above, last = name.split("/")
                     with directory_beneath(
                         fs, new.fd, above, missing=Missing.MADE_DURABLY
                     ) as folder_fd:
-                        create_file(fs, folder_fd, last, [content])
+                        create_file(
+                            fs,
+                            folder_fd,
+                            last,
+                            [content] if isinstance(content, bytes) else content,
+                        )
                         if above:
                             fs.fsync(folder_fd)
-                create_file(fs, new.fd, SESSION_FILE, pieces)
                 new.sync()
                 self._mark(session_id, new.fd)  # first: it is own from when it is there
                 new.appear(session_id)
@@ -677,7 +679,11 @@ class SessionStore(SessionReader):
 
     def _state_in(self, directory_fd: int, directory: Path) -> SessionState | None:
         """Return the state of the session whose directory is open, None if it holds none."""
-        path = directory / SESSION_FILE
+        stamp = self._stamp_in(directory_fd, directory / SESSION_FILE)
+        return None if stamp is None else stamp.state
+
+    def _stamp_in(self, directory_fd: int, path: Path) -> SessionStamp | None:
+        """Read what identifies the session whose directory is open, None if it holds none."""
         try:
             fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
         except FileNotFoundError:
@@ -685,10 +691,9 @@ class SessionStore(SessionReader):
         except OSError as error:
             raise ReadError(path=path, cause=error) from error
         try:
-            stamp = self._stamp(fd, path)
+            return self._stamp(fd, path)
         finally:
             close_reader(self._fs, fd)
-        return None if stamp is None else stamp.state
 
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
@@ -706,18 +711,8 @@ class SessionStore(SessionReader):
     def _require_revision(
         self, directory_fd: int, session_id: str, path: Path, expected: int
     ) -> None:
-        try:
-            fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
-        except FileNotFoundError:
-            actual = None
-        except OSError as error:
-            raise ReadError(path=path, cause=error) from error
-        else:
-            try:
-                stamp = self._stamp(fd, path)
-                actual = None if stamp is None else stamp.revision
-            finally:
-                close_reader(self._fs, fd)
+        stamp = self._stamp_in(directory_fd, path)
+        actual = None if stamp is None else stamp.revision
         if actual != expected:
             raise SessionConflict(
                 session_id, path=path, expected_revision=expected, actual_revision=actual

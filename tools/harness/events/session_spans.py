@@ -27,12 +27,12 @@ _MEMBERS: Final = ("traceparent", "tracestate")
 _LONGEST: Final = 1024
 
 
-def attempt_span(session: SessionContext | None, parent: Callable[[], Carrier]) -> Span:
+def attempt_span(session: SessionContext | None, parent: Carrier | Callable[[], Carrier]) -> Span:
     """Return the span of an attempt at a session's current phase; of none if None.
 
     Args:
         session: The session.
-        parent: Returns the span that it belongs under, where no span is current.
+        parent: The span that it belongs under, where no span is current, or what returns it.
     """
     if session is None:
         return traced(Traced.ATTEMPT)

@@ -46,12 +46,12 @@ from .session_values import (
     BARE_TIME,
     BLOCK,
     COUNT,
+    LONGEST_RESERVED,
     NAME,
     NAME_RE,
     OWN_INDENT,
     PLAIN,
     QUOTED,
-    RESERVED,
     TIME,
     NotOurs,
     decode_block,
@@ -239,7 +239,7 @@ class SessionEncoder:
         if faults:
             raise InvalidSession(faults)
         self._judged = field_values(session)
-        before = [
+        before: list[bytes | bytearray] = [
             encode_head(session, revision=revision, minor=minor_version(session)),
             self._encoded_data("metadata", session.metadata),
             self._encoded_data("workflow_state", session.workflow_state),
@@ -579,10 +579,10 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
         check(text_fault("goal", text_of_goal, optional=True, limit=MAX_GOAL_CHARS))
         session = _sound_session(head, **lists)
     else:
-        data = {"metadata": metadata, "workflow_state": state}
+        written = {"metadata": metadata, "workflow_state": state}
         own_data = {
             name: decode_data(one, indent=OWN_INDENT)
-            for name, one in data.items()
+            for name, one in written.items()
             if one is not None
         }
         session = session_of(head, **lists, **own_data)
@@ -620,8 +620,8 @@ def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], 
     if text.startswith(empty, position):
         end = position + len(empty)
         return [], end, end
-    rows, begin, end = _rows(text, position, "artifacts", _ARTIFACT_RE())
-    paths, blocks, kinds, timestamps, phases, _ = zip(*rows, strict=True)
+    columns, begin, end = _columns(text, position, "artifacts", _ARTIFACT_RE())
+    paths, blocks, kinds, timestamps, phases = columns
     found = [
         decode_name(path) if block is None else decode_block(block, "      ")
         for path, block in zip(paths, blocks, strict=True)
@@ -633,12 +633,12 @@ def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], 
 
 def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int, int]:
     """Read the entries as `_decode_artifacts` does; what a large session takes long for."""
-    rows, begin, end = _rows(text, position, "history", _ENTRY_RE())
-    timestamps, actions, phases, *texts, data, _ = zip(*rows, strict=True)
+    columns, begin, end = _columns(text, position, "history", _ENTRY_RE())
+    timestamps, actions, phases, *texts, data = columns
     details = [
         quoted
         if quoted is not None
-        else (plain if plain.lower() not in RESERVED else decode_text(plain))
+        else (plain if len(plain) > LONGEST_RESERVED else decode_text(plain))
         if plain is not None
         else (decode_text(escaped) if escaped is not None else decode_block(block, "      "))
         for quoted, plain, escaped, block in zip(*texts, strict=True)
@@ -654,24 +654,28 @@ def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int
     return entries, begin, end
 
 
-def _rows(
+def _columns(
     text: str, position: int, key: str, pattern: re.Pattern[str]
-) -> tuple[list[tuple[Any, ...]], int, int]:
-    """Read one list; return what its items are made of, and where they begin and end."""
+) -> tuple[list[list[Any]], int, int]:
+    """Read one list; return each group of its items, and where they begin and end.
+
+    The groups of all items are in one list at first: to keep a tuple of each item has the garbage
+    collector look at them again and again, which takes as long as to read them.
+    """
     opening = f"{key}:\n"
     if not text.startswith(opening, position):
         raise NotOurs
     begin = end = position + len(opening)
-    rows = []
+    groups: list[Any] = []
     for found in pattern.finditer(text, begin):
-        row = found.groups()
-        if row[-1] is not None:
+        item = found.groups()
+        if item[-1] is not None:
             end = found.start()
             break
-        rows.append(row)
-    if not rows:
+        groups += item
+    if not groups:
         raise NotOurs
-    return rows, begin, end
+    return [groups[at :: pattern.groups] for at in range(pattern.groups - 1)], begin, end
 
 
 @lru_cache(maxsize=512)

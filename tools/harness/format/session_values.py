@@ -20,8 +20,9 @@ from typing import Any, Final
 # a group that it could take back.
 PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:[ -]++[A-Za-z0-9_./()+=]++)*+"
 _PLAIN_RE: Final = re.compile(PLAIN)
-RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
+_RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
 """What YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
+LONGEST_RESERVED: Final = max(map(len, _RESERVED))
 
 # What a double-quoted or literal scalar may hold as it is: YAML's printable characters less the
 # line breaks of YAML 1.1, the byte order mark and the marks that reorder text on a screen.
@@ -100,7 +101,7 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
     if text is None:
         return "null"
     plain = _PLAIN_RE.fullmatch(text)
-    if plain is not None and text.lower() not in RESERVED:
+    if plain is not None and text.lower() not in _RESERVED:
         return plain[0]  # and not `text`, which may be of a subclass that formats differently
     body = text.rstrip("\n")
     if "\n" in text and body and _is_printable(text):
@@ -115,7 +116,7 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
 
 def encode_key(name: str) -> str:
     """Write a field's name: plain where that can't be misread, else quoted."""
-    if _PLAIN_RE.fullmatch(name) and name.lower() not in RESERVED:
+    if _PLAIN_RE.fullmatch(name) and name.lower() not in _RESERVED:
         return name
     return f'"{_escape_all(name)}"'
 
@@ -223,7 +224,7 @@ def decode_text(scalar: str) -> str | None:
         return re.sub(_UNESCAPE, _unescape, inner) if "\\" in inner else inner
     if scalar == "null":
         return None
-    if scalar.lower() in RESERVED:
+    if scalar.lower() in _RESERVED:
         raise NotOurs
     return scalar
 
