@@ -168,9 +168,10 @@ class Ours(Driver):
 
     def open(self) -> dict[str, Any]:
         """Time the opening of an interpreter, which is closed again."""
-        from agentforge_sessions.sandbox.interpreters.interpreter import class_of, open_interpreter
+        from agentforge_sessions.sandbox.interpreters.interpreter import open_interpreter
+        from agentforge_sessions.sandbox.interpreters.interpreter_class import InterpreterClass
 
-        kind = class_of(self.api.ExecutionPolicy(), self.api.prepare().cache_dir)
+        kind = InterpreterClass.of(self.api.ExecutionPolicy(), self.api.prepare().cache_dir)
         time.sleep(PAUSE_S)
         began = time.perf_counter()
         opened = open_interpreter(kind, restorable=True)
@@ -212,7 +213,7 @@ class Ours(Driver):
     def pool(self, *, restore: bool) -> dict[str, Any]:
         """Have used interpreters restored, or closed."""
         self.api.configure_pool(restore=restore)
-        self.api.warm_pool(60)
+        self.api.warm_pool()
         return {}
 
     def forget(self, *, mode: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from agentforge_sessions.entrypoints.ui.live import SESSIONS, Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
-from agentforge_sessions.entrypoints.ui.services import Services
+from agentforge_sessions.entrypoints.ui.services import UiServices
 from agentforge_sessions.entrypoints.ui.views.forms import fields_in
 from agentforge_sessions.entrypoints.ui.views.list_page import list_view
 from agentforge_sessions.harness import SessionManager, SessionStore
@@ -58,7 +58,7 @@ def median_s(call: Callable[[], object], runs: int = RUNS) -> float:
     return statistics.median(taken)
 
 
-def page(services: Services, query: str = "") -> str:
+def page(services: UiServices, query: str = "") -> str:
     """Return the page of all sessions."""
     return list_view(services, fields_in(query), "").html()
 
@@ -70,7 +70,7 @@ def measure_pages(folder: Path, count: int) -> dict[str, float]:
     places = UiPlaces(sessions=base, questions=folder / "questions")
     listing = median_s(lambda: SessionManager(SessionStore(base)).page(50))
     found = {"plain listing, first fifty": listing}
-    services = Services(places)
+    services = UiServices(places)
     found["first page of a new server"] = median_s(lambda: page(services), runs=1)
     found["page again"] = median_s(lambda: page(services))
     found["filter by a state"] = median_s(lambda: page(services, "standing=active"))
@@ -92,7 +92,7 @@ async def measure_changes(folder: Path) -> list[float]:
         manager = SessionManager(SessionStore(base))
         manager.create(goal="It runs")
         managers.append(manager)
-    services = Services(UiPlaces(sessions=base, questions=folder / "questions"))
+    services = UiServices(UiPlaces(sessions=base, questions=folder / "questions"))
     live = Live(services)
     looking = asyncio.create_task(live.run())
     listener = live.listen([SESSIONS])

@@ -18,18 +18,18 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 3_360,
-    "base": 6_250,
-    "entrypoints": 20_470,
-    "fleet": 5_250,
-    "harness": 9_020,
+    "agents": 3_350,
+    "base": 6_430,
+    "entrypoints": 19_240,
+    "fleet": 5_260,
+    "harness": 9_010,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_810,
-    "questions": 3_550,
-    "repository": 5_200,
-    "sandbox": 11_550,
-    "wiring": 3_030,
+    "questions": 3_640,
+    "repository": 5_220,
+    "sandbox": 11_210,
+    "wiring": 3_040,
     "workflows": 9_410,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
@@ -37,7 +37,7 @@ BUDGETS: Final = {
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 42
+DOUBLES: Final = 31
 """Names that several classes of the package have."""
 
 

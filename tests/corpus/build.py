@@ -530,7 +530,7 @@ _add("an unknown escape", _line("workflow_type", '"\\q"'), "not YAML")
 _add(
     "every field wrong",
     "".join(f"{name}: [[]]\n" for name in re.findall(r"(?m)^\w+(?=:)", VALID)) + "...\n",
-    "session_id: expected text.* and [0-9]+ more faults",
+    "session_id: expected text.* and [0-9]+ more",
 )
 _add(
     "a merge conflict",

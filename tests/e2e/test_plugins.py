@@ -103,7 +103,7 @@ def test_a_workflow_file_can_not_choose_the_executor_of_a_plugin(person: Person)
     (person.folder / "one.yaml").write_text(WORKFLOW + "isolation: echo\n")
     done = person.agentforge("run", "one.yaml")
     assert done.returncode != 0
-    assert "'echo' is none of sandbox, jail" in done.stderr
+    assert "expected one of sandbox, jail, found echo" in done.stderr
 
 
 def test_doctor_names_the_plugins_and_can_make_the_agent_of_one(person: Person) -> None:

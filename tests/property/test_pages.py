@@ -86,14 +86,14 @@ def test_sides_of_a_difference_are_the_two_texts(before: list[str], after: list[
     changed = {LineKind.ADDED: found.added, LineKind.REMOVED: found.removed}
     assert found.added - found.removed == len(after) - len(before)
     for hunk in found.hunks:
-        rows = list(side_by_side(hunk.lines))
+        rows = list(side_by_side(hunk))
         olds = [row[0] for row in rows if row[0] is not None]
         news = [row[1] for row in rows if row[1] is not None]
         assert [before[(line.old or 0) - 1] for line in olds] == [line.text for line in olds]
         assert [after[(line.new or 0) - 1] for line in news] == [line.text for line in news]
         assert [line.old for line in olds] == sorted(line.old or 0 for line in olds)
         for kind in changed:
-            changed[kind] -= sum(1 for line in hunk.lines if line.kind is kind)
+            changed[kind] -= sum(1 for line in hunk if line.kind is kind)
     assert set(changed.values()) == {0}
 
 

@@ -517,7 +517,7 @@ def test_private_files_of_an_execution_are_gone_afterwards(
         code = "open('/tmp/x', 'w').write('x' * 10**6)\nimport os\nos.mkdir('/d')"
         for _ in range(2):
             ground.sandbox.execute(code)
-            assert warm_pool(60)  # a pooled interpreter is closed beside the next execution
+            warm_pool()  # a pooled interpreter is closed beside the next execution
         assert os.listdir(private) == []
     finally:
         configure_pool(size)

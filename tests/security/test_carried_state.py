@@ -111,9 +111,9 @@ def test_nothing_is_left_for_the_next_execution(
     here: Sandbox, name: str, stdin: str | None
 ) -> None:
     way = CARRIERS[name]
-    assert warm_pool(60)
+    warm_pool()
     leave(here, way, stdin=stdin)
-    assert warm_pool(60)
+    warm_pool()
     found, looked = look(here, way, stdin=stdin)
     assert found == "CLEAN"
     assert looked.metadata["interpreter"] == "pool"

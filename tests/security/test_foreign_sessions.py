@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from mcp import Client, MCPError
 
 from agentforge_sessions.agents.hooks.binding import BindingFile
+from agentforge_sessions.entrypoints.cli.context import Cli
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.entrypoints.cli.output.output import Output
+from agentforge_sessions.entrypoints.cli.running.submitting import submit_existing
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
+from agentforge_sessions.harness import (
+    ChangedSinceShown,
+    SessionManager,
+    SessionNotAdopted,
+    SessionStore,
+)
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from agentforge_sessions.wiring.bootstrap import open_snapshots
 from agentforge_sessions.workflows.agents.port import AgentChoice
 from agentforge_sessions.workflows.builtin import SPEC
@@ -28,6 +41,7 @@ from tests.support.agent_conversations import (
     Project,
 )
 from tests.support.foreign_sessions import OVERRIDE, cloned, copied, git, somebody_elses_project
+from tests.support.mcp_processes import ended_anyhow
 
 PROGRAMS = (Conversation, CodexConversation, OpencodeConversation, GeminiConversation)
 WAYS = (cloned, copied)
@@ -155,9 +169,9 @@ def test_a_commit_that_changes_my_session_makes_it_foreign_until_adopted_anew(
 @pytest.mark.anyio
 async def test_no_tool_resource_or_prompt_shows_a_foreign_session(tmp_path: Path) -> None:
     project, session_id = brought(tmp_path, copied)
-    places = Places(sessions=project.store.base_path, questions=tmp_path / "q")
+    places = McpPlaces(sessions=project.store.base_path, questions=tmp_path / "q")
     one = {"session_id": session_id}
-    async with Client(server_of(Services.at(places))) as client:
+    async with Client(server_of(McpServices.at(places))) as client:
         answers = [await client.call_tool("session_list", {})]
         for name in ("session_show", "session_brief", "session_pause", "session_resume"):
             found = await client.call_tool(name, one)
@@ -196,6 +210,20 @@ def test_what_would_run_or_show_a_foreign_session_names_the_command_that_adopts_
     captured = capsys.readouterr()
     assert f"agentforge adopt {session_id}" in captured.err
     assert "OVERRIDE" not in captured.out + captured.err
+
+
+def test_a_foreign_session_is_not_submitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, copied)
+    before = project.store.session_path(session_id).read_bytes()
+    assert agentforge(project, "submit", "--session", session_id) == 2  # files have no workers
+    cli = Cli(base=project.store.base_path, output=Output(json=False, color=False))
+    with cli.opened, pytest.raises(SessionNotAdopted, match=f"agentforge adopt {session_id}"):
+        submit_existing(cli, session_id)
+    captured = capsys.readouterr()
+    assert "OVERRIDE" not in captured.out + captured.err
+    assert project.store.session_path(session_id).read_bytes() == before
 
 
 def test_looking_works_and_says_that_the_session_is_not_adopted(
@@ -275,6 +303,76 @@ def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Pa
     assert moved.store.is_own(second)
 
 
+def test_a_session_that_changed_since_it_was_shown_is_not_adopted(tmp_path: Path) -> None:
+    project, session_id = brought(tmp_path, copied)
+    store = project.store
+    for name in ("session.yaml", "workflow.yaml", "agent/answer.json"):
+        shown = store.fingerprint(session_id)
+        file = store.session_directory(session_id) / name
+        file.parent.mkdir(exist_ok=True)
+        with file.open("a") as changed:
+            changed.write("# other\n")
+        with pytest.raises(ChangedSinceShown, match=f"agentforge adopt {session_id}"):
+            store.make_own(session_id, shown=shown)
+        assert not store.is_own(session_id)
+    shown = store.fingerprint(session_id)
+    shutil.copytree(directory := store.session_directory(session_id), tmp_path / "copy")
+    directory.rename(tmp_path / "former")
+    (tmp_path / "copy").rename(directory)
+    with pytest.raises(ChangedSinceShown):
+        store.make_own(session_id, shown=shown)
+    store.make_own(session_id, shown=store.fingerprint(session_id))
+    assert store.is_own(session_id)
+
+
+def test_what_is_adopted_is_what_was_shown(tmp_path: Path) -> None:
+    """A session that is exchanged while the person reads is another than they said yes to."""
+    project, session_id = brought(tmp_path, copied)
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli"),
+            *("--base", str(project.store.base_path), "adopt", session_id),
+        ],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=project.folder,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    told = b""
+    with ended_anyhow(process), os.fdopen(ours, "r+b", buffering=0) as terminal:
+        with suppress(OSError):  # how the end of a terminal is read
+            while piece := terminal.read(65_536):
+                if b"yours?" in told + piece and b"yours?" not in told:
+                    workflow = project.store.session_directory(session_id) / "workflow.yaml"
+                    workflow.write_text("phases: [{name: red, script: evil.py}]\n")
+                    terminal.write(b"y\n")
+                told += piece
+        assert process.wait(60) == 5, told
+    assert b"has changed since it was shown" in b" ".join(told.split())
+    assert not project.store.is_own(session_id)
+
+
+def test_sessions_that_a_clone_brought_are_found_and_adopted_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, session_id = brought(tmp_path, cloned)
+    monkeypatch.chdir(project.folder)
+    mine = SessionStore(sessions_directory(project.folder))
+    assert run(["list"]) == 0
+    assert "1 session came with this repository" in capsys.readouterr().err
+    SessionManager(mine).create()
+    assert list(project.store.list_sessions()) == [session_id]
+    assert run(["show", session_id]) == 3
+    assert run(["adopt", session_id, "--yes"]) == 0
+    captured = capsys.readouterr()
+    assert "SYSTEM OVERRIDE" in captured.out  # it was shown
+    assert f"agentforge --base {mine.where} list" in captured.err
+    assert run(["show", session_id]) == 0
+
+
 # ------------------------------------------------------------------------------------ the snapshots
 
 
@@ -313,6 +411,34 @@ def test_no_program_runs_that_a_sessions_snapshots_name(tmp_path: Path, in_commo
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["objects/info/alternates", "objects/info/http-alternates", "objects/ab", "refs"]
+)
+def test_no_git_reads_what_a_foreign_sessions_snapshots_name_outside(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = Project(tmp_path / "theirs")
+    manager = SessionManager(theirs.store, snapshots=open_snapshots(theirs.store))
+    session_id = manager.create(initial_phase="red").session_id
+    (workspace := theirs.store.workspace_path(session_id)).mkdir(exist_ok=True)
+    (workspace / "a.txt").write_text("one")
+    manager.checkpoint_session()
+    project = Project(copied(theirs.folder, tmp_path / "mine"))
+    named = project.store.session_directory(session_id) / "snapshots.git" / name
+    (outside := tmp_path / "outside").mkdir()
+    if name.startswith("objects/info"):
+        named.write_text(f"{outside}\n")
+    else:
+        if named.exists():
+            named.rename(outside / "former")
+        named.symlink_to(outside)
+    for words in (("export", session_id, str(tmp_path / "out")), ("diff", session_id)):
+        capsys.readouterr()
+        assert agentforge(project, *words) == 6
+        assert "is not as a repository of snapshots is made" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 # ---------------------------------------------------------------------------------------- the marks
 
 
@@ -330,12 +456,14 @@ def test_a_session_works_where_no_mark_can_be_written(tmp_path: Path) -> None:
     in_the_way = tmp_path / "state"
     in_the_way.write_text("no directory")
     base = tmp_path / "sessions"
-    own = OwnSessions(base, environment={"XDG_STATE_HOME": str(in_the_way)})
+    environment = {"XDG_STATE_HOME": str(in_the_way)}
+    own = OwnSessions(base, environment=environment)
     store = SessionStore(base, own=own)
     manager = SessionManager(store)
     session_id = manager.create().session_id
     manager.record_tokens(5)
-    assert not store.is_own(session_id)
+    assert store.is_own(session_id)
+    assert not SessionStore(base, own=OwnSessions(base, environment=environment)).is_own(session_id)
     with pytest.raises(Exception, match="state"):
         store.make_own(session_id)
 
@@ -346,5 +474,5 @@ def test_the_mark_of_an_older_directory_is_renewed(tmp_path: Path) -> None:
     (tmp_path / session_id).mkdir()
     own.add(session_id, 1)
     assert not own.has(session_id)
-    own.adopt(session_id)
+    own.adopt(session_id, os.stat(tmp_path / session_id).st_ino)
     assert own.has(session_id)

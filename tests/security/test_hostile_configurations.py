@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -48,7 +49,18 @@ def trap(tmp_path: Path, listener: Listener) -> Trap:
 
 @pytest.fixture
 def clone(tmp_path: Path, trap: Trap) -> Path:
-    return hostile_clone(tmp_path / "clone", trap.configuration())
+    """Return a clone with a hostile configuration, and environment files that would allow it."""
+    folder = hostile_clone(tmp_path / "clone", trap.configuration())
+    variables = {
+        "AGENTFORGE_CONFIG": str(folder / ".agentforge" / "config.toml"),
+        "AGENTFORGE_STORE": trap.keys()["store.url"],
+        "AGENTFORGE_QUESTIONS": str(tmp_path / "outside"),
+        "AGENTFORGE_BASE": str(tmp_path / "outside"),
+    }
+    text = "".join(f"{name}={value}\n" for name, value in variables.items())
+    for name in (".env", ".envrc", ".agentforge.env"):
+        (folder / name).write_text(text)
+    return folder
 
 
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -218,11 +230,17 @@ def test_the_pages_do_nothing_and_their_command_says_so_once(
 def test_the_terminal_does_nothing_and_says_so_once(
     clone: Path, trap: Trap, listener: Listener, tmp_path: Path
 ) -> None:
+    """Nothing names the place of the questions, so the clone's own word would be taken."""
     asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
-    run(tmp_path, tmp_path, "agentforge", *asked, "--questions", str(tmp_path / "asked"))
+    run(tmp_path, clone, "agentforge", *asked, "--questions", ".agentforge/questions")
+    assert_nothing_acted(trap, listener, clone, "questions")
+
+    def acted() -> bool:
+        return bool(listener.taken) or trap.mark.exists() or (tmp_path / "outside").exists()
+
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
-        [str(_BIN / "agentforge"), "questions", "--questions", str(tmp_path / "asked")],
+        [str(_BIN / "agentforge"), "questions"],
         cwd=clone,
         env={**environment(tmp_path), "TERM": "xterm-256color"},
         stdin=theirs,
@@ -234,14 +252,21 @@ def test_the_terminal_does_nothing_and_says_so_once(
     told = b""
     with ended_anyhow(process), os.fdopen(ours, "r+b", buffering=0) as terminal:
         with suppress(OSError):  # how the end of a terminal is read
-            while piece := terminal.read(65_536):
+            silent_s = 0
+            while silent_s < _LIMIT_S and not acted():
+                if not select.select([terminal], [], [], 1)[0]:
+                    silent_s += 1
+                    continue
+                if not (piece := terminal.read(65_536)):
+                    break
                 if b"Which?" in piece and b"Which?" not in told:
                     terminal.write(b"\x03")
                 told += piece
-        process.wait(_LIMIT_S)
+        if not acted():
+            process.wait(_LIMIT_S)
+    assert_nothing_acted(trap, listener, clone, "questions")
     assert b"Which?" in told
     assert told.count(b"`agentforge trust`") == 1, told
-    assert_nothing_acted(trap, listener, clone)
 
 
 def test_completing_a_word_does_nothing(

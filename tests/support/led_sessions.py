@@ -13,7 +13,7 @@ import pytest
 from attrs import asdict, define
 
 from agentforge_sessions.entrypoints.cli.output.render import phase_rows
-from agentforge_sessions.entrypoints.pages.values.attempts import Outcome, attempts_of
+from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of
 from agentforge_sessions.harness import (
     PersonAnswer,
     Question,
@@ -109,9 +109,14 @@ def accounts(session: SessionContext, store: SessionStore) -> dict[str, Any]:
         "artifacts": [[one.path, one.artifact_type, one.phase] for one in session.artifacts],
         "briefing": manager.briefing(100_000),
         "attempts": [
-            [one.name, one.outcome.value, one.details.partition("\n")[0], f"{one.tokens:,}"]
+            [
+                one.name,
+                one.outcome.value,
+                (one.result.details or "").partition("\n")[0],
+                f"{one.tokens:,}",
+            ]
             for one in attempts_of(session)
-            if one.outcome is not Outcome.OPEN
+            if one.result is not None
         ],
     }
     found: dict[str, Any] = json.loads(json.dumps(told, default=str))

@@ -145,6 +145,14 @@ class MemoryQuestions:
             missing_session(session_id) if found is None else find_issues(session_id, found.named)
         )
 
+    def foreign(self) -> list[str]:
+        return []
+
+    def read_foreign(self, session_id: str) -> QuestionSession:
+        return self.read(session_id)
+
+    def make_own(self, shown: QuestionSession) -> None: ...
+
     def names(self) -> list[str]:
         return sorted(self.shelf.documents)
 

@@ -532,8 +532,11 @@ class MemorySessions:
         validate_session_id(session_id)
         return True
 
-    def make_own(self, session_id: str) -> None:
-        validate_session_id(session_id)
+    def fingerprint(self, session_id: str) -> str:
+        return validate_session_id(session_id)
+
+    def make_own(self, session_id: str, *, shown: str | None = None) -> None:
+        assert shown in {None, validate_session_id(session_id)}
 
     def ensure_directory(self) -> None:
         self.base_path.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from attrs import define, field
 
+from agentforge_sessions.base.files import ReadError
+from agentforge_sessions.base.question import InvalidQuestions, Option, Question
 from agentforge_sessions.entrypoints.pages.html import ELEMENTS
-from agentforge_sessions.entrypoints.pages.values.asked_questions import offered_in
-from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of, with_steps
+from agentforge_sessions.entrypoints.pages.values.asked_questions import options_by_prompt
+from agentforge_sessions.entrypoints.pages.values.attempts import Step, attempts_of, with_steps
 from agentforge_sessions.entrypoints.pages.values.contents import content_of
 from agentforge_sessions.entrypoints.pages.values.material import SessionMaterial
 from agentforge_sessions.entrypoints.pages.values.session_view import SessionView, view_of
@@ -48,6 +50,9 @@ from agentforge_sessions.harness.domain.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
+from agentforge_sessions.workflows.agents.port import AgentAnswer, TokenUsage, WorkspaceChange
+from agentforge_sessions.workflows.gates.verdict import Verdict
+from agentforge_sessions.workflows.run.step_journal import StoredAnswer
 
 PARENT = "session_20251231_000000_000000"
 BEGAN: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -134,20 +139,30 @@ def eventful_session(words: str) -> SessionContext:
 def eventful_view(words: str) -> SessionView:
     """Return the view of such a session, with steps and files that hold the words."""
     session = eventful_session(words)
-    option = {"label": words, "description": words}
-    answer = {
-        "text": f"{words}\n\n```python:src/a.py\n{words}\n```\n",
-        "questions": [{"prompt": words, "options": [option]}],
-        "change": {"refused": [[words, words]], "dropped": [words]},
-        "failure": words,
-    }
+    try:
+        options = [Option(label=words, description=words), Option(label="other")]
+        asked = (Question(prompt=words, title="Title", options=options),)
+    except InvalidQuestions:  # no agent can ask that
+        asked = ()
+    answer = StoredAnswer(
+        answer=AgentAnswer(
+            text=f"{words}\n\n```python:src/a.py\n{words}\n```\n",
+            questions=asked,
+            change=WorkspaceChange(refused=[(words, words)], dropped=[words]),
+        ),
+        usage=TokenUsage(input_tokens=3, output_tokens=4),
+        duration_s=0.5,
+        agent=words,
+        failure=words,
+    )
     facts = {words: [words, {words: None}], "framework": True, "nothing": {}, "ratio": 0.5}
     attempts = attempts_of(session)
-    steps: dict[str, Any] = {
-        attempts[0].key.name("prompt", 1): {"prompt": words},
+    verdict = Verdict(gate=words, passed=False, summary=words, evidence=[words, words], facts=facts)
+    steps: dict[str, Step] = {
+        attempts[0].key.name("prompt", 1): words,
         attempts[0].key.name("answer", 1): answer,
-        attempts[0].key.name("verdict"): {"evidence": [words, words], "facts": facts},
-        attempts[1].key.name("verdict"): words,
+        attempts[0].key.name("verdict"): verdict,
+        attempts[1].key.name("verdict"): ReadError(path="x", reason=words),
     }
     content = content_of(words.encode("utf-8", "replace"))
     return view_of(
@@ -156,7 +171,7 @@ def eventful_view(words: str) -> SessionView:
             attempts=tuple(with_steps(one, steps) for one in attempts),
             contents={"src/a.py": content},
             specification=content,
-            offered=offered_in(steps.values()),
+            offered=options_by_prompt(asked),
         ),
         now=BEGAN + timedelta(hours=1),
     )

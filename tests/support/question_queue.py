@@ -12,7 +12,11 @@ from uuid import UUID
 
 from attrs import define, field
 
-from agentforge_sessions.entrypoints.terminal.question_queue import Ending, Listing, Waiting
+from agentforge_sessions.entrypoints.terminal.question_queue import (
+    QueueListing,
+    SessionEnding,
+    WaitingSession,
+)
 from agentforge_sessions.questions import (
     Asker,
     Option,
@@ -60,7 +64,7 @@ class _Session:
     folder: str | None = None
     asker: Asker | None = None
     ends_at: datetime | None = None
-    ending: Ending | None = None
+    ending: SessionEnding | None = None
     answers: tuple[UserAnswer, ...] = ()
 
 
@@ -107,7 +111,7 @@ class FakeQueue:
         return new
 
     def end(self, which: str, status: SessionStatus | None, reason: str | None = None) -> None:
-        self.sessions[which].ending = Ending(status=status, reason=reason, at=self.now)
+        self.sessions[which].ending = SessionEnding(status=status, reason=reason, at=self.now)
         self._bell.set()
 
     def ended(self, which: str) -> tuple[SessionStatus | None, str | None]:
@@ -122,9 +126,9 @@ class FakeQueue:
 
     # ------------------------------------------------------------------- the port
 
-    def listing(self) -> Listing:
+    def listing(self) -> QueueListing:
         waiting = [
-            Waiting(
+            WaitingSession(
                 session_id=one,
                 titles=tuple(question.title for question in session.questions),
                 created_at=session.created_at,
@@ -136,15 +140,15 @@ class FakeQueue:
             if session.ending is None
         ]
         waiting.sort(key=lambda one: (one.created_at, one.session_id))
-        return Listing(waiting=tuple(waiting), unreadable=self.unreadable)
+        return QueueListing(waiting=tuple(waiting), unreadable=self.unreadable)
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
         assert self.readable.wait(30)
         return self._get(session_id).questions
 
-    def ending(self, session_id: str) -> Ending | None:
+    def ending(self, session_id: str) -> SessionEnding | None:
         if session_id not in self.sessions:
-            return Ending(status=None)
+            return SessionEnding(status=None)
         return self.sessions[session_id].ending
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
@@ -152,12 +156,12 @@ class FakeQueue:
         session = self._waiting(session_id, "answer")
         validate_answers(answers, session.questions)
         session.answers = tuple(answers)
-        session.ending = Ending(status=SessionStatus.COMPLETED, at=self.now)
+        session.ending = SessionEnding(status=SessionStatus.COMPLETED, at=self.now)
         self._bell.set()
 
     def reject(self, session_id: str, reason: str | None) -> None:
         session = self._waiting(session_id, "reject")
-        session.ending = Ending(status=SessionStatus.REJECTED, reason=reason, at=self.now)
+        session.ending = SessionEnding(status=SessionStatus.REJECTED, reason=reason, at=self.now)
         self._bell.set()
 
     async def changes(self) -> AsyncIterator[None]:

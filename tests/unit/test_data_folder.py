@@ -15,9 +15,11 @@ from agentforge_sessions.base.data_folder import (
     data_folder_above,
     find_data_folder,
     is_repository,
-    sessions_directory,
     state_folder,
 )
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.harness.store.sessions_place import brought_with, sessions_directory
 from agentforge_sessions.questions import load_config
 from tests.support.trusting import PERSON, trusted
 
@@ -206,6 +208,68 @@ def test_a_data_folder_that_is_a_link_is_none(tmp_path: Path) -> None:
     found = sessions_directory(clone, STATE)
     assert found is not None
     assert found.is_relative_to("/state/agentforge")
+
+
+def cloned_sessions(tmp_path: Path, version: int = 2) -> tuple[Path, dict[str, str]]:
+    """Return a work tree with a tracked `.agentforge/sessions`, and the person's environment."""
+    root = tmp_path / "project"
+    (root / ".agentforge" / "sessions" / "s").mkdir(parents=True)
+    (root / ".agentforge" / "sessions" / "s" / "session.yaml").write_text("theirs")
+    git(tmp_path, "init", "-q", "project")
+    git(root, "update-index", "--index-version", str(version))
+    git(root, "add", "-A", "-f")
+    return root, {**STATE, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_directory_that_a_clone_brought_has_no_new_sessions(tmp_path: Path, version: int) -> None:
+    root, environment = cloned_sessions(tmp_path, version)
+    found = sessions_directory(root, environment)
+    assert found is not None
+    assert found.is_relative_to(tmp_path / "state")
+    (root / "src").mkdir()
+    assert sessions_directory(root / "src", environment) == found
+    assert brought_with(root / "src", environment) == root / ".agentforge" / "sessions"
+
+
+def test_with_one_of_my_own_sessions_in_it_it_has_new_ones(tmp_path: Path) -> None:
+    root, environment = cloned_sessions(tmp_path)
+    base = root / ".agentforge" / "sessions"
+    own = OwnSessions(base, environment=environment)
+    mine = SessionManager(SessionStore(base, own=own)).create().session_id
+    assert sessions_directory(root, environment) is None
+    assert sessions_directory(root / "src", environment) == base
+    assert brought_with(root, environment) is None
+    git(root, "add", "-A", "-f")  # as a commit of another person that is pulled
+    assert sessions_directory(root, environment) is not None
+    own.adopt(mine, os.stat(base / mine).st_ino)
+    assert sessions_directory(root, environment) is None
+
+
+def test_what_git_tracks_elsewhere_moves_nobodys_sessions(tmp_path: Path) -> None:
+    root, environment = cloned_sessions(tmp_path)
+    git(root, "mv", ".agentforge", "example")
+    (inside := root / "example" / ".agentforge").mkdir()
+    (root / "example" / "sessions").rename(inside / "sessions")
+    git(root, "add", "-A", "-f")
+    (root / ".agentforge" / "sessions").mkdir(parents=True)
+    assert sessions_directory(root, environment) is None
+
+
+@pytest.mark.parametrize("is_repository", [False, True])
+@pytest.mark.parametrize("link", [".agentforge", ".agentforge/sessions"])
+def test_no_link_leads_new_sessions_elsewhere(
+    tmp_path: Path, link: str, *, is_repository: bool
+) -> None:
+    root, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    (root / link).parent.mkdir(parents=True)
+    (elsewhere / "sessions").mkdir(parents=True)
+    (root / link).symlink_to(elsewhere)
+    if is_repository:
+        begin_repository(root)
+    found = sessions_directory(root, STATE)
+    assert found is not None
+    assert found.is_relative_to("/state/agentforge/projects")
 
 
 @pytest.mark.parametrize(

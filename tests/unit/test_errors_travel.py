@@ -23,7 +23,6 @@ NEVER_LEAVE_THEIR_PACKAGE = {
     "questions.files.json_form.WireError",
     "sandbox.host.engine.loaded_engine.EngineUnavailable",
     "sandbox.host.files.path_resolution.LeadsOutError",
-    "sandbox.interpreters.interpreter_class.InterpreterEnded",
     "sandbox.isolation.worker_process.WorkerEnded",
 }
 """What is no error of the family, and is caught or translated where it is raised."""

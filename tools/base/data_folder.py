@@ -11,6 +11,7 @@ from typing import Final
 NAME: Final = ".agentforge"
 SESSIONS: Final = "sessions"
 """The directory of the sessions, in a project's data folder or the person's folder for it."""
+_PROJECTS: Final = "projects"
 _REPOSITORY: Final = ".git"
 _PERSONAL: Final = "agentforge"
 _MAX_NAME_BYTES: Final = 255
@@ -74,7 +75,19 @@ def project_folder(start: Path, environment: Mapping[str, str] = os.environ) -> 
     root, common = _common_directory(found)
     name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(root)).lstrip(".")[:40] or "project"
     digest = hashlib.sha256(os.fsencode(common)).hexdigest()[:16]
-    return state_folder(environment) / "projects" / f"{name}-{digest}"
+    return state_folder(environment) / _PROJECTS / f"{name}-{digest}"
+
+
+def folder_apart(start: Path, environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the person's folder for what a directory has, where that must not be in it.
+
+    That of its repository, as `project_folder` says, or one that the directory's path names.
+
+    Args:
+        start: An absolute path.
+        environment: The environment variables.
+    """
+    return project_folder(start, environment) or state_of(start, _PROJECTS, environment)
 
 
 def _common_directory(root: Path) -> tuple[str, str]:
@@ -117,35 +130,6 @@ def read_plain(path: str, *, most: int) -> bytes:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(f"{path} is no regular file")
         return file.read(most)
-
-
-def sessions_directory(start: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the sessions of the project that `start` is in are; None: in `start` itself.
-
-    In a repository that is the person's folder for it, so that neither the repository nor the tools
-    that look through a checkout (test runners, linters, compilers) come across what sessions work
-    on. A project whose `.agentforge` has a directory `sessions` keeps them there; where there is no
-    repository, they are in the nearest `.agentforge`.
-
-    Args:
-        start: An absolute path.
-        environment: The environment variables.
-    """
-    data = find_data_folder(start)
-    inside = None if data is None else data / SESSIONS
-    if inside is None or not _is_directory(inside):
-        own = project_folder(start, environment)
-        if own is not None:
-            return own / SESSIONS
-    return None if inside is None or inside.parent.parent == start else inside
-
-
-def _is_directory(path: Path) -> bool:
-    """Return whether a path is a directory, and no link to one."""
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
-        return False
 
 
 def _personal(variable: str, default: str, environment: Mapping[str, str]) -> Path:

@@ -73,13 +73,10 @@ class ErrorKind(Enum):
 _REQUIRED: Final = object()
 
 
-class Declared(NamedTuple):
-    """A field that an error's class declares."""
-
-    annotation: object
-    default: object
-    by_name: bool
-
+Declared = NamedTuple(  # noqa: UP014 - annotations of the class form are compiled, which the hook would pay for
+    "Declared", [("annotation", object), ("default", object), ("by_name", bool)]
+)
+"""A field that an error's class declares."""
 
 _DECLARED: Final[dict[type[BaseException], dict[str, Declared]]] = {}
 

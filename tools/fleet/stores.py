@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from ..base.data_folder import sessions_directory
 from ..base.plugins import Register
+from ..harness.store.sessions_place import sessions_directory
 
 if TYPE_CHECKING:
     from ..harness.session_ports import LocalSessions
@@ -54,7 +54,7 @@ def open_sessions(
 
     Args:
         base_path: The sessions' directory on this machine; if None, where the commands have those
-            of the working directory's project (`base.data_folder.sessions_directory`).
+            of the working directory's project (`harness.store.sessions_place`).
         store: Where the sessions are: `postgresql://…`, a folder's path or `file://…`, or an
             address of a plugin's; the directory of `base_path` if None.
         direct: The server itself, where `store` is a connection pooler.

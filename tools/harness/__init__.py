@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .domain.session_observer import SessionEvent, SessionObserver
     from .errors import (
         BudgetExceeded,
+        ChangedSinceShown,
         ChangesUnsaved,
         HarnessError,
         NoActiveSession,
@@ -94,7 +95,7 @@ else:
             ".base.question": "Option Question",
             "views.briefing": "estimate_tokens",
             "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
-            "errors": "BudgetExceeded ChangesUnsaved HarnessError "
+            "errors": "BudgetExceeded ChangedSinceShown ChangesUnsaved HarnessError "
             "NoActiveSession NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
             "SessionConflict SessionCorrupted SessionFenced SessionIdTaken SessionInUse "
             "SessionNotAdopted SessionNotFound SessionTooLarge UnsupportedSchema",
@@ -126,6 +127,7 @@ __all__ = [
     "BudgetExceeded",
     "BudgetLeft",
     "BudgetState",
+    "ChangedSinceShown",
     "ChangesUnsaved",
     "Clock",
     "EntryEvent",

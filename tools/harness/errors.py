@@ -214,6 +214,15 @@ class SessionNotAdopted(HarnessError, kind=ErrorKind.PERSON_NEEDED):
     where: str
 
 
+class ChangedSinceShown(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
+    """A session was to be adopted, and is not as the person saw it. It was not marked."""
+
+    message = """session {session_id} in {where} has changed since it was shown, so it was not made
+    yours, and nothing was changed. Look at it again: `agentforge adopt {session_id}`."""
+    session_id: str
+    where: str
+
+
 class SessionInUse(_Located, kind=ErrorKind.CONFLICT, retryable=True):
     """A session was to be deleted while it is in use; nothing was touched."""
 

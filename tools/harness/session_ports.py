@@ -437,11 +437,27 @@ class SessionPlaces(Protocol):
         """
         ...
 
-    def make_own(self, session_id: str) -> None:
-        """Make a session that is there this person's own, because they said so.
+    def fingerprint(self, session_id: str) -> str:
+        """Return what is another text once the session's file, or one beside it, has changed.
+
+        Its streams, its workspace and the snapshots of that are not among them.
 
         Raises:
             InvalidSessionId: It is no id.
+            ReadError: The system would not read them.
+        """
+        ...
+
+    def make_own(self, session_id: str, *, shown: str | None = None) -> None:
+        """Make a session that is there this person's own, because they said so.
+
+        Args:
+            session_id: The session.
+            shown: The fingerprint of what they saw, taken before it was read for them.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ChangedSinceShown: It is another one than they saw; it is as it was.
             WriteError: The person's state directory can't be written; it is as it was.
         """
         ...

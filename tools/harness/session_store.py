@@ -46,6 +46,7 @@ from ..base.files.tree_removal import DISCARDED_PREFIX
 from ..base.identifiers import names_no_session
 from .disk_errors import SESSION_ERRORS, STORE_ERRORS
 from .errors import (
+    ChangedSinceShown,
     SessionConflict,
     SessionCorrupted,
     SessionIdTaken,
@@ -455,11 +456,15 @@ class SessionStore(SessionReader):
         self.session_path(session_id)
         return self._own.has(session_id)
 
-    def make_own(self, session_id: str) -> None:
+    @SESSION_ERRORS.raised("session_id")
+    def make_own(self, session_id: str, *, shown: str | None = None) -> None:
         """Make a session that is there this person's own; see `SessionPlaces`."""
-        self.session_path(session_id)
+        directory = self._place(session_id)[0]
         try:
-            self._own.adopt(session_id)
+            with DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s) as lock:
+                if shown is not None and shown != self.fingerprint(session_id):
+                    raise ChangedSinceShown(session_id, where=self.where)
+                self._own.adopt(session_id, self._fs.fstat(lock.fd).st_ino)
         except OSError as error:
             raise WriteError(path=self._own.folder, operation="mark it", cause=error) from error
 

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve, field, fields, frozen
 
-from ..base.data_folder import NAME, project_folder, state_folder
+from ..base.data_folder import folder_apart
 from ..base.files import FileSystem
 from ..base.reading.fields import Fields
 from ..base.settings.configuration_file import (
@@ -168,17 +168,14 @@ def load_config(
     directory = environment.get(DIRECTORY_VARIABLE)
     if directory:
         return evolve(config, directory=Path(directory))
+    if config.directory is None:
+        inside = file.root / DEFAULT_BASE_DIR
+        if inside.is_symlink() or inside.parent.is_symlink():  # it leads nobody's questions away
+            apart = folder_apart(Path.cwd() / file.root, environment) / DEFAULT_BASE_DIR.name
+            return evolve(config, directory=apart)
     if file.above:
         return evolve(config, directory=file.root / (config.directory or DEFAULT_BASE_DIR))
-    if config.directory is None and os.path.islink(NAME):
-        return evolve(config, directory=_apart(environment))
     return config
-
-
-def _apart(environment: Mapping[str, str]) -> Path:
-    """Return where the questions of a project are whose data folder is a link: not behind it."""
-    own = project_folder(Path.cwd(), environment) or state_folder(environment)
-    return own / DEFAULT_BASE_DIR.name
 
 
 def _checked(file: ConfigurationFile, environment: Mapping[str, str]) -> Config:

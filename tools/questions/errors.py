@@ -53,6 +53,23 @@ class SessionExists(QuestionError):
     """Its directory; None where it has none."""
 
 
+class QuestionNotAdopted(QuestionError, kind=ErrorKind.PERSON_NEEDED):
+    """A question session came with a repository: no program of this person asked it."""
+
+    message = """question session {session_id} in {where} came with this repository: Git tracks its
+    files{since}. It was not used, and nothing was changed. `agentforge adopt {session_id}` shows
+    it, and makes it yours."""
+    session_id: str
+    where: str
+    changed: bool = False
+    """Whether it was to be adopted, and is not as it was shown."""
+
+    @property
+    def since(self) -> str:
+        """What is said of a change."""
+        return ", and has changed since it was shown" if self.changed else ""
+
+
 class QuestionStoreError(QuestionError, kind=ErrorKind.STORAGE, retryable=True):
     """Base of the errors of where the question sessions are: a read or a write failed."""
 

@@ -248,6 +248,32 @@ class QuestionRepository(Protocol):
         """
         ...
 
+    def foreign(self) -> list[str]:
+        """Return the ids of the sessions that came with a repository, and nobody adopted, sorted.
+
+        They are left out of everything else, and refused by `QuestionNotAdopted`.
+
+        Raises:
+            QuestionStoreError: The store refused.
+        """
+        ...
+
+    def read_foreign(self, session_id: str) -> QuestionSession:
+        """Read such a session, for a person to look at. Raises as `read` does otherwise."""
+        ...
+
+    def make_own(self, shown: QuestionSession) -> None:
+        """Make such a session this person's, because they said so.
+
+        Args:
+            shown: What they saw of it.
+
+        Raises:
+            QuestionNotAdopted: It is another one than they saw.
+            QuestionStoreError: That can't be kept; it is as it was.
+        """
+        ...
+
     def signatures(
         self, statuses: Collection[SessionStatus] | None = None
     ) -> Mapping[str, Hashable]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from ..base.clock import Clock, utc_now
-from ..base.errors import AmbiguousId
+from ..base.errors import AmbiguousId, counted
 from ..base.event_log import get_logger
 from ..base.files import FileSystem, OsFileSystem
 from ..base.files.atomic_file import random_token
@@ -453,6 +453,21 @@ class QuestionSessions:
             InvalidSessionId, SessionNotFound, SessionCorrupted, AtomicReadError: As they say.
         """
         return self.store.read(session_id)
+
+    def came_with_repository(self) -> str | None:
+        """Return what a person has to know of the sessions that came with a repository, or None.
+
+        Those are in no list, wait for nobody, and can't be answered (`QuestionNotAdopted`).
+        """
+        count = 0
+        with suppress(QuestionStoreError):  # whoever lists them says it
+            count = len(self.store.foreign())
+        if not count:
+            return None
+        return (
+            f"{counted(count, 'question session')} came with this repository, in {self.where}, and "
+            "can't be answered: `agentforge adopt --all` shows them, and makes them yours"
+        )
 
     def status_of(self, session: QuestionSession) -> SessionStatus:
         """Return the status that a session has for a person who would answer it now.

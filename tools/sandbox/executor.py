@@ -8,13 +8,12 @@ goes from there to the caller as it is.
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from .installed.interpreter_files import artifact_directory, guest_python
 from .installed.releases import installed_version
-from .policy import ExecutionPolicy
 from .request import Request
 from .result import SandboxResult, Trap
 from .sandbox_logging import EventLogger
@@ -25,21 +24,22 @@ if TYPE_CHECKING:
 DEFAULT_IDLE_S: Final = 900.0
 
 
-class ExecutorSettings(NamedTuple):
-    """What an executor is made for.
+Isolation = Literal["process"]
+"""What stands between a guest and the host beside the WebAssembly engine."""
 
-    Attributes:
-        workspace: The host directory that guests see as `/app`.
-        policy: The limits of its executions.
-        stateful: Whether one interpreter serves all of them.
-        idle_s: How long that interpreter may rest, in seconds.
-        system_calls: What guests' files are served with; the system's if None.
+
+class SandboxSettings(NamedTuple):
+    """The options of a sandbox, each as it was given or as it is by default.
+
+    What serves its guests' files, `system_calls`, is no option of `create_sandbox`.
     """
 
-    workspace: Path
-    policy: ExecutionPolicy
     stateful: bool = False
     idle_s: float = DEFAULT_IDLE_S
+    busy_timeout_s: float | None = None
+    tools: Sequence[Any] = ()
+    gate: Callable[..., Any] | None = None
+    isolation: Isolation | None = None
     system_calls: "SystemCalls | None" = None
 
 
@@ -65,7 +65,7 @@ class Execution(NamedTuple):
 
 
 class Executor(Protocol):
-    """Runs the executions of one sandbox.
+    """Runs the executions of one sandbox: made with its workspace, its policy and its settings.
 
     Asked of every implementation: what the code does is in the result and never raised; the call
     returns soon after the request's deadline, or after `stop` was set; the descriptor of the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,32 +15,8 @@ from .errors import InvalidPolicy
 if TYPE_CHECKING:
     from .read_only_mount import ReadOnlyMount
 
-DEFAULT_FUEL: Final = 1_000_000_000_000
-DEFAULT_DEADLINE_S: Final = 60.0
-DEFAULT_MEMORY_BYTES: Final = 1 << 30
-DEFAULT_OUTPUT_BYTES: Final = 4 << 20
-DEFAULT_OPEN_FILES: Final = 256
-DEFAULT_WORKSPACE_BYTES: Final = 1 << 30
-DEFAULT_WORKSPACE_FILES: Final = 20_000
-DEFAULT_FILE_BYTES: Final = 256 << 20
-DEFAULT_TEMPORARY_BYTES: Final = 1 << 30
-DEFAULT_FILE_CALLS: Final = 1_000_000
-DEFAULT_HOST_BYTES: Final = 64 << 20
-
 MAX_FUEL: Final = (1 << 63) - 1
 MAX_DEADLINE_S: Final = 86_400.0
-MIN_MEMORY_BYTES: Final = 64 << 20
-MAX_MEMORY_BYTES: Final = 4 << 30
-MAX_OUTPUT_BYTES: Final = 1 << 30
-MIN_OPEN_FILES: Final = 16
-MAX_OPEN_FILES: Final = 65_536
-MAX_WORKSPACE_BYTES: Final = 1 << 50
-MAX_WORKSPACE_FILES: Final = 1_000_000
-MAX_FILE_BYTES: Final = 4 << 30
-MAX_TEMPORARY_BYTES: Final = 4 << 30
-MAX_FILE_CALLS: Final = 1_000_000_000
-MIN_HOST_BYTES: Final = 4 << 20
-MAX_HOST_BYTES: Final = 4 << 30
 MAX_MOUNTS: Final = 16
 
 DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {"MPLBACKEND": "Agg"}
@@ -74,8 +50,23 @@ def integer_fault(name: str, value: object, low: int, high: int, unit: str) -> s
     return None
 
 
-def _choice_fault(name: str, value: object) -> str | None:
-    return None if isinstance(value, bool) else f"{name} must be True or False, not {shown(value)}"
+def _integer(low: int, high: int, unit: str) -> Callable[[str, object], Iterable[str]]:
+    def faults(name: str, value: object) -> Iterable[str]:
+        fault = integer_fault(name, value, low, high, unit)
+        return () if fault is None else (fault,)
+
+    return faults
+
+
+def _seconds_faults(name: str, value: object) -> Iterable[str]:
+    fault = seconds_fault(name, value)
+    return () if fault is None else (fault,)
+
+
+def _choice_faults(name: str, value: object) -> Iterable[str]:
+    if isinstance(value, bool):
+        return ()
+    return (f"{name} must be True or False, not {shown(value)}",)
 
 
 def seconds_fault(name: str, value: object) -> str | None:
@@ -89,7 +80,7 @@ def seconds_fault(name: str, value: object) -> str | None:
     return None
 
 
-def _environment_faults(environment: object) -> Iterator[str]:
+def _environment_faults(_: str, environment: object) -> Iterator[str]:
     if not isinstance(environment, Mapping):
         yield f"environment must be a mapping of str to str, not {type(environment).__name__}"
         return
@@ -131,7 +122,7 @@ def overlap(one: str, other: str) -> bool:
     return one == other or one.startswith(other + "/") or other.startswith(one + "/")
 
 
-def _mounts_faults(mounts: Any) -> Iterator[str]:
+def _mounts_faults(_: str, mounts: Any) -> Iterator[str]:
     if not isinstance(mounts, tuple):
         yield f"mounts must be a tuple of ReadOnlyMount, not {type(mounts).__name__}"
         return
@@ -159,6 +150,25 @@ def _mounts_faults(mounts: Any) -> Iterator[str]:
         if any(overlap(mount.target, taken) for taken in targets):
             yield f"mounts[{i}].target {shown(mount.target)} overlaps another mount's target"
         targets.append(mount.target)
+
+
+_FAULTS: Final[Mapping[str, Callable[[str, Any], Iterable[str]]]] = {
+    "fuel_budget": _integer(1, MAX_FUEL, "units of fuel"),
+    "deadline_s": _seconds_faults,
+    "memory_bytes": _integer(64 << 20, 4 << 30, "bytes"),
+    "output_bytes": _integer(0, 1 << 30, "bytes"),
+    "open_files": _integer(16, 65_536, "files"),
+    "environment": _environment_faults,
+    "workspace_bytes": _integer(1 << 20, 1 << 50, "bytes"),
+    "workspace_files": _integer(1, 1_000_000, "files"),
+    "file_bytes": _integer(1 << 10, 4 << 30, "bytes"),
+    "temporary_bytes": _integer(1 << 20, 4 << 30, "bytes"),
+    "file_calls": _integer(1, 1_000_000_000, "calls"),
+    "host_bytes": _integer(4 << 20, 4 << 30, "bytes"),
+    "mounts": _mounts_faults,
+    "sync_files": _choice_faults,
+}
+"""What finds the faults of each field of a policy."""
 
 
 @frozen(kw_only=True)
@@ -203,45 +213,25 @@ class ExecutionPolicy:
         InvalidPolicy: One or more values are refused; `.faults` names each of them.
     """
 
-    fuel_budget: int = DEFAULT_FUEL
-    deadline_s: float = DEFAULT_DEADLINE_S
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
-    output_bytes: int = DEFAULT_OUTPUT_BYTES
-    open_files: int = DEFAULT_OPEN_FILES
+    fuel_budget: int = 1_000_000_000_000
+    deadline_s: float = 60.0
+    memory_bytes: int = 1 << 30
+    output_bytes: int = 4 << 20
+    open_files: int = 256
     environment: Mapping[str, str] = field(default=DEFAULT_ENVIRONMENT, hash=False)
-    workspace_bytes: int = DEFAULT_WORKSPACE_BYTES
-    workspace_files: int = DEFAULT_WORKSPACE_FILES
-    file_bytes: int = DEFAULT_FILE_BYTES
-    temporary_bytes: int = DEFAULT_TEMPORARY_BYTES
-    file_calls: int = DEFAULT_FILE_CALLS
-    host_bytes: int = DEFAULT_HOST_BYTES
+    workspace_bytes: int = 1 << 30
+    workspace_files: int = 20_000
+    file_bytes: int = 256 << 20
+    temporary_bytes: int = 1 << 30
+    file_calls: int = 1_000_000
+    host_bytes: int = 64 << 20
     mounts: tuple[ReadOnlyMount, ...] = ()
     sync_files: bool = False
 
     def __attrs_post_init__(self) -> None:
-        found = [
-            integer_fault("fuel_budget", self.fuel_budget, 1, MAX_FUEL, "units of fuel"),
-            seconds_fault("deadline_s", self.deadline_s),
-            integer_fault(
-                "memory_bytes", self.memory_bytes, MIN_MEMORY_BYTES, MAX_MEMORY_BYTES, "bytes"
-            ),
-            integer_fault("output_bytes", self.output_bytes, 0, MAX_OUTPUT_BYTES, "bytes"),
-            integer_fault("open_files", self.open_files, MIN_OPEN_FILES, MAX_OPEN_FILES, "files"),
-            *_environment_faults(self.environment),
-            integer_fault(
-                "workspace_bytes", self.workspace_bytes, 1 << 20, MAX_WORKSPACE_BYTES, "bytes"
-            ),
-            integer_fault("workspace_files", self.workspace_files, 1, MAX_WORKSPACE_FILES, "files"),
-            integer_fault("file_bytes", self.file_bytes, 1 << 10, MAX_FILE_BYTES, "bytes"),
-            integer_fault(
-                "temporary_bytes", self.temporary_bytes, 1 << 20, MAX_TEMPORARY_BYTES, "bytes"
-            ),
-            integer_fault("file_calls", self.file_calls, 1, MAX_FILE_CALLS, "calls"),
-            integer_fault("host_bytes", self.host_bytes, MIN_HOST_BYTES, MAX_HOST_BYTES, "bytes"),
-            *_mounts_faults(self.mounts),
-            _choice_fault("sync_files", self.sync_files),
-        ]
-        faults = [fault for fault in found if fault is not None]
+        faults: list[str] = []
+        for name, found in _FAULTS.items():
+            faults += found(name, getattr(self, name))
         if faults:
             raise InvalidPolicy(faults)
         # A copy, so the caller's mapping cannot change the policy afterwards.

@@ -17,7 +17,7 @@ from ..base.cancellation import check_cancelled, on_cancel
 from ..base.event_log import bound_fields
 from ..base.tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
-from .executor import Execution, Executor, ExecutorSettings, result_without_output
+from .executor import Execution, Executor, Isolation, SandboxSettings, result_without_output
 from .in_process_executor import InProcessExecutor
 from .installed.forbidden_workspaces import refuse_forbidden
 from .interpreters.runtime import ensure_ready
@@ -25,13 +25,7 @@ from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, checked_request
 from .result import SandboxResult
 from .sandbox_logging import EventLogger, SandboxLogger
-from .sandbox_options import (
-    Isolation,
-    RuntimeType,
-    SandboxOptions,
-    SandboxSettings,
-    checked_settings,
-)
+from .sandbox_options import RuntimeType, SandboxOptions, checked_settings
 from .workspaces.workspace import ensure_workspace
 from .workspaces.workspace_lock import claim
 
@@ -198,23 +192,20 @@ class Sandbox:
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
     ) -> SandboxResult:
-        with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "sandbox"}, detail="sandbox") as span:
-            result = self._execute_with_facts(request, stop, afterwards)
+        facts = self._facts
+        with (
+            traced(Traced.EXECUTION, {Attribute.EXECUTOR: "sandbox"}, detail="sandbox") as span,
+            bound_fields(**facts) if facts else contextlib.nullcontext(),
+        ):
+            result = self._execute_alone(request, stop, afterwards)
+            if facts:
+                result = evolve(result, metadata={**result.metadata, **facts})
             interpreter = result.metadata.get("interpreter")
             span.set(Attribute.INTERPRETER, None if interpreter is None else str(interpreter))
             span.set(Attribute.EXIT_CODE, result.exit_code)
             span.set(Attribute.TRAPPED, result.trapped)
             span.set(Attribute.FUEL, result.fuel_consumed)
             return result
-
-    def _execute_with_facts(
-        self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
-    ) -> SandboxResult:
-        if not self._facts:
-            return self._execute_alone(request, stop, afterwards)
-        with bound_fields(**self._facts):
-            result = self._execute_alone(request, stop, afterwards)
-        return evolve(result, metadata={**result.metadata, **self._facts})
 
     def _execute_alone(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
@@ -303,22 +294,11 @@ def create_sandbox(
 
 
 def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> Executor:
-    made_for = ExecutorSettings(
-        workspace=workspace,
-        policy=policy,
-        stateful=settings.stateful,
-        idle_s=settings.idle_s,
-        system_calls=settings.system_calls,
-    )
     if settings.isolation == "process":
         from .isolation.worker_executor import WorkerExecutor
 
-        return WorkerExecutor(made_for)
-    if not settings.tools:
-        return InProcessExecutor(made_for)
-    from .guest.host_functions import CallRecorder
-
-    return InProcessExecutor(made_for, CallRecorder(settings.tools, settings.gate))
+        return WorkerExecutor(workspace, policy, settings)
+    return InProcessExecutor(workspace, policy, settings)
 
 
 def _watching(

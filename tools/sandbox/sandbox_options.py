@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from ..base.errors import shown
 from .errors import InvalidPolicy, SandboxError
-from .executor import DEFAULT_IDLE_S
+from .executor import Isolation, SandboxSettings
 from .policy import seconds_fault
-
-if TYPE_CHECKING:
-    from .host.files.system_calls import SystemCalls
-
-Isolation = Literal["process"]
-"""What stands between a guest and the host beside the WebAssembly engine."""
 
 
 class RuntimeType(StrEnum):
@@ -45,21 +39,6 @@ class SandboxOptions(TypedDict, total=False):
     tools: Sequence[Any]
     gate: Callable[..., Any] | None
     isolation: Isolation | None
-
-
-class SandboxSettings(NamedTuple):
-    """The options of a sandbox, each as it was given or as it is by default.
-
-    What serves its guests' files is no option of `create_sandbox`.
-    """
-
-    stateful: bool = False
-    idle_s: float = DEFAULT_IDLE_S
-    busy_timeout_s: float | None = None
-    tools: Sequence[Any] = ()
-    gate: Callable[..., Any] | None = None
-    isolation: Isolation | None = None
-    system_calls: SystemCalls | None = None
 
 
 def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> SandboxSettings:

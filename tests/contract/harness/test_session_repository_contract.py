@@ -20,6 +20,7 @@ from agentforge_sessions.base.errors import AmbiguousId
 from agentforge_sessions.base.files import LockTimeout
 from agentforge_sessions.base.files.errors import WriteError
 from agentforge_sessions.entrypoints.pages.session_page import session_report
+from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
@@ -1026,4 +1027,4 @@ def test_a_runner_takes_an_agents_work_to_its_end(kept: Kept) -> None:
     assert outcome.state is SessionState.COMPLETED
     assert [one.phase for one in agent.requests] == ["red", "green", "refactor"]
     assert (kept.sessions.workspace_path(session_id) / "adder.py").is_file()
-    assert "Timeline" in session_report(kept.get(session_id), kept.sessions)
+    assert "Timeline" in session_report(PageSource(kept.get(session_id), kept.sessions))

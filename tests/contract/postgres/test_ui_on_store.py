@@ -24,7 +24,7 @@ from agentforge_sessions.entrypoints.loopback import PageKey
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import FLEET, Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
-from agentforge_sessions.entrypoints.ui.services import Services
+from agentforge_sessions.entrypoints.ui.services import UiServices
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
 from agentforge_sessions.fleet.postgres.store import PostgresStore
@@ -46,7 +46,7 @@ class Site:
 
     database: Database
     place: Path
-    services: Services
+    services: UiServices
     client: TestClient
     opened: list[PostgresQuestions] = field(factory=list)
 
@@ -85,7 +85,7 @@ def make_site(database: Database, tmp_path: Path) -> Iterator[Callable[..., Site
 
     def make(*, read_only: bool = False) -> Site:
         places = UiPlaces(sessions=tmp_path / "here", store=database.url)
-        services = Services(places, read_only=read_only)
+        services = UiServices(places, read_only=read_only)
         app = application(services, Live(services), key=PageKey(KEY))
         made.append(Site(database, tmp_path, services, TestClient(app, base_url=ORIGIN)))
         return made[-1]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import structlog.testing
-from attrs import define, field
+from attrs import define, evolve, field
 
 from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.sandbox import (
@@ -24,7 +24,7 @@ from agentforge_sessions.sandbox import (
     pool_stats,
     prepare,
 )
-from agentforge_sessions.sandbox.executor import Execution, Executor, ExecutorSettings
+from agentforge_sessions.sandbox.executor import Execution, Executor, SandboxSettings
 from agentforge_sessions.sandbox.in_process_executor import InProcessExecutor
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
@@ -34,7 +34,7 @@ from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
-EXECUTORS: dict[str, Callable[[ExecutorSettings], Executor]] = {
+EXECUTORS: dict[str, Callable[[Path, ExecutionPolicy, SandboxSettings], Executor]] = {
     "in_process": InProcessExecutor,
     "worker": WorkerExecutor,
 }
@@ -44,7 +44,9 @@ EXECUTORS: dict[str, Callable[[ExecutorSettings], Executor]] = {
 class Setup:
     """One executor over a workspace that the test holds."""
 
-    settings: ExecutorSettings
+    workspace: Path
+    policy: ExecutionPolicy
+    settings: SandboxSettings
     executor: Executor
     root: int
     stop: threading.Event = field(factory=threading.Event)
@@ -54,7 +56,7 @@ class Setup:
             return self.executor.execute(
                 Execution(
                     request=checked_request(
-                        self.settings.policy,
+                        self.policy,
                         stateful=self.settings.stateful,
                         code=code,
                         **options,
@@ -84,9 +86,9 @@ def with_a_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
     workspace = tmp_path_factory.mktemp("shared") / "workspace"
     workspace.mkdir()
     root = open_workspace(workspace)
-    settings = ExecutorSettings(workspace=workspace, policy=ExecutionPolicy())
-    executor = WorkerExecutor(settings)
-    yield Setup(settings, executor, root)
+    made_with = workspace, ExecutionPolicy(), SandboxSettings()
+    executor = WorkerExecutor(*made_with)
+    yield Setup(*made_with, executor, root)
     executor.close()
     os.close(root)
 
@@ -97,28 +99,27 @@ def make(
 ) -> Iterator[Callable[..., Setup]]:
     with contextlib.ExitStack() as opened:
 
-        def made(**settings: Any) -> Setup:
-            if request.param == "worker" and not settings:
-                for left in with_a_worker.settings.workspace.iterdir():
+        def made(policy: ExecutionPolicy | None = None, **settings: Any) -> Setup:
+            if request.param == "worker" and policy is None and not settings:
+                for left in with_a_worker.workspace.iterdir():
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
-                return Setup(with_a_worker.settings, with_a_worker.executor, with_a_worker.root)
+                return evolve(with_a_worker, stop=threading.Event())
             workspace = tmp_path / "workspace"
             workspace.mkdir()
             root = open_workspace(workspace)
             opened.callback(os.close, root)
-            given = {"policy": ExecutionPolicy(), **settings}
-            complete = ExecutorSettings(workspace=workspace, **given)
-            executor = EXECUTORS[request.param](complete)
+            made_with = workspace, policy or ExecutionPolicy(), SandboxSettings(**settings)
+            executor = EXECUTORS[request.param](*made_with)
             opened.callback(executor.close)
-            return Setup(complete, executor, root)
+            return Setup(*made_with, executor, root)
 
         yield made
 
 
 def test_a_result_says_what_the_code_did(make: Callable[..., Setup]) -> None:
     setup = make()
-    (setup.settings.workspace / "old.txt").write_text("old")
-    (setup.settings.workspace / "left.txt").write_text("left")
+    (setup.workspace / "old.txt").write_text("old")
+    (setup.workspace / "left.txt").write_text("left")
     result = setup.run(
         "import os, sys\n"
         "open('new.txt', 'w').write(sys.stdin.read() + name + sys.argv[1])\n"
@@ -135,8 +136,8 @@ def test_a_result_says_what_the_code_did(make: Callable[..., Setup]) -> None:
     assert result.files_created == ("new.txt",)
     assert result.files_modified == ("old.txt",)
     assert result.files_deleted == ("left.txt",)
-    assert (setup.settings.workspace / "new.txt").read_text() == "injected"
-    assert result.workspace_path == setup.settings.workspace
+    assert (setup.workspace / "new.txt").read_text() == "injected"
+    assert result.workspace_path == setup.workspace
     assert result.metadata["changes_complete"] is True
     assert (result.fuel_consumed or 0) > 0
     assert (result.memory_peak or 0) > 0
@@ -198,7 +199,7 @@ def test_input_files_are_there_and_are_no_changes(make: Callable[..., Setup]) ->
     setup = make()
     result = setup.run("print(open('in/a.txt').read())", files={"in/a.txt": "given"})
     assert (result.stdout, result.files_created) == ("given\n", ())
-    (setup.settings.workspace / "in" / "link").symlink_to("a.txt")
+    (setup.workspace / "in" / "link").symlink_to("a.txt")
     with pytest.raises(InputFileError) as caught:
         setup.run("print('ran')", files={"fine": b"", "in/link/b": b"x"})
     assert (caught.value.path, caught.value.placed) == ("in/link/b", ("fine",))

@@ -52,6 +52,7 @@ import os, signal, sys
 from agentforge_sessions.sandbox import create_sandbox
 
 came = []
+interrupts = signal.getsignal(signal.SIGINT)
 signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
 sandbox = create_sandbox(workspace=sys.argv[1])
 sandbox.execute("1")
@@ -61,7 +62,7 @@ def send(text):
 
 result = sandbox.execute("print(1)\\nfor i in range(2_000_000): pass\\nprint(2)", on_stdout=send)
 print(result.success, len(came), signal.getsignal(signal.SIGUSR1).__name__,
-      signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+      signal.getsignal(signal.SIGINT) is interrupts)
 """
 
 

@@ -22,12 +22,13 @@ from agentforge_sessions.sandbox import (
     pool_stats,
     prepare,
 )
-from agentforge_sessions.sandbox.executor import ExecutorSettings
+from agentforge_sessions.sandbox.executor import SandboxSettings
 from agentforge_sessions.sandbox.interpreters.interpreter import loaded_host
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
 from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
 from agentforge_sessions.sandbox.isolation.worker_process import WorkerProcess, WorkerStart
+from agentforge_sessions.sandbox.isolation.worker_protocol import ServedSandbox
 from agentforge_sessions.sandbox.request import checked_request
 from tests.support.descriptors import held
 
@@ -222,7 +223,8 @@ def test_a_worker_begins_with_the_template_of_its_owner(tmp_path: Path) -> None:
         os.sendfile(fd, kept.image.fd, at, size - at)
     worker = WorkerProcess(WorkerStart.now(cache))
     try:
-        worker.begin(ExecutorSettings(tmp_path, ExecutionPolicy()), kept.with_descriptors(fd, fd))
+        job = ServedSandbox(tmp_path, ExecutionPolicy(), SandboxSettings())
+        worker.begin(job, kept.with_descriptors(fd, fd))
         files = [os.readlink(each) for each in Path(f"/proc/{worker.pid}/fd").iterdir()]
         root = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
         request = checked_request(ExecutionPolicy(), stateful=False, code="print(5)")

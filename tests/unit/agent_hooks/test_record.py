@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.entrypoints.pages.session_page import session_report
+from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.views.conversations import budget_stops, conversations
 from agentforge_sessions.workflows.run.progress import charges
@@ -61,7 +62,7 @@ def test_each_conversation_is_told_with_prompts_turns_files_compactions_and_mode
 
 def test_the_report_tells_them_too(project: Project) -> None:
     session = carried_on(project)
-    page = session_report(session, project.store)
+    page = session_report(PageSource(session, project.store))
     assert '<h2 id="conversations-title">Conversations</h2>' in page
     assert "claude-code <code>claude-conversation</code>" in page
     assert "model-c: 4,500" in page
@@ -75,4 +76,4 @@ def test_the_report_tells_them_too(project: Project) -> None:
 def test_a_session_without_any_has_no_such_part(project: Project) -> None:
     session = project.session(project.begin())
     assert conversations(session.history) == budget_stops(session.history) == []
-    assert "Conversations" not in session_report(session, project.store)
+    assert "Conversations" not in session_report(PageSource(session, project.store))

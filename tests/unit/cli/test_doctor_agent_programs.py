@@ -12,8 +12,8 @@ import pytest
 
 from agentforge_sessions.agents.programs.registry import PROGRAMS, find_program
 from agentforge_sessions.agents.setup.self_report import find_command, said_version
-from agentforge_sessions.base.data_folder import sessions_directory
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from tests.support.agent_commands import put_codex, put_codex_answering, put_command
 from tests.support.trusting import trusted
 from tests.unit.cli.conftest import CommandLine

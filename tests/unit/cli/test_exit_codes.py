@@ -104,6 +104,7 @@ CODES = {
         "base.errors.AmbiguousId",
     },
     5: {
+        "harness.errors.ChangedSinceShown",
         "integrations.bridges.errors.ForeignIdTaken",
         "entrypoints.mcp_server.errors.AddressUnavailable",
         "harness.errors.SessionAlreadyActive",
@@ -252,6 +253,7 @@ CODES = {
     },
     10: {
         "harness.errors.SessionNotAdopted",
+        "questions.errors.QuestionNotAdopted",
         "workflows.errors.TestsContested",
     },
     11: {

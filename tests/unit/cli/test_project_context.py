@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.data_folder import sessions_directory
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
 from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from agentforge_sessions.workflows.job import AgentWork
 from tests.support.agents import GOOD, SPEC, FakeGates
 from tests.support.repositories import commit_all, plain_git, write_files

@@ -121,7 +121,7 @@ def test_a_webhook_that_there_is_not_is_refused(
     ended = agentforge("webhooks", "deliver", "other")
     assert (ended.code, ended.err) == (
         3,
-        "error: the configuration has no webhook 'other'; there are team. Nothing was done.\n",
+        "error: the configuration has no webhook 'other'; there is team. Nothing was done.\n",
     )
 
 

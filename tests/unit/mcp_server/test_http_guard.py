@@ -22,7 +22,7 @@ from agentforge_sessions.entrypoints.mcp_server.calls import CancelScopes
 from agentforge_sessions.entrypoints.mcp_server.server import exchange_over
 from agentforge_sessions.entrypoints.mcp_server.transports.http import guarded, listening, url_of
 from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import (
-    Guard,
+    HttpGuard,
     HttpSettings,
     is_loopback,
     read_token,
@@ -39,7 +39,7 @@ def status(
     sent = [(b"user-agent", b"test")]
     for name, value in {"host": OWN, **headers}.items():
         sent += [(name.encode(), one) for one in (value if isinstance(value, list) else [value])]
-    refusal = Guard(settings=settings or HttpSettings(), port=port).refusal(sent)
+    refusal = HttpGuard(settings=settings or HttpSettings(), port=port).refusal(sent)
     return refusal.status if refusal is not None else None
 
 
@@ -234,7 +234,7 @@ class TestExchanges:
         async def send(message: Message) -> None:
             sent.append(message)
 
-        served = guarded(app, Guard(settings=HttpSettings(), port=PORT), listeners)
+        served = guarded(app, HttpGuard(settings=HttpSettings(), port=PORT), listeners)
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 group.start_soon(served, dict(self.SCOPE), no_message, send)
@@ -255,7 +255,7 @@ class TestExchanges:
             over.append(event)
             raise ZeroDivisionError
 
-        served = guarded(app, Guard(settings=HttpSettings(), port=PORT))
+        served = guarded(app, HttpGuard(settings=HttpSettings(), port=PORT))
         with pytest.raises(ZeroDivisionError):
             await served({**self.SCOPE, "method": method}, no_message, no_answer)
         assert over[0].is_set()

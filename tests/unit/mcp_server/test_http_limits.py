@@ -16,14 +16,10 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from agentforge_sessions.entrypoints.mcp_server.calls import CancelScopes
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.transports.http import (
     HttpServer,
-    application,
     listening,
-    room_of,
-    session_manager,
 )
 from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import HttpSettings
 from agentforge_sessions.entrypoints.mcp_server.transports.http_sessions import HttpSessions
@@ -49,21 +45,13 @@ def anyio_backend() -> str:
 async def served(settings: HttpSettings) -> AsyncIterator[int]:
     """Serve no tools on a free port of 127.0.0.1, and return it."""
     with listening(settings) as listener:
-        port = int(listener.getsockname()[1])
-        manager = session_manager(HarnessServer([]), settings, port=port)
-        listeners, room = CancelScopes(), room_of(settings)
-        app = application(
-            manager.handle_request, settings, port=port, listeners=listeners, room=room
-        )
-        http = HttpServer(app, room=room, head_timeout_s=settings.head_timeout_s)
+        http = HttpServer(HarnessServer([]), settings, listener)
         with anyio.fail_after(LIMIT_S):
-            async with manager.run(), anyio.create_task_group() as group:
-                group.start_soon(http.serve, [listener])
+            async with http.serving():
                 try:
-                    yield port
+                    yield int(listener.getsockname()[1])
                 finally:
-                    listeners.stop()
-                    http.should_exit = True
+                    http.stop()
 
 
 async def everything(stream: anyio.abc.ByteReceiveStream) -> bytes:

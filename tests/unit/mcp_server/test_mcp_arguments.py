@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from agentforge_sessions.entrypoints.mcp_server import InvalidArguments
 from agentforge_sessions.entrypoints.mcp_server.arguments import checked
 from agentforge_sessions.entrypoints.mcp_server.results import cut
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, all_tools
 
 SCHEMAS = {
     one.name: one.fn_metadata.arg_model
-    for one in all_tools(Services.at(Places(sessions=Path("none"), questions=Path("none"))))
+    for one in all_tools(McpServices.at(McpPlaces(sessions=Path("none"), questions=Path("none"))))
 }
 
 OPTIONS = [{"label": "a"}, {"label": "b", "description": "d"}]

@@ -6,23 +6,24 @@ import json
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import anyio
 import pytest
 from attrs import frozen
 from mcp import Client
 from mcp_types import CallToolResult
-from pydantic import BaseModel
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
 from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, CancelScopes, Workers
+from agentforge_sessions.entrypoints.mcp_server.results import ToolResult
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.tool import Tool, answer, tool, tools_of
+from agentforge_sessions.entrypoints.mcp_server.tool import Tool, tool, tools_of
 from agentforge_sessions.entrypoints.mcp_server.tools.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.tools.question_tools import QuestionTools
+from agentforge_sessions.entrypoints.mcp_server.tools.session_access import SessionAccess
 from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from agentforge_sessions.questions import (
@@ -55,31 +56,35 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Said(BaseModel):
+class Said(ToolResult):
     """Says something."""
 
     words: str
+
+    def in_words(self) -> str:
+        """Say it."""
+        return self.words
 
 
 class Doing:
     """A tool that does what a test has it do."""
 
-    def __init__(self, run: Callable[[], Awaitable[CallToolResult]]) -> None:
+    def __init__(self, run: Callable[[], Awaitable[Said]]) -> None:
         self.run = run
 
     @tool("Do it")
-    async def do_it(self) -> Annotated[CallToolResult, Said]:
+    async def do_it(self) -> Said:
         """Does it."""
         return await self.run()
 
 
-def doing(run: Callable[[], Awaitable[CallToolResult]]) -> Tool:
+def doing(run: Callable[[], Awaitable[Said]]) -> Tool:
     (one,) = tools_of(Doing(run))
     return one
 
 
 def raising(error: BaseException) -> Tool:
-    async def run() -> CallToolResult:
+    async def run() -> Said:
         raise error
 
     return doing(run)
@@ -212,9 +217,9 @@ async def test_a_long_message_is_bounded() -> None:
 async def test_arguments_that_are_unknown_are_refused_before_anything_is_done() -> None:
     done = []
 
-    async def run() -> CallToolResult:
+    async def run() -> Said:
         done.append(1)
-        return answer(Said(words="x"), "x")
+        return Said(words="x")
 
     result = await called(doing(run), {"a": 1, "b" * 1000: 2})
     assert result.is_error
@@ -308,7 +313,7 @@ async def test_a_server_that_stops_ends_calls_and_begins_none() -> None:
     began = anyio.Event()
     results: list[CallToolResult] = []
 
-    async def run() -> CallToolResult:
+    async def run() -> Said:
         began.set()
         await anyio.sleep_forever()
         raise AssertionError
@@ -338,8 +343,8 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def sessions(store: SessionStore, slept: list[float]) -> SessionTools:
-    return SessionTools(store=store, workers=Workers(), sleep=slept.append, chance=lambda: 1.0)
+def sessions(store: SessionStore, slept: list[float]) -> SessionAccess:
+    return SessionAccess(store=store, sleep=slept.append, chance=lambda: 1.0)
 
 
 def new(store: SessionStore) -> str:
@@ -354,7 +359,7 @@ def interfere(store: SessionStore, session_id: str) -> None:
 
 @pytest.mark.parametrize("overtaken", [1, 3, 12])
 async def test_a_change_is_repeated_after_a_pause_when_somebody_else_was_faster(
-    sessions: SessionTools, store: SessionStore, slept: list[float], overtaken: int
+    sessions: SessionAccess, store: SessionStore, slept: list[float], overtaken: int
 ) -> None:
     session_id = new(store)
     times = []
@@ -371,7 +376,7 @@ async def test_a_change_is_repeated_after_a_pause_when_somebody_else_was_faster(
 
 
 async def test_somebody_who_is_always_faster_is_told_of(
-    sessions: SessionTools, store: SessionStore
+    sessions: SessionAccess, store: SessionStore
 ) -> None:
     session_id = new(store)
 
@@ -384,11 +389,11 @@ async def test_somebody_who_is_always_faster_is_told_of(
 
 
 async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
-    sessions: SessionTools, store: SessionStore
+    sessions: SessionAccess, store: SessionStore
 ) -> None:
     broken, good = new(store), new(store)
     store.session_path(broken).write_text("broken")
-    async with Client(HarnessServer(tools_of(sessions))) as client:
+    async with Client(HarnessServer(tools_of(SessionTools(sessions)))) as client:
         result = await client.call_tool("session_list", {})
         values = result.structured_content
         assert [one["session_id"] for one in values["sessions"]] == [good]
@@ -400,13 +405,13 @@ async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
 
 
 async def test_the_values_of_an_entry_are_shown_beside_its_words(
-    sessions: SessionTools, store: SessionStore
+    sessions: SessionAccess, store: SessionStore
 ) -> None:
     manager = SessionManager(store)
     session_id = manager.create(goal="g" * 3_000, initial_phase="red").session_id
     manager.advance_phase("green")
     manager.add_history("noted", "a note")
-    async with Client(HarnessServer(tools_of(sessions))) as client:
+    async with Client(HarnessServer(tools_of(SessionTools(sessions)))) as client:
         result = await client.call_tool("session_show", {"session_id": session_id})
     entries = manager.current_session.history  # type: ignore[union-attr]
     shown = result.structured_content["history"]
@@ -420,7 +425,7 @@ async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: Se
     manager = SessionManager(store)
     session_id = manager.create(goal="g").session_id
     manager.add_history("noted", "x" * 100_000)
-    async with Client(HarnessServer(tools_of(sessions))) as client:
+    async with Client(HarnessServer(tools_of(SessionTools(sessions)))) as client:
         result = await client.call_tool("session_show", {"session_id": session_id})
         last = result.structured_content["history"][-1]["details"]
         assert 1_000 <= len(last) < 1_100
@@ -436,7 +441,7 @@ async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: Se
 def code_tool(store: SessionStore, *results: PhaseResult) -> tuple[CodeTool, FakeExecutor]:
     executor = FakeExecutor(list(results))
     return (
-        CodeTool(store=store, workers=Workers(), make_executor=lambda _: executor),
+        CodeTool(SessionAccess(store=store), lambda _: executor),
         executor,
     )
 
@@ -629,10 +634,10 @@ async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes
 
 
 async def test_a_session_is_begun_with_what_its_user_keeps_and_shown_with_it(
-    sessions: SessionTools, store: SessionStore
+    sessions: SessionAccess, store: SessionStore
 ) -> None:
     given = {"title": "A title", "tags": ["b", "a"]}
-    async with Client(HarnessServer(tools_of(sessions))) as client:
+    async with Client(HarnessServer(tools_of(SessionTools(sessions)))) as client:
         begun = await client.call_tool("session_create", {"goal": "g", **given})
         session_id = begun.structured_content["session_id"]
         shown = await client.call_tool("session_show", {"session_id": session_id})

@@ -12,7 +12,7 @@ from mcp import Client, MCPError
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, all_tools
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def client_of(base: Path, offer: Offer) -> AsyncIterator[Client]:
-    services = Services.at(Places(sessions=base / "s", questions=base / "q"))
+    services = McpServices.at(McpPlaces(sessions=base / "s", questions=base / "q"))
     async with Client(HarnessServer(all_tools(services, offer))) as client:
         yield client
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from agentforge_sessions.entrypoints.mcp_server.calls import Workers
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
 from agentforge_sessions.entrypoints.mcp_server.tools.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.tools.recording_tools import RecordingTools
+from agentforge_sessions.entrypoints.mcp_server.tools.session_access import SessionAccess
 from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import SessionManager, SessionObserver, SessionStore
 from tests.support.executors import FakeExecutor
@@ -30,12 +30,13 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def client_of(store: SessionStore, *observers: SessionObserver) -> AsyncIterator[Client]:
-    workers = Workers()
-    sessions = SessionTools(store=store, workers=workers, observers=observers)
-    code = CodeTool(
-        store=store, workers=workers, make_executor=lambda _: FakeExecutor(), observers=observers
+    sessions = SessionAccess(store=store, observers=observers)
+    owners = (
+        SessionTools(sessions),
+        RecordingTools(sessions),
+        CodeTool(sessions, lambda _: FakeExecutor()),
     )
-    tools = [*tools_of(sessions), *tools_of(RecordingTools(sessions)), *tools_of(code)]
+    tools = [one for owner in owners for one in tools_of(owner)]
     async with Client(HarnessServer(tools)) as client:
         yield client
 

@@ -19,7 +19,7 @@ from mcp_types import (
 
 from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.entrypoints.mcp_server import Offer, ToolSet
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.domain.history_events import AgentPrompted
 from tests.support.mcp_processes import text_of
@@ -36,12 +36,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def services(store: SessionStore, tmp_path: Path) -> Services:
-    return Services.at(Places(sessions=store.base_path, questions=tmp_path / "q"))
+def services(store: SessionStore, tmp_path: Path) -> McpServices:
+    return McpServices.at(McpPlaces(sessions=store.base_path, questions=tmp_path / "q"))
 
 
 @pytest.fixture
-async def client(services: Services) -> AsyncIterator[Client]:
+async def client(services: McpServices) -> AsyncIterator[Client]:
     async with Client(server_of(services)) as connected:
         yield connected
 
@@ -50,10 +50,10 @@ async def test_every_briefing_shows_what_the_configuration_says(
     store: SessionStore, tmp_path: Path
 ) -> None:
     session_id = SessionManager(store).create(title="A title", metadata={"owner": "ops"}).session_id
-    places = Places(
+    places = McpPlaces(
         sessions=store.base_path, questions=tmp_path / "q", briefing_shows=("metadata",)
     )
-    async with Client(server_of(Services.at(places))) as client:
+    async with Client(server_of(McpServices.at(places))) as client:
         told = await client.call_tool("session_brief", {"session_id": session_id})
         read = (await client.read_resource(f"{ROOT}/{session_id}/briefing")).contents[0]
         prompt = await client.get_prompt("take_up_session", {"session_id": session_id})
@@ -227,7 +227,7 @@ async def test_ids_are_completed_the_last_changed_first(
         assert nothing.completion.values == []
 
 
-async def test_a_server_of_questions_alone_has_no_sessions_to_read(services: Services) -> None:
+async def test_a_server_of_questions_alone_has_no_sessions_to_read(services: McpServices) -> None:
     offer = Offer(sets=frozenset({ToolSet.QUESTIONS}))
     async with Client(server_of(services, offer)) as client:
         assert (await client.list_resource_templates()).resource_templates == []

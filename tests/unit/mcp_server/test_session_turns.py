@@ -13,10 +13,11 @@ from attrs import define, field
 from mcp import Client
 from mcp_types import CallToolResult
 
-from agentforge_sessions.entrypoints.mcp_server.calls import SessionTurns, Workers
+from agentforge_sessions.entrypoints.mcp_server.calls import SessionTurns
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
 from agentforge_sessions.entrypoints.mcp_server.tools.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.tools.session_access import SessionAccess
 from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 from tests.support.executors import FakeExecutor
@@ -71,11 +72,8 @@ def new(store: SessionStore) -> str:
 def tools_over(
     store: SessionStore, executor: FakeExecutor | FileMaker
 ) -> tuple[SessionTools, CodeTool]:
-    workers = Workers()
-    return (
-        SessionTools(store=store, workers=workers),
-        CodeTool(store=store, workers=workers, make_executor=lambda _: executor),
-    )
+    sessions = SessionAccess(store=store)
+    return SessionTools(sessions), CodeTool(sessions, lambda _: executor)
 
 
 def server_over(store: SessionStore, executor: FakeExecutor | FileMaker) -> HarnessServer:
@@ -141,14 +139,14 @@ async def test_a_call_that_is_cancelled_while_it_waits_has_done_nothing(
                 waiting.start_soon(run, "third")
                 await waits.wait()
                 await anyio.wait_all_tasks_blocked()
-                assert sessions.workers.turns.waiting(session_id) == 3
+                assert sessions.sessions.workers.turns.waiting(session_id) == 3
                 waiting.cancel_scope.cancel()
-            assert sessions.workers.turns.waiting(session_id) == 1
+            assert sessions.sessions.workers.turns.waiting(session_id) == 1
             group.start_soon(run, "fourth")
             executor.go.set()
     assert told == [f"waiting for earlier calls on session {session_id} (0 s)"]
     assert executor.codes == ["first", "fourth"]
-    assert sessions.workers.turns.waiting(session_id) == 0
+    assert sessions.sessions.workers.turns.waiting(session_id) == 0
     session = store.load(session_id)
     assert session is not None
     assert [one.action for one in session.history] == [

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp_types import Tool as ToolListing
 
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, all_tools
 
 WORKSPACES = (
     *("session_checkpoints", "session_diff", "session_rewind"),
@@ -26,7 +26,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 async def listed(tmp_path: Path) -> dict[str, ToolListing]:
-    services = Services.at(Places(sessions=tmp_path / "s", questions=tmp_path / "q"))
+    services = McpServices.at(McpPlaces(sessions=tmp_path / "s", questions=tmp_path / "q"))
     async with Client(HarnessServer(all_tools(services))) as client:
         return {one.name: one for one in (await client.list_tools()).tools}
 

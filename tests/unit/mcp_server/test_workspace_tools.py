@@ -14,7 +14,7 @@ from mcp_types import CallToolResult
 from agentforge_sessions.base.settings.configuration import RepositoryConfiguration
 from agentforge_sessions.entrypoints.mcp_server.offer import EVERYTHING, Offer, ToolSet
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, all_tools
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.wiring.bootstrap import open_snapshots
 from tests.support.mcp_processes import text_of, values_of
@@ -54,13 +54,13 @@ async def client_of(
     offer: Offer = EVERYTHING,
     repository: RepositoryConfiguration | None = None,
 ) -> AsyncIterator[Client]:
-    places = Places(
+    places = McpPlaces(
         sessions=store.base_path,
         questions=store.base_path.parent / "questions",
         project=project,
         repository=repository or RepositoryConfiguration(path=project),
     )
-    async with Client(HarnessServer(all_tools(Services.at(places), offer))) as client:
+    async with Client(HarnessServer(all_tools(McpServices.at(places), offer))) as client:
         yield client
 
 

@@ -9,7 +9,6 @@ import re
 import pytest
 
 from agentforge_sessions.entrypoints.pages.document import (
-    Served,
     self_contained_page,
     served_page,
     style_sheet,
@@ -40,10 +39,13 @@ def test_page_has_landmarks_and_a_way_past_its_head() -> None:
 
 
 def test_served_page_refers_to_what_its_server_has() -> None:
-    served = Served(
-        styles=("/static/style.css",), scripts=("/static/a.js",), settings=(("a", '{"b":1}'),)
+    page = served_page(
+        "x",
+        element("p", "words"),
+        styles=("/static/style.css",),
+        scripts=("/static/a.js",),
+        settings={"a": '{"b":1}'},
     )
-    page = served_page("x", element("p", "words"), served=served)
     assert '<link rel="stylesheet" href="/static/style.css">' in page
     assert '<script src="/static/a.js" defer=""></script>' in page
     assert '<meta name="a" content="{&quot;b&quot;:1}">' in page
@@ -54,7 +56,7 @@ def test_served_page_refers_to_what_its_server_has() -> None:
 @pytest.mark.parametrize("path", ["https://example.org/a.js", "//example.org/a.js", "a.js"])
 def test_served_page_refers_to_no_other_server(path: str) -> None:
     with pytest.raises(ValueError, match="no path of the server"):
-        served_page("x", served=Served(styles=(), scripts=(path,)))
+        served_page("x", styles=(), scripts=(path,))
 
 
 def test_style_sheet_loads_nothing_and_ends_nothing() -> None:

@@ -45,7 +45,7 @@ def _patch(folder: Path, before: dict[str, bytes], after: dict[str, bytes]) -> b
 
 
 def _lines(diff: FileDiff) -> list[tuple[str, str]]:
-    return [(line.kind.value, line.text) for hunk in diff.hunks for line in hunk.lines]
+    return [(line.kind.value, line.text) for hunk in diff.hunks for line in hunk]
 
 
 def test_patch_of_git_is_read_file_by_file(tmp_path: Path) -> None:

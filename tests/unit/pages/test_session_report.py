@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.entrypoints.pages.session_page import session_report
+from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
 from agentforge_sessions.harness.domain.history_events import (
     AgentAnswered,
@@ -49,7 +51,7 @@ class _Checker(HTMLParser):
 
 
 def report(ground: AgentGround) -> str:
-    return session_report(ground.session, SessionStore(ground.base))
+    return session_report(PageSource(ground.session, SessionStore(ground.base)))
 
 
 def test_report_tells_the_whole_story(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_report_loads_nothing(tmp_path: Path) -> None:
 def test_every_session_has_a_report(tmp_path: Path) -> None:
     manager = SessionManager(SessionStore(tmp_path))
     session = manager.create()
-    assert session.session_id in session_report(session, manager.store)
+    assert session.session_id in session_report(PageSource(session, manager.store))
     ground = AgentGround(tmp_path / "paused")
     ground.start(token_budget=1)
     assert "Tokens left: 1 of 1" in report(ground)
@@ -120,17 +122,26 @@ def test_script_phases_are_charged_in_the_report(tmp_path: Path) -> None:
     session = manager.create("flow", "collect", 2000)
     details = "attempt 1; exit code 0; 0.02 s; fuel 9; 300 tokens; created a.txt\n; 900 tokens;"
     manager.record(PhaseSucceeded(attempt=1, tokens=300), details, tokens=300)
-    page = session_report(session, manager.store)
+    page = session_report(PageSource(session, manager.store))
     assert "<td>300</td>" in page
     assert "Tokens left: 1,700 of 2,000" in page
 
 
-def test_step_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["prompt", "answer", "verdict"])
+@pytest.mark.parametrize("change", [None, {"text": 5}, {"evidence": [1]}, {"prompt": []}])
+def test_step_that_can_not_be_read_is_told(
+    tmp_path: Path, kind: str, change: dict[str, object] | None
+) -> None:
     ground = AgentGround(tmp_path / "sessions")
     ground.start()
-    (step,) = (ground.base / ground.session_id / "steps").glob("0001*.verdict.json")
-    step.write_text("{")
-    assert "The stored verdict can't be read: " in report(ground)
+    (step,) = (ground.base / ground.session_id / "steps").glob(f"0001*.{kind}.json")
+    text = step.read_text()
+    step.write_text("{" if change is None else json.dumps({**json.loads(text), **change}))
+    is_broken = (
+        change is None or {"text": "answer", "evidence": "verdict"}.get(*change, "prompt") == kind
+    )
+    said = "The stored verdict" if kind == "verdict" else f"The {kind}"
+    assert (f"{said} can't be read: " in report(ground)) == is_broken
 
 
 def test_time_of_the_person_is_from_the_question_to_its_end() -> None:

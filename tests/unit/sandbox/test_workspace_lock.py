@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceBusy, WorkspaceError
-from agentforge_sessions.sandbox.workspaces.workspace_lock import _thread_locks, claim, try_claim
+from agentforge_sessions.sandbox.workspaces.workspace_lock import _thread_locks, claim
 from tests.support.descriptors import held_below
 
 HOLDER = """
@@ -98,23 +98,27 @@ def test_a_free_workspace_is_claimed_without_waiting_and_held_while_it_is_remove
 ) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
-    with try_claim(workspace) as root:
+    with claim(workspace, timeout_s=0) as root:
         assert root is not None
         assert os.path.samestat(os.fstat(root), workspace.stat())
         with pytest.raises(WorkspaceBusy), claim(workspace, timeout_s=0):
             pass
         workspace.rename(tmp_path / "away")
-        with try_claim(tmp_path / "away") as again:
-            assert again is None
+        with pytest.raises(WorkspaceBusy), claim(tmp_path / "away", timeout_s=0):
+            pass
         (tmp_path / "away").rmdir()
     assert not _thread_locks
-    with pytest.raises(WorkspaceError, match="does not exist"), try_claim(workspace):
+    with pytest.raises(WorkspaceError, match="does not exist"), claim(workspace, timeout_s=0):
         pass
 
 
 def test_a_workspace_in_use_is_told_at_once(tmp_path: Path) -> None:
-    with claim(tmp_path, timeout_s=1), try_claim(tmp_path) as root:
-        assert root is None
+    with (
+        claim(tmp_path, timeout_s=1),
+        pytest.raises(WorkspaceBusy),
+        claim(tmp_path, timeout_s=0),
+    ):
+        pass
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)],
         stdin=subprocess.PIPE,
@@ -123,16 +127,16 @@ def test_a_workspace_in_use_is_told_at_once(tmp_path: Path) -> None:
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        with try_claim(tmp_path) as root:
-            assert root is None
+        with pytest.raises(WorkspaceBusy), claim(tmp_path, timeout_s=0):
+            pass
         holder.kill()
-    with try_claim(tmp_path) as root:
+    with claim(tmp_path, timeout_s=0) as root:
         assert root is not None
 
 
 def test_an_error_while_a_workspace_is_held_is_not_taken_for_a_busy_one(tmp_path: Path) -> None:
     mine = WorkspaceBusy(tmp_path, 1.0, "another process")
-    with pytest.raises(WorkspaceBusy) as caught, try_claim(tmp_path):
+    with pytest.raises(WorkspaceBusy) as caught, claim(tmp_path, timeout_s=0):
         raise mine
     assert caught.value is mine
     assert not _thread_locks

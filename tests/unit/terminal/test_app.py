@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
-from agentforge_sessions.entrypoints.terminal.question_queue import Ending
+from agentforge_sessions.entrypoints.terminal.question_queue import SessionEnding
 from agentforge_sessions.questions import SessionStatus
 from tests.support.question_queue import CHECKS, STORAGE, FakeQueue
 from tests.unit.terminal.conftest import Person, Sitting, flat, unsent
@@ -118,8 +118,8 @@ async def test_an_answer_that_comes_too_late_is_told_as_not_sent(
     assert "PostgreSQL" in unsent(drafts, which)
 
 
-def _completed(queue: FakeQueue) -> Ending:
-    return Ending(status=SessionStatus.COMPLETED, at=queue.now)
+def _completed(queue: FakeQueue) -> SessionEnding:
+    return SessionEnding(status=SessionStatus.COMPLETED, at=queue.now)
 
 
 async def test_a_draft_left_in_the_queue_is_kept_and_told_when_its_session_ends(

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual import events
 from textual.drivers.linux_driver import LinuxDriver
-from textual.drivers.web_driver import WebDriver
 from textual.message import Message
 
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
@@ -22,7 +21,6 @@ from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftSto
 from agentforge_sessions.entrypoints.terminal.keyboard import (
     EscapeFirstDriver,
     EscapeFirstParser,
-    EscapeFirstWebDriver,
     escape_first,
 )
 from tests.support.question_queue import FakeQueue
@@ -181,11 +179,9 @@ def test_no_bytes_at_no_times_make_alt_of_escape(text: str, data: st.DataObject)
     assert keyboard.sends("s") == ["s"]
 
 
-def test_the_application_reads_keys_so_in_a_terminal_and_in_a_page(tmp_path: Path) -> None:
+def test_the_application_reads_keys_so_in_a_terminal(tmp_path: Path) -> None:
     assert escape_first(LinuxDriver) is EscapeFirstDriver
-    assert escape_first(WebDriver) is EscapeFirstWebDriver
-    app = QuestionsApp(FakeQueue(), DraftStore(tmp_path))
-    assert app.driver_class in {EscapeFirstDriver, EscapeFirstWebDriver}
+    assert QuestionsApp(FakeQueue(), DraftStore(tmp_path)).driver_class is EscapeFirstDriver
 
 
 PROGRAM = """

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from agentforge_sessions.entrypoints.terminal.question_queue import Waiting
+from agentforge_sessions.entrypoints.terminal.question_queue import WaitingSession
 from agentforge_sessions.entrypoints.terminal.screens.queue_view import cursor_after, row_text
 from agentforge_sessions.questions import Option, Question, SessionStatus
 from tests.support.question_queue import CHECKS, START, STORAGE, FakeQueue, session_id
@@ -206,7 +206,7 @@ def test_the_cursor_stays_on_its_session_or_goes_to_the_next_that_is_there(
 
 @given(st.lists(st.text(max_size=40), max_size=5), st.integers(1, 200), st.booleans())
 def test_a_row_is_exactly_as_wide_as_it_may_be(titles: list[str], width: int, at: bool) -> None:
-    one = Waiting(session_id=session_id(1), titles=tuple(titles), created_at=START)
+    one = WaitingSession(session_id=session_id(1), titles=tuple(titles), created_at=START)
     text = row_text(one, width=width, now=START, draft=at, at_cursor=at)
     assert cell_len(text) == width
     assert "\n" not in text

@@ -16,7 +16,7 @@ from agentforge_sessions.entrypoints.loopback import PageKey
 from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
-from agentforge_sessions.entrypoints.ui.services import Services
+from agentforge_sessions.entrypoints.ui.services import UiServices
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.questions import Asker, Question, QuestionsConfig, QuestionSessions
 from tests.support.clock import FakeClock
@@ -33,7 +33,7 @@ class Site:
 
     base: Path
     questions: QuestionSessions
-    services: Services
+    services: UiServices
     live: Live
     client: TestClient
     clock: FakeClock
@@ -76,7 +76,7 @@ def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
         clock = FakeClock()
         base, asked = tmp_path / "sessions", tmp_path / "questions"
         places = UiPlaces(sessions=base, questions=asked)
-        services = Services(places, clock=pages_clock or clock, **given)
+        services = UiServices(places, clock=pages_clock or clock, **given)
         opened.append(services)
         live = Live(services)
         client = TestClient(application(services, live, key=PAGE_KEY), base_url=ORIGIN)

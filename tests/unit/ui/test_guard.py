@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.entrypoints.ui.guard import HEADERS, MAX_BODY_BYTES, Guard
+from agentforge_sessions.entrypoints.ui.guard import HEADERS, MAX_BODY_BYTES, refusal_of
 from tests.unit.ui.conftest import KEY, ORIGIN, PAGE_KEY, Site
 
 HOST = (b"host", b"127.0.0.1:8766")
@@ -13,7 +13,7 @@ SHOWN = (b"x-agentforge-key", KEY.encode())
 
 
 def refusal(method: str, path: str, *headers: tuple[bytes, bytes]) -> int | None:
-    found = Guard(PAGE_KEY).refusal(method, path, headers)
+    found = refusal_of(PAGE_KEY, method, path, headers)
     return None if found is None else found.status
 
 

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.entrypoints.ui.errors import InvalidForm
-from agentforge_sessions.entrypoints.ui.session_rows import Order, Row, Standing, Wanted, listed
+from agentforge_sessions.entrypoints.ui.session_rows import (
+    Order,
+    Row,
+    SessionStanding,
+    Wanted,
+    listed,
+)
 from agentforge_sessions.harness.session_domain import SessionContext, SessionState
 from agentforge_sessions.harness.views.session_head import SessionHead, SessionSummary
 from tests.support.sessions import session_id
@@ -66,8 +72,8 @@ def test_what_waits_for_a_person_comes_first_then_what_was_cut_off() -> None:
 
 
 def test_a_session_that_ended_waits_for_nobody() -> None:
-    assert row(1, "aborted", questions=("q",)).standing is Standing.ABORTED
-    assert row(1, "completed", interrupted=True).standing is Standing.COMPLETED
+    assert row(1, "aborted", questions=("q",)).standing is SessionStanding.ABORTED
+    assert row(1, "completed", interrupted=True).standing is SessionStanding.COMPLETED
 
 
 @pytest.mark.parametrize(
@@ -114,9 +120,13 @@ def test_the_fields_of_the_form_narrow_the_list(
 
 def test_the_counts_are_of_all_that_fit_whatever_standing_is_wanted() -> None:
     rows = [row(1), row(2, "paused"), row(3, "paused"), row(4, "completed")]
-    found = listed(rows, Wanted(standings=frozenset({Standing.ACTIVE})))
+    found = listed(rows, Wanted(standings=frozenset({SessionStanding.ACTIVE})))
     assert found.total == 1
-    assert found.counts == {Standing.ACTIVE: 1, Standing.PAUSED: 2, Standing.COMPLETED: 1}
+    assert found.counts == {
+        SessionStanding.ACTIVE: 1,
+        SessionStanding.PAUSED: 2,
+        SessionStanding.COMPLETED: 1,
+    }
 
 
 @given(

@@ -355,7 +355,7 @@ def test_contested_tests_are_written_again_with_the_contest_as_evidence(
     [
         ("red", CONTEST, "it contests tests, and phase red has none to contest"),
         ("green", CONTEST.replace("ac_01", "ac_07"), "which is none of the tests"),
-        ("green", CONTEST.replace("reason", "because"), "expected test and reason"),
+        ("green", CONTEST.replace("reason", "because"), "contest[0].reason: is missing"),
     ],
 )
 def test_contest_that_is_none_fails_the_attempt(

@@ -12,6 +12,7 @@ import pytest
 from attrs import define, evolve, field
 
 from agentforge_sessions.entrypoints.pages.session_page import session_report
+from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.harness import PhaseResult, SessionState, SessionStore
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, RecordedAgent, Recorder
@@ -465,7 +466,7 @@ def test_the_report_shows_what_was_edited(ground: AgentGround) -> None:
         "red": [edit(("tests/test_adder.py", TESTS), text="My <words>.", dropped=["build/x"])],
     }
     ground.start(work())
-    page = session_report(ground.session, SessionStore(ground.base))
+    page = session_report(PageSource(ground.session, SessionStore(ground.base)))
     assert "My &lt;words&gt;." in page
     assert "test_ac_01_two_numbers_are_added" in page
     assert "Not taken, since the project's rules ignore it: <code>build/x</code>" in page

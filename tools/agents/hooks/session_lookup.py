@@ -2,16 +2,16 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...base.data_folder import NAME, SESSIONS, sessions_directory
+from ...base.data_folder import NAME, SESSIONS
 from ...harness.domain.session_checks import MAX_GOAL_CHARS
 from ...harness.session_domain import SessionContext, SessionState
+from ...harness.store.sessions_place import sessions_directory
 from ...harness.views.session_head import SessionSummary
 from ..programs.hook_event import HookEvent, Moment
 from .binding import Binding
@@ -134,9 +134,6 @@ def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores
     settings = read_settings(data_folder, environment)
     store = environment.get(STORE_VARIABLE) or settings.store
     place = Place(_base(data_folder, environment, settings.sessions), store, stores)
-    by_default = settings.sessions is None and not environment.get(BASE_VARIABLE)
-    if by_default and _leads_elsewhere(place.base, data_folder):
-        return Candidates(place, settings._replace(create=False), [])
     return Candidates(place, settings, _open_sessions(place))
 
 
@@ -157,17 +154,6 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
         return configured.absolute()
     project = data_folder.parent.absolute()
     return sessions_directory(project, environment) or project / NAME / SESSIONS
-
-
-def _leads_elsewhere(base: Path, data_folder: Path) -> bool:
-    """Return whether a link stands where the project's own sessions would be.
-
-    It could lead to the sessions of another project of this person, which are their own.
-    """
-    if base.parent != data_folder.absolute():
-        return False
-    project = os.path.realpath(data_folder.parent)
-    return os.path.realpath(base) != os.path.join(project, data_folder.name, base.name)
 
 
 def _open_sessions(place: Place) -> list[str]:

@@ -12,7 +12,7 @@ from .turns import AnyTime
 
 if TYPE_CHECKING:
     from ...sandbox import ExecutionPolicy
-    from ...sandbox.sandbox_options import Isolation
+    from ...sandbox.executor import Isolation
 
 
 class AsyncSandbox:

@@ -159,6 +159,12 @@ class Cli:
 
         return open_sessions(self.base, store=self.store_url, direct=self.store_direct)
 
+    def sessions_brought(self) -> LocalSessions | None:
+        """Return the sessions that came with the repository, where the command's are elsewhere."""
+        from .default_sessions import sessions_brought
+
+        return sessions_brought(self.base, named=self.base_given or bool(self.store_url))
+
     @property
     def store_direct(self) -> str | None:
         """The database server itself, where the store's address is a connection pooler."""

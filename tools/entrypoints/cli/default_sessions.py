@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...base.data_folder import sessions_directory
+from ...harness.store.sessions_place import brought_with, sessions_directory
 
 if TYPE_CHECKING:
     import typer
@@ -19,6 +19,23 @@ def default_base(configuration: Configuration | None = None) -> Path | None:
     if configuration is not None and configuration.sessions is not None:
         return configuration.sessions
     return sessions_directory(Path.cwd())
+
+
+def sessions_brought(base: Path | None, *, named: bool) -> LocalSessions | None:
+    """Return the sessions that came with the project's repository; None if there is no such place.
+
+    They are where the project's own would be, in its `.agentforge`, and commands go by others.
+
+    Args:
+        base: Where the command's sessions are.
+        named: Whether the command line says where.
+    """
+    from ...fleet.stores import open_folder
+
+    brought = None if base is None or named else brought_with(Path.cwd())
+    if brought is None or base != sessions_directory(Path.cwd()):
+        return None
+    return open_folder(brought, None)
 
 
 def sessions_being_typed(context: typer.Context) -> LocalSessions:

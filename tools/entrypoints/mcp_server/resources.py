@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import json
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
+from attrs import evolve
 from mcp.server.mcpserver import MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -27,18 +27,11 @@ from pydantic import Field
 
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import OsFileSystem, read_beneath
-from ...base.settings.choices import DEFAULT_PARTS
 from ...base.settings.privacy import read_privacy
-from ...harness import (
-    Clock,
-    SessionManager,
-    SessionNotFound,
-    SessionSummary,
-)
-from ...harness.session_ports import LocalSessions
+from ...harness import SessionManager, SessionNotFound, SessionSummary
 from .stdio import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
-from .tools.session_tools import lead
+from .tools.session_access import SessionAccess
 
 ROOT: Final = "agentforge://sessions/{session_id}"
 MAX_ARTIFACT_BYTES: Final = MAX_MESSAGE_BYTES
@@ -61,87 +54,84 @@ class ArtifactNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     path: str
 
 
-def add_resources(
-    server: MCPServer[Any],
-    store: LocalSessions,
-    clock: Clock,
-    *,
-    briefing_shows: Collection[str] = DEFAULT_PARTS,
-) -> None:
+def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
     """Add the resources, the prompt, and the completion of their ids to a server.
 
-    All of them read and change nothing. `briefing_shows` is as of `SessionManager`.
+    All of them read and change nothing, and no observer is called.
     """
-    load = partial(lead, store, clock=clock, briefing_shows=briefing_shows)
+    unobserved = evolve(sessions, observers=())
+    load, store = unobserved.lead, unobserved.store
 
     @server.resource(f"{ROOT}/session.yaml", mime_type="application/yaml")
+    @_as_protocol_errors()
     def session_file(session_id: str) -> str:
         """The session's file as it is on disk: state, budget, history, artifacts."""
-        with _as_protocol_errors():
-            load(session_id)
-            data = store.read_document(session_id)
-            if data is None:
-                raise SessionNotFound(session_id, path=store.where)
-            return data.decode()
+        load(session_id)
+        data = store.read_document(session_id)
+        if data is None:
+            raise SessionNotFound(session_id, path=store.where)
+        return data.decode()
 
     @server.resource(f"{ROOT}/briefing", mime_type="text/markdown")
+    @_as_protocol_errors()
     def session_briefing(session_id: str) -> str:
         """The text to read first when taking up the session."""
-        with _as_protocol_errors():
-            return load(session_id)[0].briefing(may_show=read_privacy(None))
+        return load(session_id)[0].briefing(may_show=read_privacy(None))
 
     @server.resource(f"{ROOT}/report", mime_type="text/html")
+    @_as_protocol_errors()
     def session_report(session_id: str) -> str:
         """The session's story as one page: attempts, budget, gates, questions."""
         from ..pages.session_page import session_report as page_of
+        from ..pages.values.material import PageSource
 
-        with _as_protocol_errors():
-            session = load(session_id)[1]
-            return page_of(session, store, workspace=store.workspace_path(session_id))
+        session = load(session_id)[1]
+        workspace = store.workspace_path(session_id)
+        return page_of(PageSource(session, store, workspace=workspace))
 
     @server.resource(EVENTS, mime_type="application/json")
+    @_as_protocol_errors()
     def all_events(after: str) -> str:
         """What happened to all sessions behind a cursor, "begin" or "now", and the next cursor."""
-        with _as_protocol_errors():
-            return _events(SessionManager(store, clock=clock), after, None)
+        return _events(unobserved.manager(), after, None)
 
     @server.resource(f"{ROOT}/events/{{after}}", mime_type="application/json")
+    @_as_protocol_errors()
     def session_events(session_id: str, after: str) -> str:
         """The same of one session."""
-        with _as_protocol_errors():
-            return _events(load(session_id)[0], after, session_id)
+        return _events(load(session_id)[0], after, session_id)
 
     @server.resource(f"{ROOT}/artifacts/{{+path}}", mime_type="application/octet-stream")
+    @_as_protocol_errors()
     def session_artifact(session_id: str, path: str) -> str | bytes:
         """A file of the session's workspace that is recorded as made by its work."""
-        with _as_protocol_errors():
-            _, session = load(session_id)
-            is_recorded = path in {one.path for one in session.artifacts}
-            workspace = store.workspace_path(session_id)
-            data = None
-            if is_recorded:
-                limit = MAX_ARTIFACT_BYTES
-                data = read_beneath(OsFileSystem(), workspace, path, max_bytes=limit)
-            if data is None:
-                raise ArtifactNotFound(session_id, path)
+        _, session = load(session_id)
+        is_recorded = path in {one.path for one in session.artifacts}
+        workspace = store.workspace_path(session_id)
+        data = None
+        if is_recorded:
+            limit = MAX_ARTIFACT_BYTES
+            data = read_beneath(OsFileSystem(), workspace, path, max_bytes=limit)
+        if data is None:
+            raise ArtifactNotFound(session_id, path)
         with suppress(UnicodeDecodeError):
             return data.decode()
         return data
 
     @server.prompt(title="Take up a session")
+    @_as_protocol_errors()
     def take_up_session(
         session_id: Annotated[str, Field(description="The whole id of the session.")],
     ) -> str:
         """Go on with a session where it stands."""
-        with _as_protocol_errors():
-            briefing = load(session_id)[0].briefing(may_show=read_privacy(None))
+        briefing = load(session_id)[0].briefing(may_show=read_privacy(None))
         return (
             f"Take up the AgentForge session {session_id} and go on where it stands. Its record "
             f"follows; record what you do with the session's tools.\n\n{briefing}"
         )
 
     def listed() -> list[SessionSummary]:
-        return SessionManager(store, clock=clock).list(on_unreadable=lambda _: None)
+        return unobserved.manager().list(on_unreadable=lambda _: None)
 
     async def complete(
         _: PromptReference | ResourceTemplateReference,

@@ -1,22 +1,25 @@
-"""What each tool returns, typed: the schema that clients see and the values that fit it."""
+"""What the tools on sessions return: values for programs, and the same in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Annotated, Any, Literal
 
-from mcp_types import CallToolResult
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
-
-from ...harness import (
-    PhaseResult,
-    SessionContext,
-    SessionSummary,
+from pydantic import (
+    AfterValidator,
+    AliasPath,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
 )
-from ...harness.session_ports import SessionPlaces
+
+from ...harness import SessionContext, SessionPage
+from ...harness.domain.entry_data import thawed
 
 DETAILS_CHARS = 1_000
 """How many characters of an entry's details, and of each text in its data, are returned."""
@@ -24,6 +27,10 @@ DETAILS_CHARS = 1_000
 GOAL_CHARS = 300
 """How many characters of a goal a listing shows."""
 _LINE_CHARS = 300
+_PROBLEM_CHARS = 500
+
+State = Literal["active", "paused", "completed", "aborted"]
+"""Where a session is."""
 
 
 class Values(BaseModel):
@@ -39,23 +46,42 @@ class Values(BaseModel):
         return value.value if isinstance(value, Enum) else value
 
 
+class ToolResult(Values):
+    """What a tool returns: its values for programs, and the same in words for the model."""
+
+    def in_words(self) -> str:
+        """Describe the result."""
+        raise NotImplementedError
+
+
 class Budget(Values):
-    """A token budget."""
+    """A token budget.
+
+    Attributes:
+        tokens_remaining: Negative when overspent.
+        is_warning: 80 % or more is spent.
+        is_exhausted: Nothing is left.
+        is_over_budget: More was spent than allotted.
+    """
 
     total_budget: int
     tokens_used: int
-    tokens_remaining: Annotated[int, Field(description="Negative when overspent.")]
+    tokens_remaining: int
     utilization_percent: Annotated[float, AfterValidator(lambda percent: round(percent, 2))]
-    is_warning: Annotated[bool, Field(description="80 % or more is spent.")]
-    is_exhausted: Annotated[bool, Field(description="Nothing is left.")]
-    is_over_budget: Annotated[bool, Field(description="More was spent than allotted.")]
+    is_warning: bool
+    is_exhausted: bool
+    is_over_budget: bool
 
 
-class SessionStateResult(Values):
-    """Where a session is, without its files and history. Times are ISO 8601 in UTC."""
+class SessionStateResult(ToolResult):
+    """Where a session is, without its files and history. Times are ISO 8601 in UTC.
+
+    Attributes:
+        workspace: The directory that run_code's code sees.
+    """
 
     session_id: str
-    state: Literal["active", "paused", "completed", "aborted"]
+    state: State
     workflow_type: str | None
     goal: str | None
     current_phase: str | None
@@ -65,18 +91,9 @@ class SessionStateResult(Values):
     updated_at: str
     completed_at: str | None
     revision: int
-    workspace: Annotated[str, Field(description="The directory that run_code's code sees.")] = ""
+    workspace: str = ""
 
-    @classmethod
-    def of(cls, session: SessionContext, store: SessionPlaces) -> SessionStateResult:
-        """Describe a session."""
-        workspace = store.workspace_path(session.session_id)
-        if not session.state.is_terminal:
-            with suppress(OSError):  # there for whoever is told of it; code makes it, too
-                workspace.mkdir(0o700, exist_ok=True)
-        return cls.model_validate(session).model_copy(update={"workspace": str(workspace)})
-
-    def line(self) -> str:
+    def in_words(self) -> str:
         """Describe it in one line."""
         phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
         budget = self.token_budget
@@ -89,37 +106,24 @@ class SessionStateResult(Values):
         )
 
 
-class ListedSession(BaseModel):
-    """A session as a listing shows it."""
+class ListedSession(Values):
+    """A session as a listing shows it.
+
+    Attributes:
+        goal: What the work is for; shortened in its middle when long.
+    """
 
     session_id: str
-    state: Literal["active", "paused", "completed", "aborted"]
-    goal: Annotated[
-        str | None,
-        Field(description="What the work is for; shortened in its middle when long."),
-    ]
+    state: State
+    goal: Annotated[str | None, AfterValidator(lambda goal: goal and cut(goal, GOAL_CHARS)[0])]
     workflow_type: str | None
     current_phase: str | None
     attempt_number: int
-    tokens_remaining: int
+    tokens_remaining: Annotated[
+        int, Field(validation_alias=AliasPath("token_budget", "tokens_remaining"))
+    ]
     created_at: str
     updated_at: str
-
-    @classmethod
-    def of(cls, summary: SessionSummary, goal: str | None) -> ListedSession:
-        """Describe a session."""
-        head = summary.head
-        return cls(
-            session_id=head.session_id,
-            state=head.state.value,
-            goal=cut(goal, GOAL_CHARS)[0] if goal is not None else None,
-            workflow_type=head.workflow_type,
-            current_phase=head.current_phase,
-            attempt_number=head.attempt_number,
-            tokens_remaining=head.total_budget - head.tokens_used,
-            created_at=head.created_at.isoformat(),
-            updated_at=head.updated_at.isoformat(),
-        )
 
     def line(self) -> str:
         """Describe it in one line."""
@@ -131,29 +135,53 @@ class ListedSession(BaseModel):
         )
 
 
-class UnreadableResult(BaseModel):
+class UnreadableResult(Values):
     """A session that is there and can't be read."""
 
     session_id: str
     problem: str
 
 
-class SessionListResult(BaseModel):
-    """The sessions, the last changed first."""
+class SessionListResult(ToolResult):
+    """The sessions, the last changed first.
+
+    Attributes:
+        total: How many fit, from `after` on; more than listed when limited, null where they are
+            not counted.
+        next: Give it as `after` to go on; null at the end.
+    """
 
     sessions: list[ListedSession]
-    total: Annotated[
-        int | None,
-        Field(
-            description="How many fit, from `after` on; more than listed when limited, null where "
-            "they are not counted."
-        ),
-    ]
-    next: Annotated[
-        str | None,
-        Field(description="Give it as `after` to go on; null at the end."),
-    ]
+    total: int | None
+    next: str | None
     unreadable: list[UnreadableResult]
+    _more: int | None = PrivateAttr(None)
+
+    @classmethod
+    def of(
+        cls, page: SessionPage, listed: list[ListedSession], problems: Sequence[tuple[str, str]]
+    ) -> SessionListResult:
+        """Describe a page: the sessions that are shown, and what is wrong with others."""
+        made = cls(
+            sessions=listed,
+            total=None if page.more is None else len(page.sessions) + page.more,
+            next=None if page.after is None else str(page.after),
+            unreadable=[
+                UnreadableResult(session_id=name, problem=cut(problem, _PROBLEM_CHARS)[0])
+                for name, problem in problems
+            ],
+        )
+        made._more = page.more
+        return made
+
+    def in_words(self) -> str:
+        """Describe each session in one line."""
+        lines = [one.line() for one in self.sessions]
+        if self.next is not None:
+            more = "more" if self._more is None else f"{self._more} more"
+            lines.append(f"({more}; give a larger limit, a state or after={self.next})")
+        lines += [f"{one.session_id}: can't be read: {one.problem}" for one in self.unreadable]
+        return "\n".join(lines) or "There are no such sessions."
 
 
 class ArtifactResult(Values):
@@ -180,21 +208,18 @@ def _shortened(value: Any) -> Any:
 
 
 class HistoryResult(Values):
-    """An entry of the history."""
+    """An entry of the history.
+
+    Attributes:
+        details: Shortened in its middle when long.
+        data: The values of what happened, for programs; empty for a note.
+    """
 
     timestamp: str
     action: str
     phase: str | None
-    details: Annotated[
-        str | None,
-        Field(description="Shortened in its middle when long."),
-        AfterValidator(_shortened),
-    ]
-    data: Annotated[
-        dict[str, Any],
-        Field(description="The values of what happened, for programs; empty for a note."),
-        BeforeValidator(_shortened),
-    ]
+    details: Annotated[str | None, AfterValidator(_shortened)]
+    data: Annotated[dict[str, Any], BeforeValidator(_shortened)]
 
     def line(self) -> str:
         """Describe it in one line."""
@@ -203,7 +228,7 @@ class HistoryResult(Values):
         return f"- {self.timestamp}{phase} {self.action}{f': {details}' if details else ''}"
 
 
-class SessionShowResult(BaseModel):
+class SessionShowResult(ToolResult):
     """A session with the last of its files and history, oldest first."""
 
     session: SessionStateResult
@@ -216,86 +241,72 @@ class SessionShowResult(BaseModel):
     history: list[HistoryResult]
     history_total: int
 
+    @classmethod
+    def of(
+        cls, session: SessionContext, state: SessionStateResult, *, history: int, artifacts: int
+    ) -> SessionShowResult:
+        """Describe a session with at most so many entries and files."""
+        shown_files = session.artifacts[-artifacts:] if artifacts else []
+        shown_entries = session.history[-history:] if history else []
+        return cls(
+            session=state,
+            title=session.title,
+            tags=list(session.tags),
+            metadata=thawed(session.metadata),
+            parent_id=session.parent_id,
+            artifacts=[ArtifactResult.model_validate(one) for one in shown_files],
+            artifacts_total=len(session.artifacts),
+            history=[HistoryResult.model_validate(one) for one in shown_entries],
+            history_total=len(session.history),
+        )
 
-class BriefingResult(BaseModel):
-    """A briefing."""
-
-    session_id: str
-    state: Literal["active", "paused", "completed", "aborted"]
-    briefing: Annotated[str, Field(description="Markdown.")]
-
-
-class TokensResult(BaseModel):
-    """A session after tokens were recorded."""
-
-    session: SessionStateResult
-    can_continue: Annotated[
-        bool, Field(description="Whether the session is active and has tokens left.")
-    ]
-
-
-class RunCodeResult(BaseModel):
-    """What code did, as it was recorded in the session."""
-
-    session: SessionStateResult
-    recorded: Annotated[
-        bool,
-        Field(description="False: the code ran, but the session knows nothing of it."),
-    ]
-    record_problem: Annotated[
-        str | None, Field(description="Why the result is not recorded, or not safely.")
-    ]
-    success: Annotated[bool, Field(description="It ran to its end with exit code 0.")]
-    exit_code: Annotated[int | None, Field(description="None when a limit ended it.")]
-    trapped: Annotated[
-        str | None,
-        Field(description="The limit that ended it: deadline, fuel, memory, cancelled, …"),
-    ]
-    stdout: str
-    stderr: str
-    truncated: Annotated[
-        bool, Field(description="Whether the sandbox or output_chars cut off some output.")
-    ]
-    duration_s: float
-    fuel_consumed: int | None
-    files_created: list[str]
-    files_modified: list[str]
-    files_deleted: list[str]
-    files_unlisted: Annotated[int, Field(description="How many more files there are.")]
-    quota_exceeded: list[str]
+    def in_words(self) -> str:
+        """Describe its state, then its history and files in a line each."""
+        lines = [self.session.in_words()]
+        if self.session.goal:
+            lines.append(f"Goal: {self.session.goal}")
+        if self.title:
+            lines.append(f"Title: {self.title}")
+        if self.tags:
+            lines.append(f"Tags: {', '.join(self.tags)}")
+        if self.history:
+            lines.append(f"History, the last {len(self.history)} of {self.history_total}:")
+            lines += [one.line() for one in self.history]
+        if self.artifacts:
+            lines.append(f"Files made, the last {len(self.artifacts)} of {self.artifacts_total}:")
+            lines += [f"- {one.path} ({one.artifact_type})" for one in self.artifacts]
+        return "\n".join(lines)
 
 
-class AnswerResult(BaseModel):
-    """The answer to one question."""
+class BriefingResult(ToolResult):
+    """A briefing.
 
-    question_index: Annotated[int, Field(description="Counts from 0.")]
-    prompt: str
-    selected_option: str | None
-    selected_options: list[str] | None
-    custom_text: str | None
-
-
-class QuestionsResult(BaseModel):
-    """Where questions to a person stand."""
+    Attributes:
+        briefing: Markdown.
+    """
 
     session_id: str
-    status: Literal["pending", "completed", "rejected", "timed_out", "abandoned"]
-    text: Annotated[str, Field(description="The answers in words, or where the questions stand.")]
-    answers: Annotated[list[AnswerResult] | None, Field(description="None until answered.")]
-    rejection_reason: str | None
-    end_reason: Annotated[
-        str | None,
-        Field(description="Why they timed out or were abandoned, as far as it is known."),
-    ]
+    state: State
+    briefing: str
+
+    def in_words(self) -> str:
+        """Return the briefing."""
+        return self.briefing
 
 
-StateAnswer = Annotated[CallToolResult, SessionStateResult]
-ListAnswer = Annotated[CallToolResult, SessionListResult]
-ShowAnswer = Annotated[CallToolResult, SessionShowResult]
-BriefingAnswer = Annotated[CallToolResult, BriefingResult]
-TokensAnswer = Annotated[CallToolResult, TokensResult]
-RunCodeAnswer = Annotated[CallToolResult, RunCodeResult]
-QuestionsAnswer = Annotated[CallToolResult, QuestionsResult]
+class TokensResult(ToolResult):
+    """A session after tokens were recorded.
+
+    Attributes:
+        can_continue: Whether the session is active and has tokens left.
+    """
+
+    session: SessionStateResult
+    can_continue: bool
+
+    def in_words(self) -> str:
+        """Describe the session."""
+        return self.session.in_words()
 
 
 def sound(text: str) -> str:
@@ -315,12 +326,3 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
     tail = limit - head
     left_out = len(text) - limit
     return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}", True
-
-
-def outcome_line(result: PhaseResult) -> str:
-    """Describe in one line how code ended."""
-    facts = [*result.limit_problems()]
-    if result.trapped is None:
-        facts.insert(0, f"exit code {result.exit_code}")
-    facts.append(f"{result.duration_s:.2f} s")
-    return "; ".join(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ import anyio
 from anyio.abc import TaskStatus
 from attrs import define, evolve, field, frozen
 
-from ...base.clock import utc_now
 from ...base.event_log import get_logger
 from ...base.settings.choices import DEFAULT_PARTS
 from ...base.settings.configuration import RepositoryConfiguration
@@ -22,7 +21,6 @@ from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionObserver
 from ...harness.lazy import Lazy
 from ...harness.session_layout import DEFAULT_BASE_PATH
-from ...harness.session_ports import LocalSessions
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
@@ -31,7 +29,7 @@ from ...questions import (
     load_config,
 )
 from ...wiring.bootstrap import build_executor, open_questions, open_snapshots, session_results
-from .calls import CancelScopes, Workers
+from .calls import CancelScopes
 from .offer import EVERYTHING, Offer, ToolSet
 from .project_folder import ProjectFolder
 from .resources import add_resources
@@ -41,6 +39,7 @@ from .tool import Tool, tools_of
 from .tools.code_tool import CodeTool
 from .tools.question_tools import QuestionTools, withdraw_abandoned
 from .tools.recording_tools import RecordingTools
+from .tools.session_access import SessionAccess
 from .tools.session_tools import SessionTools
 from .tools.workspace_tools import WorkspaceTools
 
@@ -55,7 +54,7 @@ _log = get_logger("agentforge.mcp")
 
 
 @frozen(kw_only=True)
-class Places:
+class McpPlaces:
     """The directories of sessions and questions.
 
     Attributes:
@@ -83,37 +82,33 @@ class Places:
 
 
 @frozen(kw_only=True)
-class Services:
-    """What the tools work on.
+class McpServices:
+    """What the tools of a server work on.
 
     Attributes:
-        sessions: The sessions.
+        sessions: How calls reach the sessions.
         questions: The question sessions.
         notify: Notifies a person of new questions.
         project: The project that clients may name folders of.
         objects: The object store of the sessions' workspaces, or None.
-        observers: Who observes what happens to the sessions.
-        briefing_shows: What of its user's data a session's briefing shows.
         notice: What the person has to know, said with the first answer, or None.
     """
 
-    sessions: LocalSessions
+    sessions: SessionAccess
     questions: QuestionSessions
     notify: Notify
     project: ProjectFolder
     objects: str | None = None
-    observers: Sequence[SessionObserver] = ()
-    briefing_shows: tuple[str, ...] = DEFAULT_PARTS
     notice: str | None = None
 
     @classmethod
     def at(
         cls,
-        places: Places,
+        places: McpPlaces,
         *,
         terminal: TextIO | None = None,
         observers: Sequence[SessionObserver] = (),
-    ) -> Services:
+    ) -> McpServices:
         """Open what `places` name, as the configuration file says.
 
         Clients don't know where this process was started, so paths are absolute. The person is
@@ -125,88 +120,68 @@ class Services:
         """
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
-        sessions = open_sessions(base.absolute(), store=places.store, direct=places.direct)
+        store = open_sessions(base.absolute(), store=places.store, direct=places.direct)
         asked = places.questions
         if asked is None and not is_database(places.store):
             asked = config.directory or DEFAULT_BASE_DIR
         questions = open_questions(
-            None if asked is None else asked.absolute(), store=sessions, config=config
+            None if asked is None else asked.absolute(), store=store, config=config
         )
         return cls(
-            sessions=sessions,
-            objects=places.objects,
-            observers=observers,
-            briefing_shows=places.briefing_shows,
-            notice=places.notice,
+            sessions=SessionAccess(
+                store=store,
+                snapshots=Lazy(partial(open_snapshots, store, places.objects)),
+                observers=observers,
+                briefing_shows=places.briefing_shows,
+            ),
             questions=questions,
             notify=Notifier(config.notify, questions.where, terminal=terminal).notify,
             project=ProjectFolder(
                 path=(places.project or Path()).absolute(),
                 repository=evolve(places.repository, path=places.repository.path.absolute()),
             ),
+            objects=places.objects,
+            notice=" ".join(filter(None, (places.notice, questions.came_with_repository())))
+            or None,
         )
 
 
-def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
+def all_tools(services: McpServices, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
     """Build the tools that are offered, and no others: their schemas take most of a start."""
-    workers = Workers()
-    snapshots = Lazy(partial(open_snapshots, services.sessions, services.objects))
-    sessions = SessionTools(
-        store=services.sessions,
-        workers=workers,
-        snapshots=snapshots,
-        project=services.project,
-        observers=services.observers,
-        briefing_shows=services.briefing_shows,
-    )
-    workspaces = WorkspaceTools(
-        sessions=sessions,
-        home=session_results(services.sessions, services.objects),
-        project=services.project,
-    )
-    reads = offer.read_only
+    sessions, project, reads = services.sessions, services.project, offer.read_only
     tools_in: dict[ToolSet, Callable[[], tuple[Tool, ...]]] = {
         ToolSet.SESSIONS: lambda: (
-            *tools_of(sessions, read_only=reads),
+            *tools_of(SessionTools(sessions, project), read_only=reads),
             *tools_of(RecordingTools(sessions), read_only=reads),
         ),
         ToolSet.CODE: lambda: tools_of(
-            CodeTool(
-                store=services.sessions,
-                workers=workers,
-                make_executor=partial(build_executor, services.sessions),
-                snapshots=snapshots,
-                observers=services.observers,
-            ),
-            read_only=reads,
+            CodeTool(sessions, partial(build_executor, sessions.store)), read_only=reads
         ),
         ToolSet.QUESTIONS: lambda: QuestionTools(
-            sessions=services.questions, workers=workers, notify=services.notify
+            sessions=services.questions, workers=sessions.workers, notify=services.notify
         ).tools(read_only=reads),
-        ToolSet.WORKSPACES: lambda: tools_of(workspaces, read_only=reads),
+        ToolSet.WORKSPACES: lambda: tools_of(
+            WorkspaceTools(sessions, session_results(sessions.store, services.objects), project),
+            read_only=reads,
+        ),
     }
     return tuple(one for name, tools in tools_in.items() if name in offer.sets for one in tools())
 
 
 def server_of(
-    services: Services, offer: Offer = EVERYTHING, *, under_way: CancelScopes | None = None
+    services: McpServices, offer: Offer = EVERYTHING, *, under_way: CancelScopes | None = None
 ) -> HarnessServer:
     """Build the server with what is offered."""
     server = HarnessServer(all_tools(services, offer), under_way=under_way, notice=services.notice)
     if ToolSet.SESSIONS in offer.sets:
-        add_resources(server, services.sessions, utc_now, briefing_shows=services.briefing_shows)
+        add_resources(server, services.sessions)
     return server
 
 
 def serve_stdio(
-    places: Places, offer: Offer = EVERYTHING, *, observers: Sequence[SessionObserver] = ()
+    places: McpPlaces, offer: Offer = EVERYTHING, *, observers: Sequence[SessionObserver] = ()
 ) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
-
-    Args:
-        places: The directories of sessions and questions.
-        offer: The tools that it offers.
-        observers: Who observes what happens to the sessions.
 
     Returns:
         The signal that ended it, or None.
@@ -214,14 +189,19 @@ def serve_stdio(
     Raises:
         InvalidConfig: The configuration file can't be used.
     """
-    services = Services.at(places, observers=observers)
-    with closing(services.sessions):
-        _withdraw_abandoned(services, offer)
-        return anyio.run(_serve_stdio, services, offer)
+
+    async def serve(services: McpServices) -> int | None:
+        under_way = CancelScopes()
+        server = server_of(services, offer, under_way=under_way)
+        async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
+            await server.run_over(streams)
+        return ended.signal
+
+    return _serve(McpServices.at(places, observers=observers), offer, serve)
 
 
 def serve_http(
-    places: Places,
+    places: McpPlaces,
     settings: HttpSettings,
     *,
     announce: Callable[[str], object],
@@ -246,69 +226,43 @@ def serve_http(
         AddressUnavailable: The server can't listen there.
         InvalidConfig: The configuration file can't be used.
     """
-    services = Services.at(places, terminal=terminal, observers=observers)
-    with closing(services.sessions):
-        _withdraw_abandoned(services, offer)
-        return anyio.run(lambda: _serve_http(services, offer, settings, announce))
+    from .transports.http import HttpServer, listening
+
+    async def serve(services: McpServices) -> int | None:
+        under_way = CancelScopes()
+        with listening(settings) as listener:
+            server = HttpServer(server_of(services, offer, under_way=under_way), settings, listener)
+            async with _until_signal(under_way, server.stop) as ended, server.serving():
+                announce(server.url)
+        return ended.signal
+
+    services = McpServices.at(places, terminal=terminal, observers=observers)
+    return _serve(services, offer, serve)
 
 
-def _withdraw_abandoned(services: Services, offer: Offer) -> None:
-    if ToolSet.QUESTIONS in offer.sets and not offer.read_only:
-        withdraw_abandoned(services.questions)
-
-
-async def _serve_stdio(services: Services, offer: Offer) -> int | None:
-    under_way = CancelScopes()
-    server = server_of(services, offer, under_way=under_way)
-    async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
-        await server.run_over(streams)
-    return ended.signal
-
-
-async def _serve_http(
-    services: Services, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
+def _serve(
+    services: McpServices, offer: Offer, serve: Callable[[McpServices], Awaitable[int | None]]
 ) -> int | None:
-    from .transports.http import (
-        HttpServer,
-        application,
-        listening,
-        room_of,
-        session_manager,
-        url_of,
-    )
-
-    under_way = CancelScopes()
-    server = server_of(services, offer, under_way=under_way)
-    with listening(settings) as listener:
-        port = int(listener.getsockname()[1])
-        manager = session_manager(server, settings, port=port)
-        listeners, room = CancelScopes(), room_of(settings)
-        app = application(
-            manager.handle_request, settings, port=port, listeners=listeners, room=room
-        )
-        http = HttpServer(app, room=room, head_timeout_s=settings.head_timeout_s)
-
-        def stop() -> None:
-            http.should_exit = True
-            listeners.stop()
-
-        async with manager.run(), _until_signal(under_way, stop) as ended:
-            announce(url_of(settings, port))
-            await http.serve(sockets=[listener])
-    return ended.signal
+    """Put the questions in order, serve, and close the store of the sessions after it."""
+    with closing(services.sessions.store):
+        if ToolSet.QUESTIONS in offer.sets and not offer.read_only:
+            withdraw_abandoned(services.questions)
+        return anyio.run(serve, services)
 
 
 @define
-class _Stop:
+class _EndingSignal:
     """The signal that ended the server, or None."""
 
     signal: int | None = None
 
 
 @asynccontextmanager
-async def _until_signal(under_way: CancelScopes, stop: Callable[[], None]) -> AsyncIterator[_Stop]:
+async def _until_signal(
+    under_way: CancelScopes, stop: Callable[[], None]
+) -> AsyncIterator[_EndingSignal]:
     """Run the block; at a signal to end stop the calls under way, then the block."""
-    ended = _Stop()
+    ended = _EndingSignal()
 
     async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(*_ending_signals()) as signals:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from enum import Enum
@@ -12,13 +14,12 @@ from attrs import frozen
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool as SdkTool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel
 
 from ...base.errors import AgentForgeError
 from ...harness import SessionNotFound
 from ...questions import SessionNotFound as QuestionsNotFound
 from .arguments import STRICT, checked
-from .results import sound
+from .results import ToolResult, sound
 
 ERROR_META_KEY: Final = "agentforge/error"
 """Where a failed call's result carries the error's type and fields, for programs."""
@@ -26,6 +27,7 @@ _MAX_ERROR_CHARS: Final = 4_000
 _MAX_FIELD_CHARS: Final = 500
 _MAX_ITEMS: Final = 50
 _MARK: Final = "_agentforge_tool"
+_ARGUMENT: Final = re.compile(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)", re.MULTILINE)
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -49,6 +51,9 @@ def tool(
     title: str, effect: Effect = Effect.ADDS, *, open_world: bool = False
 ) -> Callable[[_Method], _Method]:
     """Mark a method as a tool: its name, signature and docstring are what clients read.
+
+    What the docstring says under "Args:" describes the arguments in the schema; what an annotation
+    says of an argument that several tools take holds where the docstring is silent.
 
     `open_world` means that it reaches beyond this machine's files, as to a person.
     """
@@ -79,10 +84,11 @@ class Tool(SdkTool):
     def _described(cls, method: Callable[..., Any]) -> Tool:
         mark: _Mark = getattr(method, _MARK)
         is_read_only = mark.effect is Effect.READS
+        text, _, arguments = (inspect.getdoc(method) or "").partition("\nArgs:\n")
         made = cls.from_function(
             method,
             title=mark.title,
-            description=" ".join((method.__doc__ or "").split()),
+            description=_flat(text),
             annotations=ToolAnnotations(
                 title=mark.title,
                 read_only_hint=is_read_only,
@@ -93,6 +99,8 @@ class Tool(SdkTool):
         )
         assert isinstance(made, Tool)  # noqa: S101 (the SDK makes one of this class)
         metadata = made.fn_metadata
+        for name, meaning in _ARGUMENT.findall(arguments):
+            metadata.arg_model.model_fields[name].description = _flat(meaning)
         metadata.arg_model.model_config.update(STRICT)
         metadata.arg_model.model_rebuild(force=True)
         made.parameters = compact(metadata.arg_model.model_json_schema())
@@ -105,9 +113,12 @@ class Tool(SdkTool):
         return bool(self.annotations and self.annotations.read_only_hint)
 
     async def run(
-        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
-    ) -> Any:
-        """Check the arguments and do it.
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = True,  # noqa: ARG002 (the SDK's signature; a result is always one)
+    ) -> CallToolResult:
+        """Check the arguments, do it, and return the result's values and words.
 
         Raises:
             InvalidArguments: With everything that is wrong with them; nothing was done.
@@ -116,8 +127,11 @@ class Tool(SdkTool):
         given = {name: getattr(model, name) for name in type(model).model_fields}
         if self.context_kwarg is not None:
             given[self.context_kwarg] = context
-        result = await self.fn(**given)
-        return self.fn_metadata.convert_result(result) if convert_result else result
+        result: ToolResult = await self.fn(**given)
+        return CallToolResult(
+            content=[TextContent(type="text", text=result.in_words())],
+            structured_content=result.model_dump(mode="json"),
+        )
 
 
 _KNOWN: Final[WeakKeyDictionary[Callable[..., Any], Tool]] = WeakKeyDictionary()
@@ -168,14 +182,6 @@ def _kind(value: Mapping[str, Any]) -> dict[str, Any]:
     if "anyOf" in value:
         return {"type": [_kind(one)["type"] for one in value["anyOf"]]}
     return {name: value[name] for name in ("type", "enum") if name in value}
-
-
-def answer(structured: BaseModel, text: str) -> CallToolResult:
-    """Return what a tool answers: values, and the same in words for models that see no values."""
-    return CallToolResult(
-        content=[TextContent(type="text", text=text)],
-        structured_content=structured.model_dump(mode="json"),
-    )
 
 
 def advised(error: Exception) -> str:
@@ -234,6 +240,10 @@ def _fields(fields: Mapping[str, object]) -> dict[str, Any]:
         else _short(getattr(value, "value", value))
         for name, value in fields.items()
     }
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _short(value: object) -> str:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
+from ...base.files import ReadError
+from ...harness.domain.history_events import PhaseEnded, PhaseSucceeded
+from ...workflows.agents.port import AgentAnswer, WorkspaceChange
 from ...workflows.fenced_blocks import fenced_blocks
-from .actions import READ_ONLY, Actions
+from ...workflows.gates.verdict import Verdict
 from .diffs import differences
 from .html import Child, element, fragment
-from .parts import OUTCOME_TONES, badge, facts, folded, note, plain_text, section, when
+from .parts import (
+    changed_lines,
+    facts,
+    folded,
+    left_out,
+    muted,
+    note,
+    nothing,
+    outcome_badge,
+    plain_text,
+    section,
+    value_in_words,
+    when,
+)
 from .prose import prose
-from .values.attempts import AttemptView, CallView, ChangeView, VerdictView
+from .values.attempts import AttemptView, CallView, ChangeView
 from .values.material import MAX_ATTEMPTS
 from .values.session_view import SessionView
-from .values.texts import as_words, cut, duration
+from .values.texts import duration
 
 _NOT_SHOWN: Final = frozenset({"test_digests", "written", "deleted"})
 """What a verdict notes for programs, or what stands elsewhere on the page."""
@@ -24,179 +39,139 @@ _MAX_EVIDENCE: Final = 60_000
 _MAX_REMARKS: Final = 50
 
 
-def attempts(view: SessionView, actions: Actions = READ_ONLY) -> Element:
+def attempts(view: SessionView) -> Element:
     """Return the attempts, the last `material.MAX_ATTEMPTS` of them in full."""
-    shown = view.attempts[-MAX_ATTEMPTS:]
-    left_out = len(view.attempts) - len(shown)
+    session_id, shown = view.session.session_id, view.attempts[-MAX_ATTEMPTS:]
     return section(
         "attempts",
         "Attempts",
-        note(
-            f"The first {left_out:,} of {len(view.attempts):,} attempts are left out; ",
-            element("code", f"agentforge log {view.session_id}"),
-            " lists all.",
-        )
-        if left_out
-        else None,
-        [attempt(one, view.session_id) for one in shown]
-        or element("p", "No phase was begun.", class_="none"),
-        attributes=actions.section("attempts"),
+        left_out(len(view.attempts), len(shown), "attempts", f"agentforge log {session_id}"),
+        [_attempt(one, session_id) for one in shown] or nothing("No phase was begun."),
     )
 
 
-def attempt(one: AttemptView, session_id: str) -> Element:
-    """Return one attempt, whole: it can stand alone."""
-    outcome = one.outcome.value
+def _attempt(one: AttemptView, session_id: str) -> Element:
     name = f"attempt-{one.number}"
+    link = element("a", one.phase, " ", muted(one.label), href=f"#{name}")
+    took = f"{counted(one.tokens, 'token')}, {duration(one.seconds)}, began "
     return element(
         "article",
         element(
             "header",
-            element(
-                "h3",
-                element(
-                    "a", one.phase, " ", element("span", one.label, class_="muted"), href=f"#{name}"
-                ),
-                id=f"{name}-title",
-            ),
-            badge(outcome, OUTCOME_TONES[outcome]),
-            element(
-                "span",
-                f"{counted(one.tokens, 'token')}, {duration(one.seconds)}, began ",
-                when(one.began),
-                class_="muted",
-            ),
+            element("h3", link, id=f"{name}-title"),
+            outcome_badge(one.outcome.value),
+            muted(took, when(one.began)),
         ),
-        verdict(one.verdict) if one.verdict else None,
-        change(one, session_id),
-        [_call(call, one, of_several=len(one.calls) > 1) for call in one.calls],
+        _verdict(one),
+        _change(one, one.change, session_id) if one.change else None,
+        [_call(call, one) for call in one.calls],
         id=name,
         class_="attempt",
         aria_labelledby=f"{name}-title",
     )
 
 
-# ------------------------------------------------------------------------------------ the verdict
-
-
-def verdict(one: VerdictView) -> Element:
-    """Return what a gate said."""
-    tone = "good" if one.passed else "bad"
-    more = {name: value for name, value in one.facts.items() if name not in _NOT_SHOWN}
-    counts = [f"{value:,} {name}" for name, value in one.counts.items() if value]
-    time = f"{duration(one.seconds)}" if one.seconds else None
-    said = " · ".join(part for part in (*counts, time) if part)
+def _verdict(one: AttemptView) -> Element | None:
+    """Return the verdict: by the history where that has it, with the evidence of the stored one."""
+    event = None if one.result is None else one.result.event
+    stored = one.verdict if isinstance(one.verdict, Verdict) else _NO_VERDICT
+    counts: list[str] = []
+    if isinstance(event, PhaseEnded):
+        passed, judged = isinstance(event, PhaseSucceeded), event.verdict
+        summary = (event.problem if judged is None else judged.summary) or one.outcome.value
+        gate, counted_ = ("", {}) if judged is None else (judged.gate, judged.counts)
+        counts = [f"{value:,} {name}" for name, value in counted_.items() if value]
+        counts += [duration(event.seconds)] if event.seconds else []
+    elif one.verdict is None:
+        return None
+    else:
+        passed, summary, gate, counted_ = stored.passed is True, stored.summary, stored.gate, {}
+    names = [name for name in stored.facts if name not in _NOT_SHOWN]
+    noted = [(name.replace("_", " "), value_in_words(stored.facts[name])) for name in names]
+    problem = one.verdict if isinstance(one.verdict, ReadError) else None
+    said = " · ".join(counts)
     return element(
         "div",
         element(
             "p",
-            element("span", one.gate or "result", class_="gate-name"),
+            element("span", gate or "result", class_="gate-name"),
             " ",
-            element("strong", one.summary),
-            element("span", f" {said}", class_="muted") if said else None,
+            element("strong", summary),
+            muted(f" {said}") if said else None,
         ),
-        note(f"The stored verdict can't be read: {one.problem}") if one.problem else None,
-        _evidence(one),
-        folded(
-            "What else it noted",
-            facts((name.replace("_", " "), _fact(value)) for name, value in more.items()),
-        )
-        if _says_more(more, one.counts)
-        else None,
-        class_=f"verdict {tone}",
+        note(f"The stored verdict can't be read: {problem}") if problem else None,
+        _evidence(stored, passed=passed),
+        folded("What else it noted", facts(noted)) if set(names) - counted_.keys() else None,
+        class_=f"verdict {'good' if passed else 'bad'}",
     )
 
 
-def _says_more(facts_: Mapping[str, Any], counts: Mapping[str, int]) -> bool:
-    return any(name not in counts for name in facts_)
+_NO_VERDICT: Final = Verdict(gate="", passed=False, summary="unknown")
 
 
-def _fact(value: object) -> Child:
-    return element("span", cut(as_words(value), 4_000), class_="lines")
-
-
-def _evidence(one: VerdictView) -> Child:
-    text = "\n\n".join(one.evidence)
+def _evidence(stored: Verdict, *, passed: bool) -> Child:
+    text = "\n\n".join(stored.evidence)
     if not text.strip():
         return None
-    count = counted(len(one.evidence), "piece")
     return folded(
-        f"Evidence ({count})",
-        plain_text(cut(text, _MAX_EVIDENCE), "Evidence"),
-        is_open=not one.passed and len(text) < 4_000,
+        f"Evidence ({counted(len(stored.evidence), 'piece')})",
+        plain_text(text, "Evidence", most=_MAX_EVIDENCE),
+        is_open=not passed and len(text) < 4_000,
     )
 
 
-# ------------------------------------------------------------------------------------- the change
-
-
-def change(one: AttemptView, session_id: str) -> Child:
-    """Return what an attempt changed."""
-    found = one.change
-    if found is None:
-        return None
+def _change(of: AttemptView, found: ChangeView, session_id: str) -> Child:
     if not found.files:
-        said = "No file changed." if found.note is None else found.note
-        return note(said)
+        return note("No file changed." if found.note is None else found.note)
     added = sum(each.added for each in found.files)
     removed = sum(each.removed for each in found.files)
-    count = counted(len(found.files), "file")
+    title = f"Changes: {counted(len(found.files), 'file')} "
+    command = None
+    if found.by_snapshots:
+        between = "" if of.before is None else f" {of.before} {of.after}"
+        command = f"agentforge diff {session_id}{between}"
     return fragment(
-        element(
-            "h4",
-            f"Changes: {count} ",
-            element("span", f"+{added:,}", class_="plus") if added else None,
-            " ",
-            element("span", f"-{removed:,}", class_="minus") if removed else None,
-        ),
-        differences(found.files, _command(found, session_id)),
+        element("h4", title, changed_lines(added, removed)),
+        differences(found.files, command),
         note(found.note) if found.note else None,
     )
 
 
-def _command(found: ChangeView, session_id: str) -> str | None:
-    if found.after is None:
-        return None
-    if found.before is None:
-        return f"agentforge diff {session_id}"
-    return f"agentforge diff {session_id} {found.before} {found.after}"
-
-
-# --------------------------------------------------------------------------- prompts and answers
-
-
-def _call(one: CallView, of: AttemptView, *, of_several: bool) -> Element:
-    name = f"attempt-{of.number}-call-{one.number}"
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.usage.items())
-    tokens = None if one.tokens is None else counted(one.tokens, "token")
-    if tokens and kinds:
-        tokens += f" ({kinds}{', estimated' if one.is_estimated else ''})"
-    said = ", ".join(part for part in (one.agent, tokens, duration(one.seconds)) if part)
+def _call(one: CallView, of: AttemptView) -> Element:
+    tokens, seconds, event, stored = None, 0.0, one.event, one.stored
+    agent = stored.agent if stored else None
+    failure = stored.failure if stored else None
+    if event is not None:
+        agent, failure, seconds = event.agent or agent, event.failure or failure, event.seconds
+        tokens = counted(event.tokens, "token")
+        if event.usage:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in event.usage.items())
+            tokens += f" ({kinds}{', estimated' if event.estimated else ''})"
+    said = ", ".join(part for part in (agent, tokens, duration(seconds)) if part)
+    answer = stored.answer if stored else AgentAnswer(text="")
     return element(
         "div",
-        element("h4", f"Call {one.number}" if of_several else "Agent"),
-        element("p", said, class_="note"),
-        element("p", "It gave no answer: ", one.failure, class_="problem") if one.failure else None,
+        element("h4", f"Call {one.number}" if len(of.calls) > 1 else "Agent"),
+        note(said),
+        element("p", "It gave no answer: ", failure, class_="problem") if failure else None,
         [note(each) for each in one.problems],
-        prose(prose_of(one.answer or "")),
-        _remarks(one),
-        _said("Answer", one.answer),
+        prose(prose_of(answer.text)),
+        _remarks(answer),
+        _said("Answer", answer.text),
         _said("Prompt", one.prompt),
-        id=name,
+        id=f"attempt-{of.number}-call-{one.number}",
         class_="call",
     )
 
 
-def _remarks(one: CallView) -> Child:
+def _remarks(answer: AgentAnswer) -> Child:
     """Return what it asked, and what of its changes was not taken."""
-    remarks: list[Child] = [fragment("Asked: ", each) for each in one.questions]
-    remarks += [
-        fragment("Put back: ", element("code", path), f", {reason}")
-        for path, reason in one.put_back
-    ]
-    remarks += [
-        fragment("Not taken, since the project's rules ignore it: ", element("code", path))
-        for path in one.dropped[:_MAX_REMARKS]
+    change = answer.change or WorkspaceChange()
+    ignored = "Not taken, since the project's rules ignore it: "
+    remarks = [
+        *(("Asked: ", each.prompt) for each in answer.questions),
+        *(("Put back: ", element("code", path), f", {why}") for path, why in change.refused),
+        *((ignored, element("code", path)) for path in change.dropped[:_MAX_REMARKS]),
     ]
     return element("ul", [element("li", each) for each in remarks]) if remarks else None
 
@@ -204,17 +179,13 @@ def _remarks(one: CallView) -> Child:
 def _said(kind: str, text: str | None) -> Child:
     if not text:
         return None
-    return folded(
-        fragment(kind, " ", element("span", counted(len(text), "character"), class_="muted")),
-        plain_text(text, kind),
-    )
+    summary = (kind, " ", muted(counted(len(text), "character")))
+    return folded(summary, plain_text(text, kind))
 
 
 def prose_of(answer: str) -> str:
     """Return an answer without its fenced blocks."""
     lines = answer.replace("\r\n", "\n").split("\n")
-    inside: set[int] = set()
-    for block in fenced_blocks(lines, 0):
-        inside.update(range(block.line, block.line + len(block.lines) + 2))
-    kept = [line for number, line in enumerate(lines) if number not in inside]
-    return "\n".join(kept).strip()
+    for block in reversed(list(fenced_blocks(lines, 0))):
+        del lines[block.line : block.line + len(block.lines) + 2]
+    return "\n".join(lines).strip()

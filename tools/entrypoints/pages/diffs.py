@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
 from .html import Child, element, fragment
-from .parts import folded, note
+from .parts import changed_lines, folded, muted, note, scrolled
 from .values.patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
 
 MAX_ROWS: Final = 1_200
@@ -30,20 +30,13 @@ def differences(files: Iterable[FileDiff], command: str | None) -> Element:
 
 
 def _file(one: FileDiff, command: str | None) -> Element:
-    lines = sum(len(hunk.lines) for hunk in one.hunks)
     limit = _OPEN_ALONE if _is_alone(one) else OPEN_ROWS
-    summary = fragment(
+    summary = (
         element("code", one.path, class_="path"),
-        element("span", one.kind, class_="muted"),
-        element(
-            "span",
-            element("span", f"+{one.added:,}", class_="plus") if one.added else None,
-            " " if one.added and one.removed else None,
-            element("span", f"-{one.removed:,}", class_="minus") if one.removed else None,
-            class_="counts",
-        ),
+        muted(one.kind),
+        element("span", changed_lines(one.added, one.removed), class_="counts"),
     )
-    return folded(summary, _body(one, command), is_open=0 < lines <= limit, class_="file")
+    return folded(summary, _body(one, command), is_open=0 < one.lines <= limit, class_="file")
 
 
 def _body(one: FileDiff, command: str | None) -> Child:
@@ -53,26 +46,13 @@ def _body(one: FileDiff, command: str | None) -> Child:
         said = "too long to be compared" if one.left_out else "the same lines"
         return note(f"There is nothing to show: {said}.")
     shown = list(islice(_rows(one), MAX_ROWS))
-    lines = sum(len(hunk.lines) for hunk in one.hunks) + one.left_out
-    is_cut = one.left_out > 0 or len(shown) == MAX_ROWS
-    head = _head(one)
-    return fragment(
-        element(
-            "div",
-            element("table", head, element("tbody", shown), class_=_form(one)),
-            class_="scroll",
-            role="region",
-            tabindex=0,
-            aria_label=f"Changes of {one.path}",
-        ),
-        note(
-            f"The rest of {counted(lines, 'line')} is left out",
-            fragment("; ", element("code", command), " shows all") if command else None,
-            ".",
-        )
-        if is_cut
-        else None,
-    )
+    form = "diff one" if _is_alone(one) else "diff two"
+    body = scrolled(f"Changes of {one.path}", _head(one), element("tbody", shown), class_=form)
+    if not one.left_out and len(shown) < MAX_ROWS:
+        return body
+    lines = one.lines + one.left_out
+    rest = ("; ", element("code", command), " shows all") if command else None
+    return fragment(body, note(f"The rest of {counted(lines, 'line')} is left out", rest, "."))
 
 
 def _is_alone(one: FileDiff) -> bool:
@@ -80,31 +60,15 @@ def _is_alone(one: FileDiff) -> bool:
     return one.kind in {"added", "deleted"}
 
 
-def _form(one: FileDiff) -> str:
-    return "diff one" if _is_alone(one) else "diff two"
-
-
-_SIDES: Final = ["Before", "After"]
-
-
 def _head(one: FileDiff) -> tuple[Element, ...]:
-    sides = ["Before"] if one.kind == "deleted" else ["After"] if _is_alone(one) else _SIDES
-    heads = [name for side in sides for name in (f"Line {side.lower()}", side)]
-    return (
-        element(
-            "colgroup", [element("col", class_=kind) for _ in sides for kind in ("no", "side")]
-        ),
-        element(
-            "thead",
-            element(
-                "tr",
-                [
-                    element("th", element("span", name, class_="visually-hidden"), scope="col")
-                    for name in heads
-                ],
-            ),
-        ),
-    )
+    sides = {"added": ("After",), "deleted": ("Before",)}.get(one.kind, ("Before", "After"))
+    names = (name for side in sides for name in (f"Line {side.lower()}", side))
+    heads = [
+        element("th", element("span", name, class_="visually-hidden"), scope="col")
+        for name in names
+    ]
+    columns = [element("col", class_=kind) for _ in sides for kind in ("no", "side")]
+    return element("colgroup", columns), element("thead", element("tr", heads))
 
 
 def _rows(one: FileDiff) -> Iterable[Element]:
@@ -116,24 +80,19 @@ def _rows(one: FileDiff) -> Iterable[Element]:
 
 
 def _alone(hunk: Hunk) -> Iterable[Element]:
-    for line in hunk.lines:
+    for line in hunk:
         number = line.old if line.new is None else line.new
         yield element("tr", _number(number), _side(line, [(line.text, False)]))
 
 
 def _paired(hunk: Hunk) -> Iterable[Element]:
-    for before, after in side_by_side(hunk.lines):
-        if before is not None and before is after:
-            text = [(before.text, False)]
-            cells = _cells(before, text, "old"), _cells(before, text, "new")
-            yield element("tr", cells, class_="same")
-            continue
-        if before is not None and after is not None:
+    for before, after in side_by_side(hunk):
+        old = [] if before is None else [(before.text, False)]
+        new = [] if after is None else [(after.text, False)]
+        if before is not None and after is not None and before is not after:
             old, new = word_changes(before.text, after.text)
-        else:
-            old = [] if before is None else [(before.text, False)]
-            new = [] if after is None else [(after.text, False)]
-        yield element("tr", _cells(before, old, "old"), _cells(after, new, "new"))
+        cells = (_cells(before, old, "old"), _cells(after, new, "new"))
+        yield element("tr", cells, class_="same" if before is after else None)
 
 
 def _cells(line: DiffLine | None, pieces: list[Piece], side: str) -> tuple[Element, Element]:

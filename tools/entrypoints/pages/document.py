@@ -7,34 +7,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
-
-from attrs import frozen
 
 from .html import Child, element, fragment, spelled
 
 STYLE_SHEET: Final = "style.css"
 """The style sheet's name; `style_sheet` has its text."""
 _CONTENT: Final = "content"
-
-
-@frozen(kw_only=True)
-class Served:
-    """What a page of a server refers to, all on that server.
-
-    Attributes:
-        styles: Paths of style sheets, each beginning with `/`.
-        scripts: Paths of scripts, likewise; they run in order when the page is parsed.
-        settings: Further `meta` elements by name, as of htmx's configuration.
-    """
-
-    styles: Sequence[str]
-    scripts: Sequence[str] = ()
-    settings: Sequence[tuple[str, str]] = ()
 
 
 @cache
@@ -56,7 +40,14 @@ def self_contained_page(title: str, *content: Child, top: Child = None) -> str:
     return _page(head, top, content)
 
 
-def served_page(title: str, *content: Child, served: Served, top: Child = None) -> str:
+def served_page(
+    title: str,
+    *content: Child,
+    styles: Iterable[str],
+    scripts: Iterable[str] = (),
+    settings: Mapping[str, str] = MappingProxyType({}),
+    top: Child = None,
+) -> str:
     """Write a page that refers to a server's style sheets and scripts.
 
     The server says what the page may do, by the header `Content-Security-Policy`.
@@ -64,18 +55,20 @@ def served_page(title: str, *content: Child, served: Served, top: Child = None) 
     Args:
         title: The page's title, a text.
         content: What stands in its main part.
-        served: What it refers to.
+        styles: Paths of style sheets on that server, each beginning with `/`.
+        scripts: Paths of scripts, likewise; they run in order when the page is parsed.
+        settings: Further `meta` elements by name, as of htmx's configuration.
         top: What stands above the main part, as the page's header.
 
     Raises:
         ValueError: A path that is not on the same server.
     """
     head = _head(title, policy=None)
-    for name, value in served.settings:
+    for name, value in settings.items():
         SubElement(head, "meta", {"name": name, "content": value})
-    for path in served.styles:
+    for path in styles:
         SubElement(head, "link", {"rel": "stylesheet", "href": _on_server(path)})
-    for path in served.scripts:
+    for path in scripts:
         SubElement(head, "script", {"src": _on_server(path), "defer": ""})
     return _page(head, top, content)
 

@@ -2,182 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
+from ...harness import SessionContext
+from ...harness.views.briefing import brief
 from .actions import READ_ONLY, Actions
 from .html import Child, element, fragment
-from .parts import OUTCOME_TONES, STATE_TONES, badge, bar, facts, folded, section, table, when
-from .values.session_view import PhaseView, SessionView
+from .parts import (
+    STATE_TONES,
+    badge,
+    bar,
+    budget_level,
+    facts,
+    folded,
+    muted,
+    outcome_badge,
+    plain_text,
+    section,
+    table,
+    value_in_words,
+    when,
+)
+from .values.attempts import AttemptView
+from .values.session_view import SessionView
 from .values.spans import SpanKind, seconds_by_kind
-from .values.texts import as_words, cut, duration, first_line, percent
+from .values.texts import duration, percent
 
 _SHORT_GOAL: Final = 160
-_MAX_MEMBER: Final = 4_000
 _MOST_LINKS: Final = 12
 
 
 def heading(view: SessionView, actions: Actions = READ_ONLY) -> Element:
     """Return the page's title, with the state, the id, the tags and what it is for."""
-    title = title_of(view)
-    goal = view.goal.strip() if view.goal else ""
-    parent = view.parent_id
+    session = view.session
+    title, goal = title_of(session), (session.goal or "").strip()
+    parent = session.parent_id
+    about = (
+        badge(session.state.value, STATE_TONES[session.state]),
+        " ",
+        element("span", session.workflow_type) if session.workflow_type else None,
+        " ",
+        element("code", session.session_id),
+        element("span", " made from ", _session(parent, actions)) if parent else None,
+        [element("span", " ", element("span", one, class_="tag")) for one in session.tags],
+    )
     return element(
         "div",
         element("h1", title),
-        element(
-            "p",
-            badge(view.state.value, STATE_TONES[view.state]),
-            " ",
-            element("span", view.workflow) if view.workflow else None,
-            " ",
-            element("code", view.session_id),
-            element("span", " made from ", _session(parent, actions)) if parent else None,
-            [element("span", " ", element("span", one, class_="tag")) for one in view.tags],
-            class_="subtitle",
-        ),
+        element("p", about, class_="subtitle"),
         element("p", goal, class_="goal") if goal and goal != title else None,
-        actions.session(view),
+        actions.session,
         id="session",
         class_="heading",
     )
 
 
-def title_of(view: SessionView) -> str:
+def title_of(session: SessionContext) -> str:
     """Return what names a session: its title, else its goal where that is short, else its id."""
-    goal = first_line((view.goal or "").strip())[0]
-    return view.title or (goal if 0 < len(goal) <= _SHORT_GOAL else f"Session {view.session_id}")
+    goal = (session.goal or "").strip().partition("\n")[0]
+    short = goal if 0 < len(goal) <= _SHORT_GOAL else f"Session {session.session_id}"
+    return session.title or short
 
 
-def _session(session_id: str, actions: Actions) -> Child:
+def _session(session_id: str, actions: Actions) -> Element:
     address = actions.address_of(session_id)
     name = element("code", session_id)
     return element("a", name, href=address) if address else name
 
 
 def data(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
-    """Return what its user and its workflow keep with the session, and what was made from it.
+    """Return the data that its user and its workflow store with the session, and its children.
 
     None where there is nothing of it.
     """
-    if not (view.metadata or view.workflow_state or view.children):
+    session = view.session
+    if not (session.metadata or session.workflow_state or view.children):
         return None
+    children = [
+        (
+            _session(one.session_id, actions),
+            badge(one.head.state.value, STATE_TONES[one.head.state]),
+            one.head.title or "",
+            when(one.head.updated_at),
+        )
+        for one in view.children
+    ]
+    head = ("Session", "State", "Title", "Last change")
     return section(
         "data",
         "Data",
-        _members("Metadata", view.metadata),
-        _members("Workflow state", view.workflow_state),
-        element("h3", "Made from it") if view.children else None,
-        table(
-            "Sessions that were made from it",
-            ("Session", "State", "Title", "Last change"),
-            (
-                (
-                    _session(one.session_id, actions),
-                    badge(one.head.state.value, STATE_TONES[one.head.state]),
-                    one.head.title or "",
-                    when(one.head.updated_at),
-                )
-                for one in view.children
-            ),
-        )
-        if view.children
-        else None,
-        attributes=actions.section("data"),
+        _members("Metadata", session.metadata),
+        _members("Workflow state", session.workflow_state),
+        element("h3", "Made from it") if children else None,
+        table("Sessions that were made from it", head, children) if children else None,
     )
 
 
 def _members(title: str, members: Mapping[str, Any]) -> Child:
-    if not members:
-        return None
-    return fragment(
-        element("h3", title),
-        facts(
-            (name, element("span", cut(as_words(value), _MAX_MEMBER), class_="lines"))
-            for name, value in members.items()
-        ),
-    )
+    pairs = ((name, value_in_words(value)) for name, value in members.items())
+    return fragment(element("h3", title), facts(pairs)) if members else None
 
 
-def overview(view: SessionView, actions: Actions = READ_ONLY) -> Element:
+def overview(view: SessionView) -> Element:
     """Return where the session stands and what it took, in figures."""
-    budget = view.budget
+    session, budget = view.session, view.session.token_budget
     latest = view.attempts[-1].label if view.attempts else None
-    where = ", ".join(one for one in (view.phase, latest) if one)
-    spent = fragment(
-        f"{budget.used:,} of {budget.total:,} ",
-        element("span", percent(budget.used, budget.total), class_="muted nowrap"),
-    )
-    ended = (
-        ("Ended", when(view.ended_at)) if view.ended_at else ("Last change", when(view.updated_at))
+    where = ", ".join(one for one in (session.current_phase, latest) if one)
+    share = element("span", percent(budget.tokens_used, budget.total_budget), class_="muted nowrap")
+    ended = session.completed_at
+    figures = (
+        ("Phase", where or "none"),
+        ("Attempts", str(len(view.attempts))),
+        (
+            "Tokens",
+            fragment(
+                f"{budget.tokens_used:,} of {budget.total_budget:,} ", share, _budget_bar(session)
+            ),
+        ),
+        ("Took", duration(view.seconds)),
+        ("Began", when(session.created_at)),
+        ("Ended", when(ended)) if ended else ("Last change", when(session.updated_at)),
+        ("Files", str(len(view.files))),
+        ("Saved", counted(session.revision, "time")),
     )
     return section(
         "overview",
         "Overview",
-        facts(
-            (
-                ("Phase", where or "none"),
-                ("Attempts", str(len(view.attempts))),
-                ("Tokens", fragment(spent, _budget_bar(view))),
-                ("Took", duration(view.seconds)),
-                ("Began", when(view.created_at)),
-                ended,
-                ("Files", str(len(view.files))),
-                ("Saved", counted(view.revision, "time")),
-            ),
-            class_="tiles",
-        ),
+        facts(figures, class_="tiles"),
         element("h3", "Time"),
         time_by_kind(view),
-        element("h3", "Phases") if view.phases else None,
-        phases(view) if view.phases else None,
-        attributes=actions.section("overview"),
+        fragment(element("h3", "Phases"), phases(view)) if view.attempts else None,
     )
 
 
-def _budget_bar(view: SessionView) -> Element:
-    budget = view.budget
-    share = min(1.0, budget.used / budget.total) if budget.total > 0 else 0.0
-    kind = "over" if budget.left < 0 else "near" if share >= 0.8 else "spent"
-    return bar([("rest", 0, 1000, "left"), (kind, 0, 1000 * share, "spent")])
+def _budget_bar(session: SessionContext) -> Element:
+    used, total = session.token_budget.tokens_used, session.token_budget.total_budget
+    width = 1000 * min(1.0, used / total) if total > 0 else 0.0
+    return bar([("rest", 0, 1000, "left"), (budget_level(used, total), 0, width, "spent")])
 
 
 def time_by_kind(view: SessionView) -> Element:
     """Return where the session's time went, as a bar and in words."""
     seconds = seconds_by_kind(view.spans)
     total = sum(seconds.values())
-    at = 0.0
-    pieces = []
+    pieces, legend, at = [], [], 0.0
     for kind, spent in seconds.items():
         width = 1000 * spent / total if total else 0.0
         pieces.append((kind.value, at, width, f"{kind.value} {duration(spent)}"))
         at += width
-    return element(
-        "div",
-        bar(pieces) if total else None,
-        element(
-            "ul",
-            [
-                element(
-                    "li",
-                    element("span", class_=f"key {kind.value}", aria_hidden="true"),
-                    element("b", _KINDS[kind]),
-                    " ",
-                    duration(spent),
-                    " ",
-                    element("span", percent(spent, total), class_="muted"),
-                )
-                for kind, spent in seconds.items()
-            ],
-            class_="legend",
-        ),
-        class_="time-by-kind",
-    )
+        key = element("span", class_=f"key {kind.value}", aria_hidden="true")
+        words = (element("b", _KINDS[kind]), " ", duration(spent), " ")
+        legend.append(element("li", key, words, muted(percent(spent, total))))
+    body = element("ul", legend, class_="legend")
+    return element("div", bar(pieces) if total else None, body, class_="time-by-kind")
 
 
-_KINDS = {
+_KINDS: Final = {
     SpanKind.AGENT: "Agent",
     SpanKind.GATE: "Gates and scripts",
     SpanKind.PERSON: "Person",
@@ -186,45 +169,37 @@ _KINDS = {
 
 
 def phases(view: SessionView) -> Element:
-    """Return the phases with what they took."""
-    return table(
-        "Phases",
-        ("Phase", "Attempts", "Outcome", "Tokens", "Agent", "Gate", "Person"),
-        (_phase(one) for one in view.phases),
-        class_="figures",
-    )
+    """Return the phases with what they took, in the order in which they were first."""
+    by_name: dict[str, list[AttemptView]] = {}
+    for one in view.attempts:
+        by_name.setdefault(one.phase, []).append(one)
+    current = None if view.session.state.is_terminal else view.session.current_phase
+    head = ("Phase", "Attempts", "Outcome", "Tokens", "Agent", "Gate", "Person")
+    rows = (_phase(name, found, name == current) for name, found in by_name.items())
+    return table("Phases", head, rows, class_="figures")
 
 
-def _phase(one: PhaseView) -> tuple[Child, ...]:
-    times = (one.seconds[kind] for kind in (SpanKind.AGENT, SpanKind.GATE, SpanKind.PERSON))
-    outcome = one.outcome.value
+def _phase(name: str, attempts: Sequence[AttemptView], is_current: bool) -> tuple[Child, ...]:
+    outcome = attempts[-1].outcome.value
+    seconds = seconds_by_kind(span for one in attempts for span in one.spans)
+    times = (seconds[kind] for kind in (SpanKind.AGENT, SpanKind.GATE, SpanKind.PERSON))
     links = [
-        fragment(" " if index else None, element("a", str(index + 1), href=f"#attempt-{number}"))
-        for index, number in enumerate(one.attempts[:_MOST_LINKS])
+        fragment(
+            " " if index else None, element("a", str(index + 1), href=f"#attempt-{one.number}")
+        )
+        for index, one in enumerate(attempts[:_MOST_LINKS])
     ]
-    more = len(one.attempts) - _MOST_LINKS
+    more = len(attempts) - _MOST_LINKS
     return (
-        one.name,
+        name,
         fragment(links, f" and {more:,} more" if more > 0 else None),
-        badge(
-            "under way" if one.is_current and outcome == "open" else outcome, OUTCOME_TONES[outcome]
-        ),
-        one.tokens,
-        *(
-            duration(seconds) if seconds else element("span", "-", class_="muted")
-            for seconds in times
-        ),
+        outcome_badge(outcome, "under way" if is_current and outcome == "open" else None),
+        sum(one.tokens for one in attempts),
+        *(duration(one) if one else muted("-") for one in times),
     )
 
 
-def briefing(view: SessionView, actions: Actions = READ_ONLY) -> Element:
+def briefing(view: SessionView) -> Element:
     """Return what the next worker reads first."""
-    text = element(
-        "pre", view.briefing, class_="text", tabindex=0, role="group", aria_label="Briefing"
-    )
-    return section(
-        "briefing",
-        "Briefing",
-        folded("What the next worker reads first", text),
-        attributes=actions.section("briefing"),
-    )
+    text = plain_text(brief(view.session), "Briefing")
+    return section("briefing", "Briefing", folded("What the next worker reads first", text))

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from ...base.errors import counted
 from ...harness import SessionState
 from .html import Attribute, Child, element
-from .values.texts import clock_time, cut, moment
+from .values.texts import MAX_TEXT, as_words, cut, moment
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info", "plain"]
 """How a badge looks; what it says is in its words."""
@@ -29,20 +29,14 @@ OUTCOME_TONES: Final[Mapping[str, Tone]] = {
 }
 """The tones of outcomes by their names; any other is plain."""
 
+_MOST_OF_A_VALUE: Final = 4_000
 
-def section(
-    name: str, title: str, *children: Child, attributes: Mapping[str, Attribute] | None = None
-) -> Element:
+
+def section(name: str, title: str, *children: Child) -> Element:
     """Return a section of a page; its name is its anchor, stable from page to page."""
     heading = element("h2", title, id=f"{name}-title")
     return element(
-        "section",
-        heading,
-        children,
-        id=name,
-        class_="section",
-        aria_labelledby=f"{name}-title",
-        **(attributes or {}),
+        "section", heading, children, id=name, class_="section", aria_labelledby=f"{name}-title"
     )
 
 
@@ -58,31 +52,24 @@ def table(
         class_: How it looks, besides.
     """
     lines = [
-        element(
-            "tr",
-            [
-                element("td", cell) if number else element("th", cell, scope="row")
-                for number, cell in enumerate(row)
-            ],
-        )
-        for row in rows
+        element("tr", element("th", name, scope="row"), [element("td", cell) for cell in cells])
+        for name, *cells in rows
     ]
     if not lines:
-        return element("p", "None.", class_="none")
-    return element(
-        "div",
-        element(
-            "table",
-            element("caption", caption, class_="visually-hidden"),
-            element("thead", element("tr", [element("th", one, scope="col") for one in head])),
-            element("tbody", lines),
-            class_=class_,
-        ),
-        class_="scroll",
-        role="region",
-        tabindex=0,
-        aria_label=caption,
+        return nothing("None.")
+    return scrolled(
+        caption,
+        element("caption", caption, class_="visually-hidden"),
+        element("thead", element("tr", [element("th", one, scope="col") for one in head])),
+        element("tbody", lines),
+        class_=class_,
     )
+
+
+def scrolled(label: str, *children: Child, class_: str | None = None) -> Element:
+    """Return a table in a frame that scrolls, by the keyboard too."""
+    body = element("table", children, class_=class_)
+    return element("div", body, class_="scroll", role="region", tabindex=0, aria_label=label)
 
 
 def badge(text: str, tone: Tone = "plain") -> Element:
@@ -103,6 +90,21 @@ def facts(pairs: Iterable[tuple[str, Child]], *, class_: str = "facts") -> Eleme
     )
 
 
+def outcome_badge(outcome: str, words: str | None = None) -> Element:
+    """Return how something ended as a badge, in other words where some are given."""
+    return badge(words or outcome.replace("_", " "), OUTCOME_TONES.get(outcome, "plain"))
+
+
+def muted(*children: Child, tag: str = "span") -> Element:
+    """Return words that matter less than those around them."""
+    return element(tag, children, class_="muted")
+
+
+def nothing(words: str) -> Element:
+    """Return the words that stand where there is nothing to show."""
+    return element("p", words, class_="none")
+
+
 def folded(
     summary: Child,
     *children: Child,
@@ -111,37 +113,43 @@ def folded(
     class_: str = "folded",
 ) -> Element:
     """Return what opens and closes, by mouse and keyboard, without a script."""
-    return element(
-        "details", element("summary", summary), children, open=is_open, id=id_, class_=class_
-    )
+    head = element("summary", summary)
+    return element("details", head, children, open=is_open, id=id_, class_=class_)
 
 
-def plain_text(text: str, label: str, *, class_: str = "text") -> Element:
-    """Return a long text as it was written, in a box that scrolls."""
-    return element("pre", cut(text), class_=class_, tabindex=0, role="group", aria_label=label)
+def plain_text(text: str, label: str, *, most: int = MAX_TEXT) -> Element:
+    """Return a long text as it was written, in a box that scrolls; at most so many characters."""
+    return _box(cut(text, most), label, "text")
+
+
+def value_in_words(value: object) -> Element:
+    """Return a value as JSON has it, in words."""
+    return element("span", cut(as_words(value), _MOST_OF_A_VALUE), class_="lines")
+
+
+def _box(content: Child, label: str, kind: str) -> Element:
+    return element("pre", content, class_=kind, tabindex=0, role="group", aria_label=label)
 
 
 def code(text: str, label: str) -> Element:
     """Return a file's text with the numbers of its lines, which aren't copied with it."""
     lines = text.removesuffix("\n").split("\n")
-    return element(
-        "pre",
-        [element("span", f"{line}\n", class_="line") for line in lines],
-        class_="code",
-        tabindex=0,
-        role="group",
-        aria_label=f"{label}, {counted(len(lines), 'line')}",
+    content = [element("span", f"{line}\n", class_="line") for line in lines]
+    return _box(content, f"{label}, {counted(len(lines), 'line')}", "code")
+
+
+def changed_lines(added: int, removed: int) -> Child:
+    """Return how many lines were added and removed."""
+    return (
+        element("span", f"+{added:,}", class_="plus") if added else None,
+        " " if added and removed else None,
+        element("span", f"-{removed:,}", class_="minus") if removed else None,
     )
 
 
-def when(at: datetime, *, short: bool = False) -> Element:
-    """Return a moment, whole for programs; in short the time of the day alone."""
-    return element(
-        "time",
-        clock_time(at) if short else moment(at),
-        datetime=at.isoformat(),
-        title=moment(at) if short else None,
-    )
+def when(at: datetime) -> Element:
+    """Return a moment, whole for programs."""
+    return element("time", moment(at), datetime=at.isoformat())
 
 
 def note(*children: Child) -> Element:
@@ -149,12 +157,19 @@ def note(*children: Child) -> Element:
     return element("p", children, class_="note")
 
 
-def bar(pieces: Iterable[tuple[str, float, float, str]], *, label: str | None = None) -> Element:
-    """Return a bar of pieces on a line from 0 to 1000.
+def left_out(total: int, shown: int, things: str, command: str | None = None) -> Element | None:
+    """Return that only the last things are shown, and which command lists all; None if all are."""
+    if shown == total:
+        return None
+    rest = ("; ", element("code", command), " lists all") if command else None
+    return note(f"The first {total - shown:,} of {total:,} {things} are left out", rest, ".")
+
+
+def bar(pieces: Iterable[tuple[str, float, float, str]]) -> Element:
+    """Return a bar of pieces on a line from 0 to 1000; its words stand beside it.
 
     Args:
         pieces: The class, beginning, width and words of each.
-        label: What it shows, in words; None where words stand beside it.
     """
     drawn = [
         element(
@@ -168,13 +183,16 @@ def bar(pieces: Iterable[tuple[str, float, float, str]], *, label: str | None = 
         )
         for kind, begin, width, words in pieces
     ]
+    return drawing(drawn, class_="bar", view="0 0 1000 10", aria_hidden="true")
+
+
+def drawing(*children: Child, class_: str, view: str, **attributes: Attribute) -> Element:
+    """Return a drawing that takes the width that there is."""
     return element(
-        "svg",
-        drawn,
-        class_="bar",
-        viewBox="0 0 1000 10",
-        preserveAspectRatio="none",
-        role="img" if label else None,
-        aria_label=label,
-        aria_hidden=None if label else "true",
+        "svg", children, class_=class_, viewBox=view, preserveAspectRatio="none", **attributes
     )
+
+
+def budget_level(used: int, total: int) -> str:
+    """Return how a budget is drawn: "spent", "near" its end or "over" it."""
+    return "over" if used > total else "near" if used * 100 >= total * 80 else "spent"

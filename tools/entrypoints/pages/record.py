@@ -2,232 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
+from ...base.question import Option
 from ...harness import SessionHistory
 from ...harness.views.checkpoints import CheckpointEntry
-from ...harness.views.conversations import Conversation
+from ...harness.views.checkpoints import checkpoints as checkpoints_of
+from ...harness.views.conversations import Conversation, budget_stops
+from ...harness.views.conversations import conversations as conversations_of
 from .actions import READ_ONLY, Actions
 from .html import Child, anchor, element, fragment
-from .parts import OUTCOME_TONES, badge, code, folded, note, plain_text, section, table, when
+from .parts import (
+    code,
+    folded,
+    left_out,
+    muted,
+    note,
+    nothing,
+    outcome_badge,
+    plain_text,
+    section,
+    table,
+    when,
+)
 from .prose import prose
 from .values.asked_questions import AskedPrompt, QuestionView
 from .values.contents import Content, ImageContent, NoContent, TextContent
 from .values.session_view import FileView, SessionView
-from .values.texts import cut, duration, first_line, size
+from .values.texts import duration, size
 
-_MAX_NAMED: Final = 50
-_MAX_DETAILS: Final = 4_000
+MAX_HISTORY: Final = 1_000
+"""How many entries of a history are shown: the last ones."""
 MAX_QUESTIONS: Final = 200
 """How many questions are shown: the last ones."""
+_MAX_CHECKPOINTS: Final = 200
+_MAX_NAMED: Final = 50
+_MAX_DETAILS: Final = 4_000
 _OPEN_LINES: Final = 40
 
 
 # -------------------------------------------------------------------------------------- the files
 
 
-def files(view: SessionView, actions: Actions = READ_ONLY) -> Element:
-    """Return the files that the session made, with what they hold."""
-    return section(
-        "files",
-        "Files",
-        [_file(one, actions) for one in view.files] or element("p", "None.", class_="none"),
-        attributes=actions.section("files"),
-    )
+def files(view: SessionView) -> Element:
+    """Return the files that the session made, with their contents."""
+    return section("files", "Files", [_file(one) for one in view.files] or nothing("None."))
 
 
-def _file(one: FileView, actions: Actions) -> Element:
-    content = one.content
+def _file(one: FileView) -> Element:
+    content, artifact = one.content, one.artifact
     times = f", {counted(one.times, 'time')}" if one.times > 1 else ""
     how_large = None if content is None or isinstance(content, NoContent) else size(content.size)
-    about = ", ".join(part for part in (f"{one.made}{times}", one.phase, how_large) if part)
-    summary = fragment(
-        element("code", one.path, class_="path"),
-        element("span", about, class_="muted"),
-    )
+    parts = (f"{artifact.artifact_type}{times}", artifact.phase, how_large)
+    about = muted(", ".join(part for part in parts if part))
+    is_short = isinstance(content, TextContent) and content.text.count("\n") <= _OPEN_LINES
     return folded(
-        summary,
-        actions.file(one),
-        shown_content(content, one.path),
-        is_open=isinstance(content, ImageContent) or _is_short(content),
+        (element("code", one.path, class_="path"), about),
+        _content(content, one.path),
+        is_open=isinstance(content, ImageContent) or is_short,
         id_=anchor("file", one.path),
         class_="file",
     )
 
 
-def _is_short(content: Content | None) -> bool:
-    return isinstance(content, TextContent) and content.text.count("\n") <= _OPEN_LINES
+def _content(content: Content | None, name: str) -> Child:
+    """Return the content of a file, as text or as a picture, or why it is not shown."""
+    match content:
+        case NoContent(reason=reason):
+            return note(f"Not shown: {reason}.")
+        case ImageContent(address=address, width=width, height=height):
+            return element(
+                "img", src=address, alt=name, width=width, height=height, class_="picture"
+            )
+        case TextContent(text=text, left_out=more):
+            rest = note(f"{counted(more, 'more character')} left out.") if more else None
+            return fragment(code(text, name), rest)
+    return None
 
 
-def shown_content(content: Content | None, name: str) -> Child:
-    """Return what a file holds, as text or as a picture, or why it is not shown."""
-    if content is None:
-        return None
-    if isinstance(content, NoContent):
-        return note(f"Not shown: {content.reason}.")
-    if isinstance(content, ImageContent):
-        return element(
-            "img",
-            src=content.address,
-            alt=name,
-            width=content.width,
-            height=content.height,
-            class_="picture",
-        )
-    more = content.left_out
-    return fragment(
-        code(content.text, name),
-        note(f"{counted(more, 'more character')} left out.") if more else None,
-    )
-
-
-def specification(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
+def specification(view: SessionView) -> Element | None:
     """Return the specification that the session works from; None where it has none."""
     if view.specification is None:
         return None
-    return section(
-        "specification",
-        "Specification",
-        folded(
-            "specification.yaml",
-            shown_content(view.specification, "specification.yaml"),
-            class_="file",
-        ),
-        attributes=actions.section("specification"),
-    )
+    name = "specification.yaml"
+    shown = folded(name, _content(view.specification, name), class_="file")
+    return section("specification", "Specification", shown)
 
 
 # ---------------------------------------------------------------------------------- the questions
 
 
-def questions(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
+def questions(view: SessionView) -> Element | None:
     """Return the questions to a person with their answers; None where nothing was asked."""
     if not view.questions:
         return None
     shown = view.questions[-MAX_QUESTIONS:]
-    left_out = len(view.questions) - len(shown)
-    return section(
-        "questions",
-        "Questions",
-        note(f"The first {left_out:,} of {len(view.questions):,} are left out.")
-        if left_out
-        else None,
-        [question(one, actions) for one in shown],
-        attributes=actions.section("questions"),
-    )
+    rest = left_out(len(view.questions), len(shown), "questions")
+    return section("questions", "Questions", rest, map(_question, shown))
 
 
-def question(one: QuestionView, actions: Actions = READ_ONLY) -> Element:
-    """Return questions that were asked together: they can stand alone."""
+def _question(one: QuestionView) -> Element:
     name = anchor("question", one.question_id)
-    outcome = one.outcome.replace("_", " ")
-    ended = one.ended_at
+    outcome, ended = one.outcome.replace("_", " "), one.ended_at
     waited = None if ended is None else duration((ended - one.asked_at).total_seconds())
-    return element(
-        "article",
+    header = element(
+        "header",
         element(
-            "header",
-            element(
-                "h3",
-                element("a", "Question", href=f"#{name}"),
-                " ",
-                element("code", one.question_id[:8]),
-            ),
-            badge(outcome, OUTCOME_TONES.get(one.outcome, "plain")),
-            element(
-                "span",
-                "asked ",
-                when(one.asked_at),
-                f", {outcome} after {waited}" if waited else None,
-                f", phase {one.phase}" if one.phase else None,
-                class_="muted",
-            ),
+            "h3",
+            element("a", "Question", href=f"#{name}"),
+            " ",
+            element("code", one.question_id[:8]),
         ),
-        [_prompt(each) for each in one.prompts],
-        element("p", "Reason: ", one.reason, class_="lines") if one.reason else None,
-        actions.question(one) if one.waits else None,
-        id=name,
-        class_="attempt question",
+        outcome_badge(one.outcome),
+        muted(
+            "asked ",
+            when(one.asked_at),
+            f", {outcome} after {waited}" if waited else None,
+            f", phase {one.phase}" if one.phase else None,
+        ),
     )
+    reason = element("p", "Reason: ", one.reason, class_="lines") if one.reason else None
+    prompts = [_prompt(each) for each in one.prompts]
+    return element("article", header, prompts, reason, id=name, class_="attempt question")
 
 
 def _prompt(one: AskedPrompt) -> Element:
-    chosen = one.answer
-    return element(
-        "div",
-        prose(one.prompt, most=10_000),
-        element(
-            "ul",
-            [
-                element(
-                    "li",
-                    option.label,
-                    element("span", f" {option.description}", class_="muted")
-                    if option.description
-                    else None,
-                )
-                for option in one.options
-            ],
-            class_="options",
-        )
-        if one.options
-        else None,
-        element("p", element("b", "Answer: "), chosen, class_="lines answer")
-        if chosen is not None
-        else None,
-        class_="prompt",
-    )
+    options = [element("li", _option(each)) for each in one.options]
+    answer = None
+    if one.answer is not None:
+        answer = element("p", element("b", "Answer: "), one.answer, class_="lines answer")
+    shown = element("ul", options, class_="options") if options else None
+    return element("div", prose(one.prompt, most=10_000), shown, answer, class_="prompt")
+
+
+def _option(one: Option) -> Child:
+    return one.label, muted(f" {one.description}") if one.description else None
 
 
 # ------------------------------------------------------------------------------ agents' programs
 
 
-def conversations(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
+def conversations(view: SessionView) -> Element | None:
     """Return the conversations of agent programs; None where there were none."""
-    if not view.conversations:
+    found = list(conversations_of(view.session.history))
+    if not found:
         return None
     head = ("Conversation", "First", "Last", "Prompts", "Turns", "Compactions", "Tokens", "Files")
+    stopped = "Stopped because of the budget"
+    stops = [(when(one.timestamp), one.details or "") for one in budget_stops(view.session.history)]
+    why = fragment(element("h3", stopped), table(stopped, ("When", "Why"), stops))
     return section(
         "conversations",
         "Conversations",
-        table("Conversations", head, map(_conversation, view.conversations)),
-        _stops(view.stops),
-        attributes=actions.section("conversations"),
+        table("Conversations", head, map(_conversation, found)),
+        why if stops else None,
     )
 
 
 def _conversation(one: Conversation) -> tuple[Child, ...]:
-    models = sorted(one.models.items())
-    named = ", ".join(one.files[:_MAX_NAMED])
+    models = (
+        muted(f"{name or 'unknown'}: {count:,}", tag="div")
+        for name, count in sorted(one.models.items())
+    )
     more = len(one.files) - _MAX_NAMED
     return (
-        fragment(one.program, " ", element("code", one.agent_session)),
+        (one.program, " ", element("code", one.agent_session)),
         when(one.first),
         when(one.last),
         one.prompts,
         one.turns,
         one.compactions,
-        fragment(
-            f"{one.tokens:,}",
-            [
-                element("div", f"{name or 'unknown'}: {count:,}", class_="muted")
-                for name, count in models
-            ],
-        ),
-        fragment(named, f" and {more:,} more" if more > 0 else None),
-    )
-
-
-def _stops(stops: Iterable[SessionHistory]) -> Child:
-    rows = [(when(one.timestamp), one.details or "") for one in stops]
-    if not rows:
-        return None
-    return fragment(
-        element("h3", "Stopped because of the budget"),
-        table("Stopped because of the budget", ("When", "Why"), rows),
+        (f"{one.tokens:,}", models),
+        (", ".join(one.files[:_MAX_NAMED]), f" and {more:,} more" if more > 0 else None),
     )
 
 
@@ -236,82 +184,61 @@ def _stops(stops: Iterable[SessionHistory]) -> Child:
 
 def checkpoints(view: SessionView, actions: Actions = READ_ONLY) -> Element:
     """Return the checkpoints: what the session can go back to, or be forked at."""
-    shown = view.checkpoints[-_MAX_ROWS:]
-    left_out = len(view.checkpoints) - len(shown)
+    found = checkpoints_of(view.session)
+    shown = found[-_MAX_CHECKPOINTS:]
+    command = f"agentforge checkpoints {view.session.session_id}"
+    head = ("No", "When", "After", "Attempt", "Snapshot")
     return section(
         "checkpoints",
         "Checkpoints",
-        note(
-            f"The first {left_out:,} are left out; ",
-            element("code", f"agentforge checkpoints {view.session_id}"),
-            " lists all.",
-        )
-        if left_out
-        else None,
-        table(
-            "Checkpoints",
-            ("No", "When", "After", "Attempt", "Snapshot"),
-            (_checkpoint(one, actions) for one in shown),
-        ),
-        attributes=actions.section("checkpoints"),
+        left_out(len(found), len(shown), "checkpoints", command),
+        table("Checkpoints", head, (_checkpoint(one, actions) for one in shown)),
     )
 
 
-_MAX_ROWS: Final = 200
-
-
 def _checkpoint(one: CheckpointEntry, actions: Actions) -> tuple[Child, ...]:
+    snapshot = (
+        element("code", one.snapshot[:12]) if one.snapshot else None,
+        muted(f"none: {one.unkept}") if one.unkept else None,
+        None if one.snapshot or one.unkept else muted("none"),
+        None if one.in_force else muted(" gone back behind"),
+        actions.checkpoint(one),
+    )
     return (
         element("span", str(one.number), id=f"checkpoint-{one.number}"),
         when(one.at),
         one.action.replace("_", " "),
-        one.name or element("span", "-", class_="muted"),
-        fragment(
-            element("code", one.snapshot[:12]) if one.snapshot else None,
-            element("span", f"none: {one.unkept}", class_="muted") if one.unkept else None,
-            element("span", "none", class_="muted")
-            if one.snapshot is None and one.unkept is None
-            else None,
-            None if one.in_force else element("span", " gone back behind", class_="muted"),
-            actions.checkpoint(one),
-        ),
+        one.name or muted("-"),
+        snapshot,
     )
 
 
 # ------------------------------------------------------------------------------------ the history
 
 
-def history(view: SessionView, actions: Actions = READ_ONLY) -> Element:
+def history(view: SessionView) -> Element:
     """Return the last entries of the history, oldest first."""
-    found = view.history
-    left_out = found.first - 1
+    entries = view.session.history
+    shown = entries[-MAX_HISTORY:]
+    first = len(entries) - len(shown) + 1
+    command = f"agentforge log {view.session.session_id}"
+    head = ("No", "When", "Phase", "What", "Details")
+    rows = (_entry(number, one) for number, one in enumerate(shown, first))
     return section(
         "history",
         "History",
-        note(
-            f"The first {left_out:,} of {found.total:,} entries are left out; ",
-            element("code", f"agentforge log {view.session_id}"),
-            " shows all.",
-        )
-        if left_out
-        else None,
-        table(
-            "History",
-            ("No", "When", "Phase", "What", "Details"),
-            (_entry(number, one) for number, one in enumerate(found.entries, found.first)),
-            class_="history",
-        ),
-        attributes=actions.section("history"),
+        left_out(len(entries), len(shown), "entries", command),
+        table("History", head, rows, class_="history"),
     )
 
 
 def _entry(number: int, entry: SessionHistory) -> tuple[Child, ...]:
-    first, rest = first_line(entry.details or "")
+    first, _, rest = (entry.details or "").partition("\n")
     if len(first) > _MAX_DETAILS:
         first, rest = first[:_MAX_DETAILS], f"{first[_MAX_DETAILS:]}\n{rest}"
     details: Child = first
     if rest.strip():
-        details = folded(first, plain_text(cut(rest, _MAX_DETAILS), "Details"), class_="more")
+        details = folded(first, plain_text(rest, "Details", most=_MAX_DETAILS), class_="more")
     return (
         element("span", f"{number:,}", id=f"entry-{number}", class_="muted"),
         when(entry.timestamp),

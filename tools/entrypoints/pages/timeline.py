@@ -10,11 +10,10 @@ from xml.etree.ElementTree import Element
 
 from attrs import frozen
 
-from .actions import READ_ONLY, Actions
-from .html import element, fragment
-from .parts import OUTCOME_TONES, badge, bar, note, section, when
+from .html import element
+from .parts import bar, drawing, left_out, muted, note, nothing, outcome_badge, section, when
 from .values.attempts import AttemptView
-from .values.session_view import BudgetView, SessionView
+from .values.session_view import BudgetPoint, SessionView
 from .values.spans import SpanKind, TimeSpan
 from .values.texts import duration
 
@@ -72,37 +71,23 @@ def time_scale(spans: Sequence[TimeSpan]) -> TimeScale:
     return TimeScale(tuple(moments), tuple(places), shortened)
 
 
-def timeline(view: SessionView, actions: Actions = READ_ONLY) -> Element:
+def timeline(view: SessionView) -> Element:
     """Return a row for each attempt, with what its time went to."""
     shown = view.attempts[-MAX_ROWS:]
-    left_out = len(view.attempts) - len(shown)
-    spans = view.spans
-    if left_out:
+    if not shown:
+        return section("timeline", "Timeline", nothing("No phase was begun."))
+    total, spans = len(view.attempts), view.spans
+    if len(shown) < total:
         spans = tuple(one for one in spans if one.ended > shown[0].began)
     scale = time_scale(spans)
-    attributes = actions.section("timeline")
-    if not shown:
-        return section(
-            "timeline",
-            "Timeline",
-            element("p", "No phase was begun.", class_="none"),
-            attributes=attributes,
-        )
-    said = []
-    if left_out:
-        said.append(
-            f"The first {left_out:,} of {len(view.attempts):,} attempts are left out; "
-            f"`agentforge log {view.session_id}` lists all."
-        )
-    if scale.shortened:
-        said.append("Long waits are drawn shortened.")
+    log = f"agentforge log {view.session.session_id}"
     return section(
         "timeline",
         "Timeline",
         element("ol", [_row(one, scale) for one in shown], class_="timeline"),
         element("p", when(spans[0].began), when(spans[-1].ended), class_="ends") if spans else None,
-        note(" ".join(said)) if said else None,
-        attributes=attributes,
+        left_out(total, len(shown), "attempts", log),
+        note("Long waits are drawn shortened.") if scale.shortened else None,
     )
 
 
@@ -113,21 +98,13 @@ def _row(one: AttemptView, scale: TimeScale) -> Element:
         if span.kind is not SpanKind.IDLE:
             words = f"{span.kind.value} {duration(span.seconds)}"
             pieces.append((span.kind.value, *_placed(scale(span.began), scale(span.ended)), words))
-    outcome = one.outcome.value
+    name = (element("b", one.phase), " ", muted(one.label))
+    outcome = (outcome_badge(one.outcome.value), " ", duration(one.seconds))
     return element(
         "li",
-        element(
-            "a",
-            element("b", one.phase),
-            " ",
-            element("span", one.label, class_="muted"),
-            href=f"#attempt-{one.number}",
-            class_="name",
-        ),
+        element("a", name, href=f"#attempt-{one.number}", class_="name"),
         bar(pieces),
-        element(
-            "span", badge(outcome, OUTCOME_TONES[outcome]), " ", duration(one.seconds), class_="end"
-        ),
+        element("span", outcome, class_="end"),
     )
 
 
@@ -140,72 +117,54 @@ def _placed(begin: float, end: float) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------- the budget
 
 
-def burn_down(view: SessionView, actions: Actions = READ_ONLY) -> Element:
+def burn_down(view: SessionView) -> Element:
     """Return what was left of the budget after each charge and each extension, drawn."""
-    budget = view.budget
-    if budget.total <= 0:
-        body = fragment(element("p", "There is no budget.", class_="none"))
-    else:
-        body = fragment(
-            _chart(budget),
-            note(f"Tokens left: {budget.left:,} of {budget.total:,}."),
-        )
-    return section("budget", "Budget", body, attributes=actions.section("budget"))
+    budget = view.session.token_budget
+    if budget.total_budget <= 0:
+        return section("budget", "Budget", nothing("There is no budget."))
+    left = f"{budget.tokens_remaining:,} of {budget.total_budget:,}"
+    chart = _chart(view.budget, budget.total_budget, left)
+    return section("budget", "Budget", chart, note(f"Tokens left: {left}."))
 
 
-def _chart(budget: BudgetView) -> Element:
-    points = budget.points
+def _chart(points: Sequence[BudgetPoint], total: int, words: str) -> Element:
     low = min(0, *(one.left for one in points))
-    high = max(budget.total, *(one.left for one in points))
+    high = max(total, *(one.left for one in points))
+    first, last = points[0].at, points[-1].at
+    span = max((last - first).total_seconds(), 0.001)
 
     def height(left: float) -> float:
         return 100 * (high - left) / (high - low)
 
-    first = points[0].at
-    span = max((points[-1].at - first).total_seconds(), 0.001)
-
-    def across(at: datetime) -> float:
-        return _WIDTH * (at - first).total_seconds() / span
-
-    line = f"M0,{height(points[0].left):.1f}" + "".join(
-        f"H{across(one.at):.1f}V{height(one.left):.1f}" for one in points[1:]
+    steps = (
+        f"H{_WIDTH * (one.at - first).total_seconds() / span:.1f}V{height(one.left):.1f}"
+        for one in points[1:]
     )
-    ground = height(0)
-    area = f"{line}V{ground:.1f}H0Z"
-    marks = [(budget.total, f"{budget.total:,}"), (budget.total * 0.2, "20 % left"), (0, "0")]
-    rules = [
-        element(
-            "line", class_=kind, x1=0, x2=1000, y1=round(height(at), 1), y2=round(height(at), 1)
-        )
-        for kind, (at, _) in zip(("edge", "warning", "edge"), marks, strict=True)
-    ]
+    line = f"M0,{height(points[0].left):.1f}{''.join(steps)}"
+    marks = (
+        ("edge", height(total), f"{total:,}"),
+        ("warning", height(total * 0.2), "20 % left"),
+        ("edge", height(0), "0"),
+    )
+    axis = [element("text", text, x="100%", y=f"{y:.1f}%", dy=_offset(y)) for _, y, text in marks]
+    plot = drawing(
+        element("path", d=f"{line}V{height(0):.1f}H0Z", class_="area"),
+        [
+            element("line", class_=kind, x1=0, x2=1000, y1=round(y, 1), y2=round(y, 1))
+            for kind, y, _ in marks
+        ],
+        element("path", d=line, class_="left"),
+        class_="plot",
+        view="0 0 1000 100",
+        role="img",
+        aria_label=f"Tokens left over time: {words} at the end",
+    )
     return element(
         "div",
         element(
-            "div",
-            element(
-                "svg",
-                [
-                    element("text", words, x="100%", y=f"{height(at):.1f}%", dy=_offset(height(at)))
-                    for at, words in marks
-                ],
-                class_="axis",
-                aria_hidden="true",
-            ),
-            element(
-                "svg",
-                element("path", d=area, class_="area"),
-                rules,
-                element("path", d=line, class_="left"),
-                class_="plot",
-                viewBox="0 0 1000 100",
-                preserveAspectRatio="none",
-                role="img",
-                aria_label=f"Tokens left over time: {budget.left:,} of {budget.total:,} at the end",
-            ),
-            class_="chart",
+            "div", element("svg", axis, class_="axis", aria_hidden="true"), plot, class_="chart"
         ),
-        element("p", when(first), when(points[-1].at), class_="ends"),
+        element("p", when(first), when(last), class_="ends"),
     )
 
 

@@ -5,11 +5,11 @@ missing.
 """
 
 from .errors import NoTerminal, TerminalFailed
-from .launch import Ended, drafts_directory, run_terminal
+from .launch import TerminalEnd, drafts_directory, run_terminal
 
 __all__ = [
-    "Ended",
     "NoTerminal",
+    "TerminalEnd",
     "TerminalFailed",
     "drafts_directory",
     "run_terminal",

@@ -23,7 +23,7 @@ from .drafts.session_text import arrivals_text, ending_text
 from .key_queue import PATIENCE_S, KeyQueue
 from .keyboard import escape_first
 from .messages import Messages
-from .question_queue import Ending, Listing, QuestionQueue, Waiting
+from .question_queue import QuestionQueue, QueueListing, SessionEnding, WaitingSession
 from .screens.answer_screen import AnswerScreen
 from .screens.dialogs import KeysDialog, MessageDialog, TextDialog
 from .screens.queue_screen import QueueScreen
@@ -32,7 +32,6 @@ from .text import SHORT_ID, harmless
 from .theme_name import ThemeName
 from .themes import THEMES, theme_after
 
-_SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)
 
 
@@ -50,6 +49,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
         Binding("t", "next_theme", "Colours", show=False),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
     def __init__(
@@ -76,7 +76,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         self._clock = clock
         self._first = first
         self._rings = bell
-        self._listing: Listing | None = None
+        self._listing: QueueListing | None = None
         self._unlisted = False
         self.drafts = DraftCache(drafts, say=self.say, after=self.set_timer)
         self._busy: set[str] = set()
@@ -143,11 +143,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         """Return how many sessions wait beside this one."""
         return sum(one.session_id != session_id for one in self._waiting_now)
 
-    def say(self, message: str) -> None:
-        """Show a message for some seconds."""
-        self.show_message(message, seconds=_SAY_S)
-
-    def show_keys(self) -> None:
+    def action_keys(self) -> None:
         """Show all keys."""
         self.push_screen(KeysDialog())
 
@@ -186,17 +182,17 @@ class QuestionsApp(Messages, KeyQueue[None]):
         await self.push_screen(AnswerScreen(self, waiting, questions, draft))
 
     @property
-    def _waiting_now(self) -> tuple[Waiting, ...]:
+    def _waiting_now(self) -> tuple[WaitingSession, ...]:
         return self._listing.waiting if self._listing is not None else ()
 
-    def _listed(self, session_id: str) -> Waiting | None:
+    def _listed(self, session_id: str) -> WaitingSession | None:
         return next((one for one in self._waiting_now if one.session_id == session_id), None)
 
-    def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
+    def _waiting(self, session_id: str, questions: Sequence[Question]) -> WaitingSession:
         if (listed := self._listed(session_id)) is not None:
             return listed
         titles = tuple(question.title for question in questions)
-        return Waiting(session_id=session_id, titles=titles, created_at=self.clock())
+        return WaitingSession(session_id=session_id, titles=titles, created_at=self.clock())
 
     def step_session(self, answering: AnswerScreen, by: int) -> None:
         """Show the questions of the session after this one in the queue, or before it."""
@@ -249,7 +245,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
             failed="Not sent",
         )
 
-    def ask_to_reject(self, waiting: Waiting, *, typed: Callable[[str], None]) -> None:
+    def ask_to_reject(self, waiting: WaitingSession, *, typed: Callable[[str], None]) -> None:
         """Ask for a reason and reject a session; `typed` receives the reason as it is typed."""
         session_id = waiting.session_id
         short = session_id[:SHORT_ID]
@@ -302,7 +298,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
 
     # ------------------------------------------------------------------------------ endings
 
-    async def _settle_ended(self, listing: Listing) -> None:
+    async def _settle_ended(self, listing: QueueListing) -> None:
         """Show which sessions ended elsewhere with a draft of this person's in them."""
         waiting = {one.session_id for one in listing.waiting}
         open_ids = {one.waiting.session_id for one in self._answering()}
@@ -316,7 +312,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
             if ending is not None and session_id not in self._busy:
                 await self._settle(session_id, ending)
 
-    async def _settle(self, session_id: str, ending: Ending) -> None:
+    async def _settle(self, session_id: str, ending: SessionEnding) -> None:
         self._settled.add(session_id)
         answering = next(
             (one for one in self._answering() if one.waiting.session_id == session_id), None

@@ -21,9 +21,7 @@ from textual import events
 from textual._parser import ParseTimeout
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.driver import Driver
-from textual.drivers._byte_stream import ByteStream
 from textual.drivers.linux_driver import LinuxDriver
-from textual.drivers.web_driver import WebDriver, _ExitInput
 from textual.message import Message
 from textual.messages import ExitApp
 
@@ -140,38 +138,6 @@ class EscapeFirstDriver(LinuxDriver):
             self.process_message(message)
 
 
-class EscapeFirstWebDriver(WebDriver):
-    """A page whose keys are read as `EscapeFirstParser` reads them."""
-
-    def run_input_thread(self) -> None:
-        """Read keys, and what the server says of the page, until the application ends."""
-        parser = EscapeFirstParser()
-        decode = getincrementaldecoder("utf-8")("replace").decode
-        packets = ByteStream()
-        try:
-            for data in self._input_reader:
-                for kind, payload in packets.feed(data) if data else ():
-                    if kind == "D":
-                        self._process(parser.feed(decode(payload)))
-                    else:
-                        self._on_meta(kind, payload)
-                self._process(parser.tick())
-        except _ExitInput:
-            pass
-        finally:
-            self._input_reader.close()
-
-    def _process(self, messages: Iterable[Message]) -> None:
-        for message in messages:
-            self.process_message(message)
-
-
-_OURS: Final[dict[type[Driver], type[Driver]]] = {
-    LinuxDriver: EscapeFirstDriver,
-    WebDriver: EscapeFirstWebDriver,
-}
-
-
 def escape_first(driver: type[Driver]) -> type[Driver]:
-    """Return the driver that reads keys so in place of one of Textual's; others are unchanged."""
-    return _OURS.get(driver, driver)
+    """Return the driver that reads keys so in place of Textual's for a terminal, or `driver`."""
+    return EscapeFirstDriver if driver is LinuxDriver else driver

@@ -20,7 +20,7 @@ _DUMB: Final = frozenset({"dumb", "unknown"})
 
 
 @frozen(kw_only=True)
-class Ended:
+class TerminalEnd:
     """How the application ended.
 
     Attributes:
@@ -46,7 +46,7 @@ def run_terminal(
     first: str | None = None,
     bell: bool = True,
     theme: ThemeName = ThemeName.DARK,
-) -> Ended:
+) -> TerminalEnd:
     """Show the questions in this terminal until the person leaves.
 
     Args:
@@ -80,7 +80,7 @@ def run_terminal(
         drafts = app.drafts.save_all()
     if app.fault is not None:
         raise TerminalFailed(app.fault, drafts=where) from app.fault
-    return Ended(drafts=drafts, where=where, lost=tuple(app.drafts.lost))
+    return TerminalEnd(drafts=drafts, where=where, lost=tuple(app.drafts.lost))
 
 
 def _at_terminal() -> bool:

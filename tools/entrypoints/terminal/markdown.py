@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any, ClassVar, Final
+from typing import Final
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
@@ -18,7 +18,6 @@ from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.highlight import HighlightTheme, highlight
-from textual.reactive import reactive
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
@@ -29,6 +28,7 @@ MAX_BLOCKS: Final = 300
 """With more blocks than this a prompt is shown as it was written: each block is a widget."""
 
 _MAX_SOURCE: Final = 200_000
+_AS_WRITTEN: Final = "shown as it was written, for its length"
 
 
 @cache  # one is slow to make, and each document asks for its own
@@ -116,11 +116,7 @@ class HarmlessMarkdown(Markdown):
     BLOCKS = {**Markdown.BLOCKS, "fence": _Fence, "code_block": _Fence}  # noqa: RUF012
 
     def __init__(self, source: str) -> None:
-        """Show a document.
-
-        Args:
-            source: The Markdown.
-        """
+        """Show a document."""
         super().__init__(harmless(source), parser_factory=harmless_parser, open_links=False)
 
 
@@ -138,19 +134,9 @@ class PromptView(VerticalScroll, can_focus=False):
     PromptView > .plain { padding: 0 1; width: 1fr; height: auto; }
     """
 
-    more: reactive[bool] = reactive(False)
-
-    LOADING_NOTE: ClassVar[str] = "shown as it was written, for its length"
-
-    def __init__(self, source: str, *, title: str, **kwargs: Any) -> None:
-        """Show a prompt.
-
-        Args:
-            source: Markdown.
-            title: What stands above it.
-            kwargs: As of any widget.
-        """
-        super().__init__(**kwargs)
+    def __init__(self, source: str, *, title: str) -> None:
+        """Show a prompt that is Markdown, with a title above it."""
+        super().__init__()
         self._source = source
         self._long = is_too_long_to_render(source)
         self.border_title = Content(title)
@@ -177,7 +163,7 @@ class PromptView(VerticalScroll, can_focus=False):
         above = round(self.scroll_y)
         notes = []
         if self._long:
-            notes.append(self.LOADING_NOTE)
+            notes.append(_AS_WRITTEN)
         if below:
             notes.append(f"{counted(below, 'more line')}: PgDn")
         elif above:

@@ -9,6 +9,7 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widgets import Static
 
+_SAY_S: Final = 6.0
 MOST: Final = 3
 """How many messages are shown at once; a new one takes the place of the oldest."""
 
@@ -19,7 +20,7 @@ class Messages(App[Any]):
     messages: reactive[tuple[tuple[int, str], ...]] = reactive(())
     _shown: int = 0
 
-    def show_message(self, message: str, *, seconds: float) -> None:
+    def say(self, message: str) -> None:
         """Show a message for some seconds; one that is shown already is shown for longer."""
         self._shown += 1
         entry = (self._shown, message)
@@ -29,7 +30,7 @@ class Messages(App[Any]):
         def remove() -> None:
             self.messages = tuple(one for one in self.messages if one != entry)
 
-        self.set_timer(seconds, remove)
+        self.set_timer(_SAY_S, remove)
 
 
 class MessageLines(Static):

@@ -33,7 +33,7 @@ lives stands in no file."""
 
 
 @frozen(kw_only=True)
-class Waiting:
+class WaitingSession:
     """One session in the queue.
 
     Attributes:
@@ -54,7 +54,7 @@ class Waiting:
 
 
 @frozen(kw_only=True)
-class Listing:
+class QueueListing:
     """The queue at a moment.
 
     Attributes:
@@ -62,12 +62,12 @@ class Listing:
         unreadable: The names of directories that look like sessions and can't be read.
     """
 
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingSession, ...] = ()
     unreadable: tuple[str, ...] = ()
 
 
 @frozen(kw_only=True)
-class Ending:
+class SessionEnding:
     """How a session came to wait no more.
 
     Attributes:
@@ -91,13 +91,13 @@ class QuestionQueue(Protocol):
     def where(self) -> str:
         """Where the sessions are."""
 
-    def listing(self) -> Listing:
+    def listing(self) -> QueueListing:
         """Return the queue as it is now; one bad session never hides the others."""
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
         """Return a session's questions."""
 
-    def ending(self, session_id: str) -> Ending | None:
+    def ending(self, session_id: str) -> SessionEnding | None:
         """Return how a session ended; None if it still waits."""
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
@@ -127,7 +127,7 @@ class StoredQuestions:
         """
         self._sessions = sessions
         self._clock = clock
-        self._seen: tuple[Hashable, datetime, Listing] | None = None
+        self._seen: tuple[Hashable, datetime, QueueListing] | None = None
 
     @property
     def where(self) -> str:
@@ -142,7 +142,7 @@ class StoredQuestions:
         """
         self._sessions.prepare()
 
-    def listing(self) -> Listing:
+    def listing(self) -> QueueListing:
         """Return the queue as it is now; one bad session never hides the others.
 
         What did not change since the last listing is not read again; if nothing did for less than
@@ -164,12 +164,12 @@ class StoredQuestions:
             return None  # a session may end by the passing of time alone
         return self._sessions.change_mark()
 
-    def _read_listing(self) -> Listing:
+    def _read_listing(self) -> QueueListing:
         unreadable: list[UnreadableQuestion] = []
         pending = self._sessions.pending(on_unreadable=unreadable.append)
         limit_s = self._sessions.config.session_timeout_s
         waiting = tuple(
-            Waiting(
+            WaitingSession(
                 session_id=one.session_id,
                 titles=one.titles,
                 created_at=one.created_at,
@@ -179,26 +179,26 @@ class StoredQuestions:
             )
             for one in pending
         )
-        return Listing(waiting=waiting, unreadable=tuple(one.session_id for one in unreadable))
+        return QueueListing(waiting=waiting, unreadable=tuple(one.session_id for one in unreadable))
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
         """Return a session's questions."""
         return self._sessions.get(session_id).questions
 
-    def ending(self, session_id: str) -> Ending | None:
+    def ending(self, session_id: str) -> SessionEnding | None:
         """Return how a session ended; None if it still waits."""
         try:
             session = self._sessions.get(session_id)
         except SessionNotFound:
-            return Ending(status=None)
+            return SessionEnding(status=None)
         if session.status is not SessionStatus.PENDING:
             reason = session.record.rejection_reason or session.record.end_reason
-            return Ending(status=session.status, reason=reason, at=session.last_modified)
+            return SessionEnding(status=session.status, reason=reason, at=session.last_modified)
         standing = self._sessions.status_of(session)
         if standing is SessionStatus.PENDING:
             return None
         lived = timedelta(seconds=self._sessions.config.session_timeout_s)
-        return Ending(status=standing, at=session.created_at + lived)
+        return SessionEnding(status=standing, at=session.created_at + lived)
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
         """Answer a session that waits."""

@@ -13,129 +13,98 @@ from textual.theme import Theme
 
 from .theme_name import ThemeName
 
-
-def _variables(
-    *,
-    cursor: str,
-    cursor_text: str,
-    key: str,
-    text: str,
-    quiet: str,
-    good: str,
-    bad: str,
-    track: str,
-) -> dict[str, str]:
-    """Name the colours that Textual would derive from others, and so without regard to contrast."""
-    headings = {f"markdown-h{level}-color": key for level in range(1, 7)}
-    return {
-        **headings,
-        "block-cursor-background": cursor,
-        "block-cursor-foreground": cursor_text,
-        "block-cursor-blurred-background": track,
-        "block-cursor-blurred-foreground": text,
-        "block-cursor-text-style": "bold",
-        "footer-key-foreground": key,
-        "footer-description-foreground": text,
-        "footer-foreground": text,
-        "input-selection-background": cursor,
-        "input-selection-foreground": cursor_text,
-        "message-background": key,
-        "message-foreground": cursor_text,
-        "quiet": quiet,
-        "link-color": key,
-        "scrollbar": quiet,
-        "scrollbar-hover": text,
-        "scrollbar-active": text,
-        "scrollbar-background": track,
-        "scrollbar-background-hover": track,
-        "scrollbar-background-active": track,
-        "scrollbar-corner-color": track,
-        "text": text,
-        "text-muted": quiet,
-        "text-primary": text,
-        "text-secondary": quiet,
-        "text-accent": key,
-        "text-warning": key,
-        "text-success": good,
-        "text-error": bad,
-        "error-muted": "transparent",
-        "warning-muted": "transparent",
-    }
+_DERIVED: Final = {
+    "cursor": "block-cursor-background input-selection-background",
+    "cursor_text": "block-cursor-foreground input-selection-foreground message-foreground",
+    "key": "footer-key-foreground message-background link-color text-accent text-warning "
+    "markdown-h1-color markdown-h2-color markdown-h3-color markdown-h4-color markdown-h5-color "
+    "markdown-h6-color",
+    "text": "block-cursor-blurred-foreground footer-description-foreground footer-foreground "
+    "scrollbar-hover scrollbar-active text text-primary",
+    "quiet": "quiet scrollbar text-muted text-secondary",
+    "good": "text-success",
+    "bad": "text-error",
+    "panel": "block-cursor-blurred-background scrollbar-background scrollbar-background-hover "
+    "scrollbar-background-active scrollbar-corner-color",
+}
+"""What Textual would derive from other colours, by the colour that it has here."""
 
 
-DARK: Final = Theme(
-    name=ThemeName.DARK,
-    dark=True,
-    primary="#5fafff",
-    secondary="#87d7ff",
-    accent="#ffd75f",
-    foreground="#e4e4e4",
-    background="#121212",
-    surface="#1c1c1c",
-    panel="#303030",
-    success="#87d787",
-    warning="#ffd75f",
-    error="#ff8787",
-    variables=_variables(
+def _theme(name: ThemeName, *, dark: bool, **colours: str) -> Theme:
+    """Make a theme; name also what Textual would derive, and so without regard to contrast."""
+    return Theme(
+        name=name,
+        dark=dark,
+        primary=colours["cursor"],
+        secondary=colours["second"],
+        accent=colours["key"],
+        foreground=colours["text"],
+        background=colours["background"],
+        surface=colours["surface"],
+        panel=colours["panel"],
+        success=colours["good"],
+        warning=colours["key"],
+        error=colours["bad"],
+        variables={
+            "block-cursor-text-style": "bold",
+            **dict.fromkeys(("error-muted", "warning-muted"), "transparent"),
+            **{
+                variable: colours[name]
+                for name, variables in _DERIVED.items()
+                for variable in variables.split()
+            },
+        },
+    )
+
+
+_ALL: Final = (
+    _theme(
+        ThemeName.DARK,
+        dark=True,
         cursor="#5fafff",
         cursor_text="#080808",
         key="#ffd75f",
+        second="#87d7ff",
         text="#e4e4e4",
         quiet="#b2b2b2",
         good="#87d787",
         bad="#ff8787",
-        track="#303030",
+        background="#121212",
+        surface="#1c1c1c",
+        panel="#303030",
     ),
-)
-LIGHT: Final = Theme(
-    name=ThemeName.LIGHT,
-    dark=False,
-    primary="#005faf",
-    secondary="#005f87",
-    accent="#5f00af",
-    foreground="#1c1c1c",
-    background="#ffffff",
-    surface="#ffffff",
-    panel="#e4e4e4",
-    success="#005f00",
-    warning="#5f00af",
-    error="#af0000",
-    variables=_variables(
+    _theme(
+        ThemeName.LIGHT,
+        dark=False,
         cursor="#005faf",
         cursor_text="#ffffff",
         key="#5f00af",
+        second="#005f87",
         text="#1c1c1c",
         quiet="#585858",
         good="#005f00",
         bad="#af0000",
-        track="#e4e4e4",
+        background="#ffffff",
+        surface="#ffffff",
+        panel="#e4e4e4",
     ),
-)
-CONTRAST: Final = Theme(
-    name=ThemeName.CONTRAST,
-    dark=True,
-    primary="#ffff00",
-    secondary="#ffffff",
-    accent="#00ffff",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#000000",
-    success="#00ff00",
-    warning="#ffff00",
-    error="#ffafaf",
-    variables=_variables(
+    _theme(
+        ThemeName.CONTRAST,
+        dark=True,
         cursor="#ffff00",
         cursor_text="#000000",
         key="#00ffff",
+        second="#ffffff",
         text="#ffffff",
         quiet="#ffffff",
         good="#00ff00",
         bad="#ffafaf",
-        track="#000000",
+        background="#000000",
+        surface="#000000",
+        panel="#000000",
     ),
 )
-THEMES: Final = {ThemeName(one.name): one for one in (DARK, LIGHT, CONTRAST)}
+THEMES: Final = {ThemeName(one.name): one for one in _ALL}
 
 
 def theme_after(name: str) -> ThemeName:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final
-from xml.etree.ElementTree import Element
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -26,14 +25,14 @@ from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
 from ..connection_room import ConnectionRoom
 from ..loopback import CODE_REFUSED, PageKey
-from ..pages.html import element, rendered
+from ..pages.html import rendered
 from .assets import ICON, asset
 from .errors import InvalidForm, PageNotFound, UnfitAnswers
-from .guard import Guard, guarded
+from .guard import guarded
 from .live import Listener, Live
-from .services import Services
-from .view import View, error_box, part, shell, status_of
-from .views.actions import Done, act_on_session, answer_question, reject_question
+from .services import UiServices
+from .view import STATUS, View, error_box, page_heading, part, shell
+from .views.actions import ActionDone, act_on_session, answer_question, reject_question
 from .views.fleet_page import fleet_view
 from .views.forms import Form, fields_in, form_of, text_in
 from .views.list_page import list_view
@@ -48,12 +47,26 @@ _MOST_TOPICS: Final = 8
 _CODES_BYTES: Final = 1024
 
 _log = get_logger("agentforge.ui")
-Page = Callable[[Services, Form, str], View]
+_Result = TypeVar("_Result")
+Page: TypeAlias = Callable[[UiServices, Form, str], View]
 """Shows a page: of the services, the fields of its address, and the rest of its path."""
+_PAGES: Final[Mapping[str, Page]] = {
+    "/view/": list_view,
+    "/view/sessions/{rest}": session_view,
+    "/view/questions": questions_view,
+    "/view/prune": prune_view,
+    "/view/search": search_view,
+}
+_ACTIONS: Final[Mapping[str, Callable[..., ActionDone]]] = {
+    "/do/sessions/{session_id}/{name}": act_on_session,
+    "/do/questions/{question_id}/answer": answer_question,
+    "/do/questions/{question_id}/reject": reject_question,
+}
+"""What changes something, called with the services, the form and what the address names."""
 
 
 def application(
-    services: Services, live: Live, *, key: PageKey, room: ConnectionRoom | None = None
+    services: UiServices, live: Live, *, key: PageKey, room: ConnectionRoom | None = None
 ) -> ASGIApp:
     """Return the application, guarded.
 
@@ -64,25 +77,22 @@ def application(
         room: The connections of those who have not shown it; nobody's if None.
     """
     calls = _Calls(services)
-    pages: dict[str, Page] = {
-        "/view/": list_view,
-        "/view/sessions/{rest}": session_view,
-        "/view/questions": questions_view,
-        "/view/prune": prune_view,
-        "/view/search": search_view,
-        **({"/view/fleet": fleet_view} if services.in_database else {}),
-    }
+    pages = {**_PAGES, **({"/view/fleet": fleet_view} if services.in_database else {})}
+    actions = {} if services.read_only else _ACTIONS
     empty = shell(read_only=services.read_only, fleet=services.in_database)
+    posted = {
+        "/key": partial(_exchange, key),
+        "/code": partial(_renew, key),
+        "/events": partial(_events, live),
+        **{path: partial(calls.do, action) for path, action in actions.items()},
+    }
     routes = [
         Route("/static/{name}", _static),
         Route("/favicon.ico", _icon),
-        Route("/key", partial(_exchange, key), methods=["POST"]),
-        Route("/code", partial(_renew, key), methods=["POST"]),
-        Route("/events", partial(_events, live), methods=["POST"]),
+        *(Route(path, endpoint, methods=["POST"]) for path, endpoint in posted.items()),
         *(Route(path, partial(calls.show, page)) for path, page in pages.items()),
-        *([] if services.read_only else _changing(calls)),
-        Route("/view/{rest:path}", calls.missing),
-        Route("/do/{rest:path}", calls.missing, methods=["GET", "POST"]),
+        Route("/view/{rest:path}", _missing),
+        Route("/do/{rest:path}", _missing, methods=["GET", "POST"]),
         Route("/{rest:path}", partial(_shell, empty)),
     ]
 
@@ -94,112 +104,64 @@ def application(
             live.close()
             group.cancel_scope.cancel()
 
-    site = Starlette(routes=routes, lifespan=living)
-    return guarded(site, Guard(key), room or ConnectionRoom())
-
-
-def _changing(calls: _Calls) -> list[Route]:
-    """Return what changes something."""
-    return [
-        Route("/do/sessions/{id}/{name}", calls.act, methods=["POST"]),
-        Route("/do/questions/{id}/answer", calls.answer, methods=["POST"]),
-        Route("/do/questions/{id}/reject", calls.reject, methods=["POST"]),
-    ]
+    site = Starlette(routes=routes, lifespan=living, exception_handlers={AgentForgeError: _failed})
+    return guarded(site, key, room or ConnectionRoom())
 
 
 class _Calls:
     """Calls on the services, each in a thread."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: UiServices) -> None:
         self._services = services
         self._limiter: anyio.CapacityLimiter | None = None
 
-    async def _run(self, call: Callable[[], Any]) -> Any:
+    async def _run(self, call: Callable[..., _Result], *given: Any, **more: Any) -> _Result:
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(MAX_THREADS)
-        return await anyio.to_thread.run_sync(call, limiter=self._limiter)
+        work = partial(call, self._services, *given, **more)
+        try:
+            return await anyio.to_thread.run_sync(work, limiter=self._limiter)
+        except AgentForgeError:
+            raise
+        except Exception as error:  # the boundary: the page says it, the log has it
+            _log.error("ui.fault", where="".join(traceback.format_exception(error)))
+            raise _Unexpected(
+                f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; the "
+                "server's output says where."
+            ) from error
 
     async def show(self, page: Page, request: Request) -> Response:
-        """Answer with a page's content, or with why there is none."""
-        try:
-            form = fields_in(request.url.query)
-            rest = request.path_params.get("rest", "")
-            view = await self._run(partial(page, self._services, form, rest))
-        except AgentForgeError as error:
-            return _failed_view(error)
-        except Exception as error:  # noqa: BLE001 (the boundary: a page says it, the log has it)
-            return _failed_view(_unexpected(error))
+        """Answer with a page's content."""
+        form = fields_in(request.url.query)
+        view = await self._run(page, form, request.path_params.get("rest", ""))
         headers = {} if view.address is None else {"X-Address": view.address}
         return HTMLResponse(view.html(), headers=headers)
 
-    async def act(self, request: Request) -> Response:
-        """Do something with a session."""
-        session_id, name = request.path_params["id"], request.path_params["name"]
-        return await self._do(
-            request, lambda form: act_on_session(self._services, session_id, name, form)
-        )
-
-    async def answer(self, request: Request) -> Response:
-        """Answer a question session; what is wrong stands beside each question."""
-        name = request.path_params["id"]
-
-        def marks(error: AgentForgeError) -> list[Element]:
-            if not isinstance(error, UnfitAnswers):
-                return []
-            count = len(self._services.questions.get(name).questions)
-            return fault_marks(name, count, error.by_question)
-
-        return await self._do(
-            request, lambda form: answer_question(self._services, name, form), marks=marks
-        )
-
-    async def reject(self, request: Request) -> Response:
-        """Reject a question session."""
-        name = request.path_params["id"]
-        return await self._do(request, lambda form: reject_question(self._services, name, form))
-
-    async def _do(
-        self,
-        request: Request,
-        call: Callable[[Form], Done],
-        *,
-        marks: Callable[[AgentForgeError], list[Element]] = lambda _: [],
-    ) -> Response:
+    async def do(self, action: Callable[..., ActionDone], request: Request) -> Response:
         """Do what a form asks for; answer with what happened, for the place of it in the page."""
-        try:
-            form = await form_of(request)
-            done = await self._run(partial(call, form))
-        except AgentForgeError as error:
-            found = await self._run(partial(marks, error))
-            body = rendered(error_box(error), found)
-            return HTMLResponse(body, status_code=status_of(error))
-        except Exception as error:  # noqa: BLE001 (the boundary: the page says it, the log has it)
-            fault = _unexpected(error)
-            return HTMLResponse(rendered(error_box(fault)), status_code=500)
+        done = await self._run(action, await form_of(request), **request.path_params)
         news = json.dumps({"done": {"say": done.say, "go": done.go}})  # it is ASCII
         return HTMLResponse("", headers={"HX-Trigger": news})
-
-    async def missing(self, request: Request) -> Response:
-        """Answer that there is no such page."""
-        return _failed_view(PageNotFound(f"/{request.path_params['rest']}"))
 
 
 class _Unexpected(AgentForgeError):
     """A fault of our own, as a page says it."""
 
 
-def _unexpected(error: Exception) -> _Unexpected:
-    _log.error("ui.fault", where="".join(traceback.format_exception(error)))
-    return _Unexpected(
-        f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; the server's "
-        "output says where."
-    )
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer with what went wrong: as a page, or for the place of an action's outcome in one."""
+    assert isinstance(error, AgentForgeError)  # noqa: S101 (it handles no other)
+    if request.url.path.startswith("/do/"):
+        marks = fault_marks(error) if isinstance(error, UnfitAnswers) else []
+        text = rendered(error_box(error), marks)
+    else:
+        content = part("failed", error_box(error, title="This can't be shown"))
+        text = View(title="Not shown", content=[page_heading("Not shown"), content]).html()
+    return HTMLResponse(text, status_code=STATUS.get(error.kind, 500))
 
 
-def _failed_view(error: AgentForgeError) -> Response:
-    content = part("failed", error_box(error, title="This can't be shown"))
-    view = View(title="Not shown", content=[element("h1", "Not shown", id="heading"), content])
-    return HTMLResponse(view.html(), status_code=status_of(error))
+async def _missing(request: Request) -> Response:
+    raise PageNotFound(f"/{request.path_params['rest']}")
 
 
 async def _static(request: Request) -> Response:
@@ -209,10 +171,9 @@ async def _static(request: Request) -> Response:
     return Response(found.content, media_type=found.media_type)
 
 
-async def _icon(_: Request) -> Response:
-    found = asset(ICON)
-    assert found is not None  # noqa: S101 (it comes with the package)
-    return Response(found.content, media_type=found.media_type)
+async def _icon(request: Request) -> Response:
+    request.path_params["name"] = ICON
+    return await _static(request)
 
 
 async def _shell(page: str, _: Request) -> Response:

@@ -28,8 +28,16 @@ class InvalidForm(AgentForgeError, kind=ErrorKind.USAGE):
 
 
 class UnfitAnswers(InvalidForm):
-    """Some questions have no answer that can be taken; nothing was sent."""
+    """Some questions have no answer that can be taken; nothing was sent.
 
-    def __init__(self, by_question: Mapping[int, str]) -> None:
+    Attributes:
+        question_id: The question session.
+        count: How many questions it has.
+        by_question: Why, by the question's index.
+    """
+
+    def __init__(self, question_id: str, count: int, by_question: Mapping[int, str]) -> None:
+        self.question_id = question_id
+        self.count = count
         self.by_question = dict(by_question)
         super().__init__({str(index): text for index, text in by_question.items()})

@@ -12,7 +12,9 @@ from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...base.event_log import get_logger
@@ -34,7 +36,7 @@ HEADERS: Final = page_headers(
 
 
 @frozen
-class Refusal:
+class PageRefusal:
     """Why a request is not answered.
 
     Attributes:
@@ -46,71 +48,60 @@ class Refusal:
     message: str
 
 
-class Guard:
-    """Decides from the head of a request whether it is answered.
+def refusal_of(
+    key: PageKey, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]
+) -> PageRefusal | None:
+    """Return why a request is refused, or None.
 
     Args:
         key: What a request must show.
+        method: Its method.
+        path: Its path.
+        headers: Names in lower case, and values.
     """
-
-    def __init__(self, key: PageKey) -> None:
-        self._key = key
-
-    def refusal(
-        self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]
-    ) -> Refusal | None:
-        """Return why a request is refused, or None.
-
-        Args:
-            method: Its method.
-            path: Its path.
-            headers: Names in lower case, and values.
-        """
-        found: dict[str, list[str]] = {}
-        for name, value in headers:
-            found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-        hosts = found.get("host", [])
-        if len(hosts) != 1 or not is_own_name(hosts[0]):
-            return Refusal(421, "This server answers to the names of this machine only.")
-        origins = found.get("origin", [])
-        if len(origins) > 1 or (origins and origins[0] != origin_of(hosts[0])):
-            return Refusal(403, "Only this server's own pages may ask for this.")
-        if any(site not in _OWN_SITES for site in found.get("sec-fetch-site", [])) and (
-            method not in _READING or path.startswith(NEEDS_KEY)
-        ):
-            return Refusal(403, "Only this server's own pages may ask for this.")
-        if method not in _READING and not origins:
-            return Refusal(403, "A request that changes something has to say which page it is of.")
-        if path.startswith(NEEDS_KEY) and not self._is_shown(found.get(KEY_HEADER, [])):
-            return Refusal(
-                401,
-                "The key is missing or is not the one of this start. Press Enter in the terminal "
-                "where `agentforge ui` runs, and open the address that it prints.",
-            )
-        return _body_refusal(found)
-
-    def has_key(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Return whether a request shows the key."""
-        name = KEY_HEADER.encode()
-        return self._is_shown([value.decode("latin-1") for one, value in headers if one == name])
-
-    def _is_shown(self, given: list[str]) -> bool:
-        return len(given) == 1 and self._key.is_shown(given[0])
+    found = Headers(raw=list(headers))
+    hosts = found.getlist("host")
+    if len(hosts) != 1 or not is_own_name(hosts[0]):
+        return PageRefusal(421, "This server answers to the names of this machine only.")
+    origins = found.getlist("origin")
+    foreign = any(site not in _OWN_SITES for site in found.getlist("sec-fetch-site"))
+    needs_key = path.startswith(NEEDS_KEY)
+    if (
+        len(origins) > 1
+        or (origins and origins[0] != origin_of(hosts[0]))
+        or (foreign and (method not in _READING or needs_key))
+    ):
+        return PageRefusal(403, "Only this server's own pages may ask for this.")
+    if method not in _READING and not origins:
+        return PageRefusal(403, "A request that changes something has to say which page it is of.")
+    if needs_key and not has_key(key, found):
+        return PageRefusal(
+            401,
+            "The key is missing or is not the one of this start. Press Enter in the terminal "
+            "where `agentforge ui` runs, and open the address that it prints.",
+        )
+    return _body_refusal(found)
 
 
-def _body_refusal(found: dict[str, list[str]]) -> Refusal | None:
-    lengths = found.get("content-length", [])
+def has_key(key: PageKey, headers: Headers) -> bool:
+    """Return whether a request shows the key, once."""
+    given = headers.getlist(KEY_HEADER)
+    return len(given) == 1 and key.is_shown(given[0])
+
+
+def _body_refusal(headers: Headers) -> PageRefusal | None:
+    lengths = headers.getlist("content-length")
     if any(not one.isdecimal() or len(one) > 9 or int(one) > MAX_BODY_BYTES for one in lengths):
-        return Refusal(413, f"A form may have {MAX_BODY_BYTES:,} bytes.")
+        return PageRefusal(413, f"A form may have {MAX_BODY_BYTES:,} bytes.")
     return None
 
 
-def guarded(app: ASGIApp, guard: Guard, room: ConnectionRoom) -> ASGIApp:
+def guarded(app: ASGIApp, key: PageKey, room: ConnectionRoom) -> ASGIApp:
     """Put a guard before an application; every answer gets the headers of a page.
 
     Args:
         app: The application.
-        guard: Decides what is answered.
+        key: What a request must show.
         room: Receives whose connections show the key.
     """
 
@@ -121,8 +112,8 @@ def guarded(app: ASGIApp, guard: Guard, room: ConnectionRoom) -> ASGIApp:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        room.heard(scope.get("client"), has_key=guard.has_key(scope["headers"]))
-        refusal = guard.refusal(scope["method"], scope["path"], scope["headers"])
+        room.heard(scope.get("client"), has_key=has_key(key, Headers(scope=scope)))
+        refusal = refusal_of(key, scope["method"], scope["path"], scope["headers"])
         if refusal is not None:
             _log.warning(
                 "ui.request_refused",
@@ -130,7 +121,9 @@ def guarded(app: ASGIApp, guard: Guard, room: ConnectionRoom) -> ASGIApp:
                 method=scope["method"],
                 path=scope["path"][:_SHOWN_CHARS],
             )
-            await _refuse(refusal, send)
+            text, shown = f"{refusal.message}\n", {"connection": "close", **HEADERS}
+            refused = PlainTextResponse(text, refusal.status, headers=shown)
+            await refused(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
@@ -145,15 +138,3 @@ def guarded(app: ASGIApp, guard: Guard, room: ConnectionRoom) -> ASGIApp:
 
 
 _ENCODED: Final = tuple((name.lower().encode(), value.encode()) for name, value in HEADERS.items())
-
-
-async def _refuse(refusal: Refusal, send: Send) -> None:
-    body = f"{refusal.message}\n".encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-        *_ENCODED,
-    ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

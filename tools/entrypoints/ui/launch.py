@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from ...base.errors import ExtraMissing
@@ -41,7 +43,7 @@ def run_ui(
         InvalidConfig: The configuration can't be used.
     """
     try:
-        from . import server
+        from .server import serve
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in _PACKAGES:
@@ -53,11 +55,10 @@ def run_ui(
                 "`agentforge report` writes one as a page.",
             ) from error
         raise
-    server.serve(
-        places,
-        port=port,
-        read_only=read_only,
-        observers=observers,
-        asked_by=asked_by,
-        ready=ready,
-    )
+    from ..loopback import bound
+    from .services import UiServices
+
+    with bound(port) as listening:
+        services = UiServices(places, read_only=read_only, observers=observers)
+        with closing(services):
+            asyncio.run(serve(services, listening, asked_by, ready))

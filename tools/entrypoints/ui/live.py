@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -18,7 +18,7 @@ import anyio.to_thread
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
 from ...questions.waiting.waiting import LoopBell
-from .services import Services
+from .services import UiServices
 
 SESSIONS: Final = "sessions"
 QUESTIONS: Final = "questions"
@@ -37,7 +37,11 @@ _HEARTBEAT_S: Final = 15.0
 """How often a page hears that the server lives, in seconds."""
 
 _log = get_logger("agentforge.ui")
-_Result = TypeVar("_Result")
+
+
+def _own_thread() -> Callable[[Callable[[], frozenset[str]]], Awaitable[frozenset[str]]]:
+    """Return what runs a call in a thread that is never behind the pages' own calls."""
+    return partial(anyio.to_thread.run_sync, limiter=anyio.CapacityLimiter(1))
 
 
 def session_topic(session_id: str) -> str:
@@ -88,7 +92,7 @@ class Live:
         services: What is looked at.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: UiServices) -> None:
         self._services = services
         self._listeners: set[Listener] = set()
         self._bell: LoopBell | None = None
@@ -122,17 +126,10 @@ class Live:
         for one in tuple(self._listeners):
             one.close()
 
-    def _has(self, topic: str) -> bool:
-        return any(topic in one.topics for one in self._listeners)
-
-    def _sessions_looked_at(self) -> list[str]:
+    def _sessions_looked_at(self) -> set[str]:
+        topics = frozenset().union(*(one.topics for one in self._listeners))
         beginning = session_topic("")
-        return [
-            topic.removeprefix(beginning)
-            for one in self._listeners
-            for topic in one.topics
-            if topic.startswith(beginning)
-        ]
+        return {one.removeprefix(beginning) for one in topics if one.startswith(beginning)}
 
     # ----------------------------------------------------------------------------- looking
 
@@ -180,15 +177,4 @@ class Live:
     async def _follow_fleet(self) -> None:
         while True:
             await anyio.sleep(_FLEET_S)
-            if self._has(FLEET):
-                self.tell(FLEET)
-
-
-def _own_thread() -> Callable[[Callable[[], _Result]], Any]:
-    """Return what runs a call in a thread that is never behind the pages' own calls."""
-    limiter = anyio.CapacityLimiter(1)
-
-    async def in_thread(call: Callable[[], _Result]) -> _Result:
-        return await anyio.to_thread.run_sync(call, limiter=limiter)
-
-    return in_thread
+            self.tell(FLEET)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ...harness import SessionObserver
 from ..connection_room import ConnectionRoom
 from ..enter_key import each_line
-from ..loopback import PageKey, bound
+from ..loopback import PageKey
 from .app import application
 from .live import Live
-from .places import UiPlaces
-from .services import Services
+from .services import UiServices
 
 MAX_CONNECTIONS: Final = 256
 _STOP_S: Final = 3
@@ -35,42 +33,13 @@ class _Server(uvicorn.Server):
         yield
 
 
-def serve(
-    places: UiPlaces,
-    *,
-    port: int,
-    read_only: bool,
-    observers: Sequence[SessionObserver] = (),
-    asked_by: int | None = None,
-    ready: Callable[[str], None],
-) -> None:
-    """Serve the pages until Ctrl-C or SIGTERM.
-
-    Args:
-        places: Where the sessions are.
-        port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        read_only: Whether nothing can be changed.
-        observers: Who observes what the pages do to the sessions.
-        asked_by: A descriptor; each line that comes from it asks for another address.
-        ready: Receives the address to open, when it can be opened, and each further one.
-
-    Raises:
-        AddressRefused: The port can't be had.
-    """
-    with bound(port) as listening:
-        services = Services(places, read_only=read_only, observers=observers)
-        try:
-            asyncio.run(_serve(services, listening, asked_by, ready))
-        finally:
-            services.close()
-
-
-async def _serve(
-    services: Services,
+async def serve(
+    services: UiServices,
     listening: socket.socket,
     asked_by: int | None,
     ready: Callable[[str], None],
 ) -> None:
+    """Serve the pages until Ctrl-C or SIGTERM; the arguments are as of `run_ui`."""
     live, key, room = Live(services), PageKey(), ConnectionRoom()
     server = _Server(
         uvicorn.Config(

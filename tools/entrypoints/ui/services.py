@@ -33,7 +33,7 @@ be over, and whether an asker lives stands in no file."""
 _MOST_COMPARED: Final = 512
 
 
-class Services:
+class UiServices:
     """The sessions, and what is asked of them by several pages at once.
 
     Args:
@@ -74,14 +74,11 @@ class Services:
         self._compared: dict[tuple[str | None, ...], WorkspaceChanges] = {}
         self._pending: tuple[QuestionSession, ...] | None = None
 
-    def manager(self) -> SessionManager:
-        """Return a manager for a request that shows something: nobody is told of a look."""
-        return SessionManager(self.store, snapshots=self._snapshots, clock=self.clock)
-
-    def acting_manager(self) -> SessionManager:
-        """Return a manager for what a person does: it keeps workspaces, and runs no code."""
+    def manager(self, *, acts: bool = False) -> SessionManager:
+        """Return a manager for a request; observers are told of it only where a person acts."""
+        observers = self._observers if acts else ()
         return SessionManager(
-            self.store, snapshots=self._snapshots, clock=self.clock, observers=self._observers
+            self.store, snapshots=self._snapshots, clock=self.clock, observers=observers
         )
 
     def catch_up(self) -> None:
@@ -173,16 +170,14 @@ class Services:
 
     def rows(self) -> list[Row]:
         """Return all sessions, with the questions that wait for an answer."""
-        asked: dict[str, list[str]] = {}
+        asked: dict[str | None, tuple[str, ...]] = {}
         for one in self.pending:
-            if (name := asked_for(one)) is not None:
-                asked.setdefault(name, []).append(one.session_id)
-        found = self.watch.rows()
-        if not asked:
-            return found
+            name = asked_for(one)
+            asked[name] = (*asked.get(name, ()), one.session_id)
+        rows = self.watch.rows()
         return [
-            evolve(row, questions=tuple(asked[row.session_id])) if row.session_id in asked else row
-            for row in found
+            evolve(row, questions=asked[row.session_id]) if row.session_id in asked else row
+            for row in rows
         ]
 
 

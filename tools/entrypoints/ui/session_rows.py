@@ -11,8 +11,10 @@ import heapq
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from attrs import frozen
 
@@ -25,7 +27,7 @@ PAGE: Final = 50
 _MOST_WORDS: Final = 16
 
 
-class Standing(StrEnum):
+class SessionStanding(StrEnum):
     """Where a session stands for the person who looks: its state, or what it needs."""
 
     WAITING = "waiting"
@@ -38,14 +40,13 @@ class Standing(StrEnum):
     COMPLETED = "completed"
 
 
-_STANDINGS: Final = frozenset(one.value for one in Standing)
 _RANK: Final = {
-    Standing.WAITING: 0,
-    Standing.INTERRUPTED: 1,
-    Standing.ACTIVE: 2,
-    Standing.PAUSED: 3,
-    Standing.ABORTED: 4,
-    Standing.COMPLETED: 4,
+    SessionStanding.WAITING: 0,
+    SessionStanding.INTERRUPTED: 1,
+    SessionStanding.ACTIVE: 2,
+    SessionStanding.PAUSED: 3,
+    SessionStanding.ABORTED: 4,
+    SessionStanding.COMPLETED: 4,
 }
 
 
@@ -67,9 +68,6 @@ ORDER_NAMES: Final[Mapping[Order, str]] = {
     Order.SPENT: "Most tokens spent",
     Order.LEFT: "Least budget left",
 }
-
-
-_ORDERS: Final = frozenset(one.value for one in Order)
 
 
 @frozen(kw_only=True)
@@ -99,14 +97,14 @@ class Row:
         return self.summary.head.session_id
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> SessionStanding:
         """Where it stands."""
         state = self.summary.head.state
         if self.questions and not state.is_terminal:
-            return Standing.WAITING
+            return SessionStanding.WAITING
         if self.interrupted and state is SessionState.ACTIVE:
-            return Standing.INTERRUPTED
-        return Standing(state.value)
+            return SessionStanding.INTERRUPTED
+        return SessionStanding(state.value)
 
 
 @frozen(kw_only=True)
@@ -123,7 +121,7 @@ class Wanted:
     """
 
     words: tuple[str, ...] = ()
-    standings: frozenset[Standing] = frozenset()
+    standings: frozenset[SessionStanding] = frozenset()
     workflow: str | None = None
     tag: str | None = None
     order: Order = Order.ATTENTION
@@ -136,27 +134,36 @@ class Wanted:
         Raises:
             InvalidForm: One of them can't be what it says.
         """
-        faults: dict[str, str] = {}
-        standings = set()
-        for one in form.get("standing", []):
-            if one not in _STANDINGS:
-                faults["standing"] = f"{one[:40]!r} is no state of a session"
-            else:
-                standings.add(Standing(one))
-        order = form.get("order", [""])[-1] or Order.ATTENTION
-        if order not in _ORDERS:
+        standings = set(form.get("standing", []))
+        order = _last(form, "order") or Order.ATTENTION
+        faults = {}
+        if unknown := standings.difference(SessionStanding):
+            faults["standing"] = f"{min(unknown)[:40]!r} is no state of a session"
+        if order not in set(Order):
             faults["order"] = f"{order[:40]!r} is no order of the list"
         if faults:
             raise InvalidForm(faults)
-        words = " ".join(form.get("q", [])).casefold().split()
         return cls(
-            words=tuple(words[:_MOST_WORDS]),
-            standings=frozenset(standings),
+            words=tuple(" ".join(form.get("q", [])).casefold().split()[:_MOST_WORDS]),
+            standings=frozenset(map(SessionStanding, standings)),
             workflow=_last(form, "workflow"),
             tag=_last(form, "tag"),
             order=Order(order),
             after=_last(form, "after"),
         )
+
+    def address(self) -> str:
+        """Return the address of which it is read."""
+        fields = (
+            ("q", " ".join(self.words)),
+            *(("standing", one.value) for one in SessionStanding if one in self.standings),
+            ("workflow", self.workflow),
+            ("tag", self.tag),
+            ("order", "" if self.order is Order.ATTENTION else self.order.value),
+            ("after", self.after),
+        )
+        given = [(name, value) for name, value in fields if value]
+        return f"/?{urlencode(given)}" if given else "/"
 
     @property
     def narrows(self) -> bool:
@@ -183,7 +190,7 @@ class Listed:
 
     rows: tuple[Row, ...]
     total: int
-    counts: Mapping[Standing, int]
+    counts: Mapping[SessionStanding, int]
     after: str | None
     workflows: tuple[str, ...]
     tags: tuple[str, ...]
@@ -197,7 +204,7 @@ def listed(rows: Iterable[Row], wanted: Wanted, *, limit: int = PAGE) -> Listed:
     """
     behind = None if wanted.after is None else _read_cursor(wanted.after, wanted.order)
     key = _KEYS[wanted.order]
-    counts: Counter[Standing] = Counter()
+    counts: Counter[SessionStanding] = Counter()
     workflows: set[str | None] = set()
     tags: set[str] = set()
     fitting: list[tuple[tuple[Any, ...], Row]] = []
@@ -212,7 +219,7 @@ def listed(rows: Iterable[Row], wanted: Wanted, *, limit: int = PAGE) -> Listed:
         if wanted.standings and standing not in wanted.standings:
             continue
         total += 1
-        place = key(row)
+        place = (*key(row), row.session_id)
         if behind is None or place > behind:
             fitting.append((place, row))
     shown = heapq.nsmallest(limit, fitting, key=lambda one: one[0])
@@ -235,37 +242,23 @@ def _fits(row: Row, wanted: Wanted) -> bool:
         return False
     if not wanted.words:
         return True
-    parts = (
-        head.session_id,
-        head.workflow_type,
-        head.current_phase,
-        head.title,
-        row.goal,
-        *head.tags,
-    )
-    text = "\n".join(one for one in parts if one).casefold()
+    parts = (head.session_id, head.workflow_type, head.current_phase, head.title, row.goal)
+    text = "\n".join(one for one in (*parts, *head.tags) if one).casefold()
     return all(word in text for word in wanted.words)
 
 
-def _micros(head: SessionHead, name: str) -> int:
-    return int(getattr(head, name).timestamp() * 1_000_000)
-
-
-def _attention(row: Row) -> tuple[Any, ...]:
-    return (_RANK[row.standing], -_micros(row.head, "updated_at"), row.session_id)
-
-
-def _left(row: Row) -> tuple[Any, ...]:
-    return (row.head.total_budget - row.head.tokens_used, row.session_id)
+def _newest(at: datetime) -> int:
+    return -int(at.timestamp() * 1_000_000)
 
 
 _KEYS: Final[Mapping[Order, Callable[[Row], tuple[Any, ...]]]] = {
-    Order.ATTENTION: _attention,
-    Order.CHANGED: lambda row: (-_micros(row.head, "updated_at"), row.session_id),
-    Order.CREATED: lambda row: (-_micros(row.head, "created_at"), row.session_id),
-    Order.SPENT: lambda row: (-row.head.tokens_used, row.session_id),
-    Order.LEFT: _left,
+    Order.ATTENTION: lambda row: (_RANK[row.standing], _newest(row.head.updated_at)),
+    Order.CHANGED: lambda row: (_newest(row.head.updated_at),),
+    Order.CREATED: lambda row: (_newest(row.head.created_at),),
+    Order.SPENT: lambda row: (-row.head.tokens_used,),
+    Order.LEFT: lambda row: (row.head.total_budget - row.head.tokens_used,),
 }
+"""What sessions are sorted by, before their ids."""
 
 
 def _cursor(order: Order, place: tuple[Any, ...]) -> str:
@@ -274,19 +267,11 @@ def _cursor(order: Order, place: tuple[Any, ...]) -> str:
 
 
 def _read_cursor(text: str, order: Order) -> tuple[Any, ...]:
-    width = 3 if order is Order.ATTENTION else 2
     try:
-        found = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-        named, *place = found
-        *numbers, name = place
+        named, *place = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     except (ValueError, TypeError, RecursionError):
-        named, numbers, name, place = None, [], None, []
-    fits = (
-        named == order.value
-        and len(place) == width
-        and all(type(one) is int for one in numbers)
-        and isinstance(name, str)
-    )
-    if not fits:
+        named, place = None, []
+    numbers = 2 if order is Order.ATTENTION else 1
+    if named != order.value or [type(one) for one in place] != [*[int] * numbers, str]:
         raise InvalidForm({"after": "the address is not where a page of this list ended"})
     return tuple(place)

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from attrs import evolve
 
@@ -28,6 +28,7 @@ from ...harness.domain.session_states import SessionState
 from ...harness.format.session_codec import decode_goal
 from ...harness.session_ports import LocalSessions
 from ...harness.views.session_head import SessionHead, SessionSummary, UnreadableSession
+from ...questions.waiting.directory_watcher import Watcher
 from .session_rows import Row
 
 MOST_WATCHED: Final = 1_000
@@ -42,16 +43,10 @@ _PAGE: Final = 200
 _JUDGED: Final = 200
 """Of how many active sessions it is found out at each look whether their run was cut off."""
 _LATELY: Final = timedelta(hours=1)
+_BASE: Final = ""
+"""What the directory of all sessions is reported as, beside the ids of sessions."""
 
 _log = get_logger("agentforge.ui")
-
-
-class Watcher(Protocol):
-    """What reports changes of a directory; see `questions.directory_watcher`."""
-
-    def watching(self, path: Path, on_change: Callable[[], None]) -> AbstractContextManager[None]:
-        """Return a block; while it runs, `on_change` is called after each change in `path`."""
-        ...
 
 
 class SessionWatch:
@@ -84,9 +79,7 @@ class SessionWatch:
         self._goals: dict[str, tuple[int, str | None]] = {}
         self._unreadable: dict[str, UnreadableSession] = {}
         self._watched: dict[str, AbstractContextManager[None]] = {}
-        self._base: AbstractContextManager[None] | None = None
         self._reported: set[str] = set()
-        self._base_reported = False
         self._next_full = 0.0
         self._next_names = 0.0
         self._looked = False
@@ -140,12 +133,10 @@ class SessionWatch:
             if not self._looked or self._monotonic() >= self._next_full:
                 return self._look_at_all()
             reported, self._reported = self._reported, set()
-            base_reported, self._base_reported = self._base_reported, False
             try:
-                changed = self._look_at_reported(reported | set(also), base=base_reported)
+                changed = self._look_at_reported(reported | set(also))
             except BaseException:
                 self._reported |= reported
-                self._base_reported |= base_reported
                 raise
             if changed:
                 self._watch()
@@ -154,7 +145,7 @@ class SessionWatch:
     def _look_at_all(self) -> frozenset[str]:
         begun = self._monotonic()
         self._watch_base()
-        self._reported, self._base_reported = set(), False
+        self._reported = set()
         before, rows, unreadable = self._rows, {}, {}
         for one in self._store.summaries():
             if isinstance(one, UnreadableSession):
@@ -169,21 +160,18 @@ class SessionWatch:
         now, self._looked = self._monotonic(), True
         self._next_names = now + NAMES_S
         self._next_full = now + max(LOOK_S, (now - begun) / _SHARE)
-        return frozenset(before.keys() ^ rows.keys()).union(
-            name
-            for name, row in rows.items()
-            if (known := before.get(name)) is not None and known != row
-        )
+        names = before.keys() | rows.keys()
+        return frozenset(one for one in names if before.get(one) != rows.get(one))
 
-    def _look_at_reported(self, names: Collection[str], *, base: bool) -> set[str]:
+    def _look_at_reported(self, names: set[str]) -> set[str]:
         if self._watcher is None:
-            seen = {name for name in sorted(names) if self._look_at(name)}
+            seen = {name for name in names if self._look_at(name)}
             return seen | self._look_at_last_changed() | self._look_for_gone()
-        if base:
+        if _BASE in names:
             there = set(self._store.list_sessions())
             new = there - self._rows.keys() - self._unreadable.keys()
-            names = {*names, *new, *(self._rows.keys() - there)}
-        return {name for name in sorted(names) if self._look_at(name)}
+            names = names - {_BASE} | new | (self._rows.keys() - there)
+        return {name for name in names if self._look_at(name)}
 
     def _look_at(self, name: str) -> bool:
         """Read a session anew; return whether it is another one than before."""
@@ -194,8 +182,7 @@ class SessionWatch:
             _log.debug("ui.session_unreadable", session_id=name, error=str(error))
             return False  # it is named when everything is looked at again
         if session is None:
-            self._goals.pop(name, None)
-            return self._rows.pop(name, None) is not None
+            return self._forget(name)
         head = SessionHead.of(session)
         if known is not None and known.head == head:
             return False
@@ -234,17 +221,19 @@ class SessionWatch:
             return set()
         gone = self._rows.keys() - set(self._store.list_sessions())
         for name in gone:
-            self._rows.pop(name)
-            self._goals.pop(name, None)
+            self._forget(name)
         now = self._monotonic()
         self._next_names = now + max(NAMES_S, (now - begun) / _SHARE)
         return gone
 
+    def _forget(self, name: str) -> bool:
+        self._goals.pop(name, None)
+        return self._rows.pop(name, None) is not None
+
     def _judge(self, most: int) -> set[str]:
         """Find out whose run was cut off, which no file says: of so many sessions, in turns."""
-        names = sorted(
-            name for name, row in self._rows.items() if row.head.state is SessionState.ACTIVE
-        )
+        rows = self._rows.values()
+        names = sorted(row.session_id for row in rows if row.head.state is SessionState.ACTIVE)
         if len(names) > most:
             begin = bisect_right(names, self._judged_last) % len(names)
             names = [*names[begin:], *names[:begin]][:most]
@@ -262,11 +251,10 @@ class SessionWatch:
     # ------------------------------------------------------------------------------ watching
 
     def _watch_base(self) -> None:
-        if self._watcher is not None and self._base is None:
+        if self._watcher is not None and _BASE not in self._watched:
             with suppress(AgentForgeError):  # it can't be made; what is there is looked at anyway
                 self._store.ensure_directory()
-            self._base = self._watcher.watching(self._store.base_path, self._report_base)
-            self._base.__enter__()
+            self._watch_one(self._watcher, _BASE, self._store.base_path)
 
     def _watch(self) -> None:
         """Watch the directories of the open sessions that changed last."""
@@ -275,31 +263,28 @@ class SessionWatch:
         rows = [row for row in self._rows.values() if not row.head.state.is_terminal]
         rows = heapq.nlargest(MOST_WATCHED, rows, key=lambda row: row.head.updated_at)
         wanted = {row.session_id: row.head.updated_at for row in rows}
-        for name in self._watched.keys() - wanted.keys():
+        for name in self._watched.keys() - wanted.keys() - {_BASE}:
             self._watched.pop(name).__exit__(None, None, None)
         lately = self._clock() - _LATELY
         for name in wanted.keys() - self._watched.keys():
-            path = self._store.session_directory(name)
-            block = self._watcher.watching(path, partial(self._report, name))
-            block.__enter__()
-            self._watched[name] = block
+            self._watch_one(self._watcher, name, self._store.session_directory(name))
             if wanted[name] > lately:  # it may have changed before it was watched
                 self._reported.add(name)
+
+    def _watch_one(self, watcher: Watcher, name: str, path: Path) -> None:
+        block = watcher.watching(path, partial(self._report, name))
+        block.__enter__()
+        self._watched[name] = block
 
     def _report(self, name: str) -> None:
         self._reported.add(name)
         self.on_change()
 
-    def _report_base(self) -> None:
-        self._base_reported = True
-        self.on_change()
-
     def close(self) -> None:
         """Watch nothing any more."""
         with self._lock:
-            blocks = [*self._watched.values(), *([] if self._base is None else [self._base])]
-            self._watched, self._base = {}, None
-        for block in blocks:
+            watched, self._watched = self._watched, {}
+        for block in watched.values():
             block.__exit__(None, None, None)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from xml.etree.ElementTree import Element
 
 from attrs import frozen
 
 from ...base.errors import AgentForgeError, ErrorKind
-from ..pages.document import Served, served_page
+from ..pages.document import served_page
 from ..pages.html import Child, element, rendered
+from ..pages.parts import badge
+from ..pages.values.texts import moment
 from .assets import SCRIPTS, STYLES
 
 _HTMX: Final = json.dumps(
@@ -31,7 +33,11 @@ _HTMX: Final = json.dumps(
         ],
     }
 )
-_SERVED: Final = Served(styles=STYLES, scripts=SCRIPTS, settings=(("htmx-config", _HTMX),))
+
+_REFUSED: Final = (
+    " can be used once, within ten minutes. This one was used, is too old or is of a former start, "
+    "or the server has ended. Press Enter in the terminal where it runs: it prints another address."
+)
 
 STATUS: Final = {
     ErrorKind.USAGE: 422,
@@ -63,107 +69,85 @@ class View:
 
     def html(self) -> str:
         """Write it."""
-        return rendered(
-            element(
-                "div",
-                list(self.content),
-                id="view",
-                data_keyed=True,
-                data_title=self.title,
-                data_topics=" ".join(self.topics),
-                data_address=self.address,
-            )
+        content = element(
+            "div",
+            self.content,
+            id="view",
+            data_keyed=True,
+            data_title=self.title,
+            data_topics=" ".join(self.topics),
+            data_address=self.address,
         )
+        return rendered(content)
 
 
 def shell(*, read_only: bool, fleet: bool) -> str:
     """Write the page that holds nothing: its script asks for the content, with the key."""
     links = [("/", "Sessions"), ("/questions", "Questions"), ("/prune", "Prune")]
     links += [("/fleet", "Fleet")] if fleet else []
+    items = [element("li", element("a", text, href=to)) for to, text in links]
+    link = element("output", "connecting", id="link", class_="link", data_state="connecting")
     top = element(
         "nav",
         element("a", "agentforge", href="/", class_="brand"),
-        element("ul", [element("li", element("a", text, href=to)) for to, text in links]),
-        element(
-            "div",
-            element("span", "read-only", class_="badge") if read_only else None,
-            element("output", "connecting", id="link", class_="link", data_state="connecting"),
-            class_="about",
-        ),
+        element("ul", items),
+        element("div", badge("read-only") if read_only else None, link, class_="about"),
         aria_label="Pages",
+    )
+    page = element(
+        "div",
+        id="page",
+        hx_get="/view/",
+        hx_trigger="refresh",
+        hx_target="#view",
+        hx_swap="keyed",
+        hx_sync="this:queue last",
+        hidden=True,
+    )
+    refused = (
+        element("h1", "This page is not connected"),
+        element("p", "Each address of ", element("code", "agentforge ui"), _REFUSED),
     )
     return served_page(
         "agentforge",
         element("p", "Loading … It needs JavaScript.", id="loading", class_="muted"),
-        element(
-            "div",
-            id="page",
-            hx_get="/view/",
-            hx_trigger="refresh",
-            hx_target="#view",
-            hx_swap="keyed",
-            hx_sync="this:queue last",
-            hidden=True,
-        ),
+        page,
         element("div", id="view", data_keyed=True),
-        element(
-            "section",
-            element("h1", "This page is not connected"),
-            element(
-                "p",
-                "Each address of ",
-                element("code", "agentforge ui"),
-                " can be used once, within ten minutes. This one was used, is too old or is of a "
-                "former start, or the server has ended. Press Enter in the terminal where it runs: "
-                "it prints another address.",
-            ),
-            id="refused",
-            class_="card",
-            hidden=True,
-        ),
+        element("section", refused, id="refused", class_="card", hidden=True),
         element("div", id="toasts", role="status", aria_live="polite"),
-        served=_SERVED,
+        styles=STYLES,
+        scripts=SCRIPTS,
+        settings={"htmx-config": _HTMX},
         top=top,
     )
 
 
+def page_heading(title: str, *, hidden: bool = False) -> Element:
+    """Return the heading of a page; a hidden one is for those who can't see what page it is."""
+    return element("h1", title, id="heading", class_="visually-hidden" if hidden else None)
+
+
 def ago(at: datetime) -> Element:
     """Return a moment; the page's script shows how long ago it was."""
-    text = f"{at:%Y-%m-%d %H:%M:%S}Z"
+    text = moment(at)
     return element("time", text, datetime=at.isoformat(), title=text, data_ago=True)
-
-
-def moment(at: datetime, *, after_s: float = 0.0) -> Element:
-    """Return the moment so many seconds after another, as it is."""
-    then = at + timedelta(seconds=after_s)
-    return element("time", f"{then:%Y-%m-%d %H:%M:%S}Z", datetime=then.isoformat())
 
 
 def error_box(error: AgentForgeError, *, title: str = "That was not done") -> Element:
     """Return an error as the command line says it, for a place in a page."""
-    return element(
-        "div",
-        element("strong", title),
-        element("p", str(error)),
-        class_="alarm",
-        role="alert",
-    )
+    text = (element("strong", title), element("p", str(error)))
+    return element("div", text, class_="alarm", role="alert")
 
 
-def status_of(error: AgentForgeError) -> int:
-    """Return the HTTP status of an error."""
-    return STATUS.get(error.kind, 500)
-
-
-def part(name: str, *children: Child, title: str | None = None, note: Child = None) -> Element:
+def part(name: str, *children: Child, title: str | None = None, note: str | None = None) -> Element:
     """Return a part of a page: a card with a heading."""
-    heading = None if title is None else element("h2", title, id=f"{name}-title")
+    titled = None if title is None else f"{name}-title"
     return element(
         "section",
-        heading,
+        element("h2", title, id=titled) if title is not None else None,
         element("p", note, class_="note") if note is not None else None,
         children,
         id=name,
         class_="card",
-        aria_labelledby=None if title is None else f"{name}-title",
+        aria_labelledby=titled,
     )

@@ -245,6 +245,17 @@ class PostgresQuestions:
 
     # ------------------------------------------------------------------------------- all sessions
 
+    def foreign(self) -> list[str]:
+        """Return none: a person named the database; see `QuestionRepository`."""
+        return []
+
+    def read_foreign(self, session_id: str) -> QuestionSession:
+        """Read a session; see `QuestionRepository`."""
+        return self.read(session_id)
+
+    def make_own(self, shown: QuestionSession) -> None:
+        """Change nothing: all sessions of a database are own; see `QuestionRepository`."""
+
     def names(self) -> list[str]:
         """Return the ids of all sessions, sorted; see `QuestionRepository`."""
         return list(self._signed(None))

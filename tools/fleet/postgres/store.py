@@ -243,7 +243,12 @@ class PostgresStore(PostgresSessions):
         checked_id(session_id)
         return True
 
-    def make_own(self, session_id: str) -> None:
+    def fingerprint(self, session_id: str) -> str:
+        """Return nothing: nobody adopts a session of a database; see `SessionPlaces`."""
+        checked_id(session_id)
+        return ""
+
+    def make_own(self, session_id: str, *, shown: str | None = None) -> None:  # noqa: ARG002
         """Change nothing: all sessions of a database are own; see `SessionPlaces`."""
         checked_id(session_id)
 

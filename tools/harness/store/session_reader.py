@@ -285,6 +285,21 @@ class SessionReader:
             raise ReadError(path=directory, cause=error) from error
         return found
 
+    def fingerprint(self, session_id: str) -> str:
+        """Return what is another text once one of its files has changed; see `SessionPlaces`."""
+        import hashlib  # takes long to load, for the hook
+
+        directory, path = self._place(session_id)
+        said = hashlib.sha256()
+        try:
+            said.update(b"%d" % self._fs.stat(str(directory)).st_ino)
+        except OSError as error:
+            raise ReadError(path=directory, cause=error) from error
+        files = self.read_attachments(session_id)
+        for name, data in [(SESSION_FILE, self._read(path) or b""), *files.items()]:
+            said.update(os.fsencode(f"\0{name}\0{len(data)}\0") + data)
+        return said.hexdigest()
+
     def read_step(self, session_id: str, name: str) -> bytes | None:
         """Return a step of the session's runs, or None if there is none of this name.
 

@@ -60,7 +60,7 @@ from ..domain import (
     check_session_id,
     is_session_id,
 )
-from ..errors import SessionExists, SessionNotFound, TooManySessions
+from ..errors import QuestionNotAdopted, SessionExists, SessionNotFound, TooManySessions
 from ..repository import OnChange, Room
 from ..rules import QuestionsConfig
 from ..session_status import SessionStatus
@@ -68,6 +68,7 @@ from ..waiting.directory_feed import DirectoryFollower, Signature
 from ..waiting.directory_watcher import Watcher, process_watcher
 from ..waiting.waiting import POLL_S
 from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, Documents
+from .own_questions import OwnQuestions
 from .prune_target import cleanup
 from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, SessionFiles
 from .session_lock import ANSWERING, LOCK_FILE, LockedFiles, lock_session
@@ -121,6 +122,7 @@ class QuestionStore:
         self.fs: FileSystem = fs if fs is not None else OsFileSystem()
         self.token = token if token is not None else lambda: secrets.token_hex(8)
         self._lock_timeout_s = lock_timeout_s
+        self._own = OwnQuestions(self.base_dir)
         self.files = SessionFiles(self.fs, self.base_dir, sleep=sleep)
         self._lock = partial(
             PidLock,
@@ -173,11 +175,42 @@ class QuestionStore:
             raise QUESTION_ERRORS.of(error) from error
 
     def names(self) -> list[str]:
-        """Return the ids of the sessions that are there, readable or not, sorted.
+        """Return the ids of this person's sessions that are there, readable or not, sorted.
 
         Raises:
             AtomicReadError: The base is there and can't be read.
         """
+        names = self._all_names()
+        foreign = self._own.foreign(names)
+        return [one for one in names if one not in foreign]
+
+    def foreign(self) -> list[str]:
+        """Return the ids of the sessions that came with a repository; see `QuestionRepository`."""
+        return sorted(self._own.foreign(self._all_names()))
+
+    def read_foreign(self, session_id: str) -> QuestionSession:
+        """Read a session, whosesoever it is; raises as `read` does otherwise."""
+        return self._read(session_id, READ_PAUSES_S)
+
+    def make_own(self, shown: QuestionSession) -> None:
+        """Make a session this person's that came with a repository; see `QuestionRepository`."""
+        session_id = shown.session_id
+        path = self.path(session_id)
+        with lock_session(self._lock, self.fs, self.files, path, (LOCK_FILE,)) as locked:
+            if locked.read() != shown:
+                raise QuestionNotAdopted(session_id, where=self.where, changed=True)
+            try:
+                self._own.adopt(session_id)
+            except OSError as error:
+                raise AtomicWriteError(
+                    path=path, operation="mark it", cause=error, session_id=session_id
+                ) from error
+
+    def _require_own(self, session_id: str) -> None:
+        if self._own.foreign([check_session_id(session_id)]):
+            raise QuestionNotAdopted(session_id, where=self.where)
+
+    def _all_names(self) -> list[str]:
         try:
             fd = self.fs.open(str(self.base_dir), _BASE_FLAGS)
         except FileNotFoundError:
@@ -193,6 +226,9 @@ class QuestionStore:
 
     def signature(self, session_id: str) -> Signature | None:
         """Return by what a change of the session can be seen; None if there is no such session."""
+        return None if self._own.foreign([session_id]) else self._signature(session_id)
+
+    def _signature(self, session_id: str) -> Signature | None:
         path = f"{self.base_dir}/{session_id}"
         try:
             directory = self.fs.stat(path)
@@ -241,11 +277,16 @@ class QuestionStore:
             SessionCorrupted: Its files are not what they should be.
             AtomicReadError: The system would not read them.
         """
+        self._require_own(session_id)
+        return self._read(session_id, pauses)
+
+    def _read(self, session_id: str, pauses: Sequence[float]) -> QuestionSession:
         with self._opened(session_id) as fd:
             return self.files.session(fd, session_id, pauses=pauses)
 
     def read_record(self, session_id: str) -> StatusRecord:
         """Read the status of a session; answers on disk count. Raises as `read()` does."""
+        self._require_own(session_id)
         with self._opened(session_id) as fd:
             record = self.files.record(fd, session_id)
             if record.status is SessionStatus.PENDING and self._has_answers(fd):
@@ -278,9 +319,14 @@ class QuestionStore:
     def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions once, without a pause; see `QuestionRepository`."""
         found: dict[str, QuestionSession | QuestionError] = {}
-        for session_id in session_ids:
+        wanted = list(session_ids)
+        foreign = self._own.foreign(wanted)
+        for session_id in wanted:
+            if session_id in foreign:
+                found[session_id] = QuestionNotAdopted(session_id, where=self.where)
+                continue
             try:
-                found[session_id] = self.read(session_id, pauses=())
+                found[session_id] = self._read(session_id, ())
             except SessionNotFound:
                 continue
             except QuestionError as error:
@@ -316,6 +362,7 @@ class QuestionStore:
             SessionBusy: Others held it for too long.
             AtomicWriteError: It can't be locked.
         """
+        self._require_own(session_id)
         names = ANSWERING if answering else (LOCK_FILE,)
         with lock_session(self._lock, self.fs, self.files, self.path(session_id), names) as locked:
             yield locked
@@ -432,7 +479,7 @@ class QuestionStore:
         statuses: Collection[SessionStatus] | None = None,  # noqa: ARG002 (files must be read)
     ) -> dict[str, Signature]:
         """Return the signatures of all sessions; see `QuestionRepository`."""
-        found = {name: self.signature(name) for name in self.names()}
+        found = {name: self._signature(name) for name in self.names()}
         return {name: one for name, one in found.items() if one is not None}
 
     def change_mark(self) -> tuple[tuple[str, int, int], ...] | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,6 +58,8 @@ _CONFIGURATION: Final = {
 }
 _CONFIG: Final = "config"
 _COMMON: Final = "commondir"
+_ALTERNATES: Final = ("alternates", "http-alternates")
+_FOLDERS: Final = ("info", "refs", "refs/snapshots", "objects", "objects/info", "objects/pack")
 _MOST_BYTES: Final = 64 * 1024
 _BLOCK: Final = 512
 _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
@@ -68,16 +71,23 @@ _FORMATS: Final = {
 
 
 class SnapshotsChanged(RepositoryError):
-    """Somebody changed what makes a repository of snapshots: git could run what it names now.
+    """A repository of snapshots is not as it is made: git could run or read what it names now.
 
     No git was run, and nothing was changed.
     """
 
     message = """{path} is not as a repository of snapshots is made, so another program or person
-    changed it, and git could run what it names. No git was run, and nothing was changed. Take that
-    change back, or remove the session: its file and its workspace can be read without its
-    snapshots."""
+    changed it, and git could run or read what it names. No git was run, and nothing was changed.
+    Take that change back, {otherwise}or remove the session: its file and its workspace can be read
+    without its snapshots."""
     path: Path
+    foreign: bool = False
+    """Whether the session is not this person's."""
+
+    @property
+    def otherwise(self) -> str:
+        """What else can be done."""
+        return "adopt the session if it is yours (`agentforge adopt`), " if self.foreign else ""
 
 
 class NoSnapshots(RepositoryError, kind=ErrorKind.NOT_FOUND):
@@ -99,6 +109,7 @@ class SnapshotRepository:
         fs: The file system.
         token: Gives random texts for hidden names.
         lock_timeout_s: How long to wait for another process that works in it, in seconds.
+        foreign: Whether it is of a session that is not this person's: it may name nothing outside.
     """
 
     directory: Path
@@ -107,6 +118,7 @@ class SnapshotRepository:
     fs: FileSystem = field(factory=OsFileSystem, kw_only=True, eq=False)
     token: Callable[[], str] = field(default=random_token, kw_only=True, eq=False)
     lock_timeout_s: float = field(default=60.0, kw_only=True)
+    foreign: bool = field(default=False, kw_only=True)
 
     @property
     def exists(self) -> bool:
@@ -222,6 +234,21 @@ class SnapshotRepository:
             raise SnapshotsChanged(path)
         if _COMMON in self.fs.listdir(fd):  # the configuration is read from where it leads to
             raise SnapshotsChanged(self.directory / _COMMON)
+        for name in _FOLDERS:
+            with suppress(FileNotFoundError):  # what git needs, git asks for
+                if stat.S_ISLNK(self.fs.stat(name, dir_fd=fd).st_mode):
+                    raise SnapshotsChanged(self.directory / name)
+        if self.foreign:
+            self._require_nothing_outside()
+
+    def _require_nothing_outside(self) -> None:
+        """Refuse what has git read other folders: alternates, and links anywhere."""
+        for folder, folders, files in os.walk(self.directory):
+            for name in (*folders, *files):
+                path = Path(folder, name)
+                leads_out = name in _ALTERNATES and folder.endswith("/objects/info")
+                if leads_out or path.is_symlink():
+                    raise SnapshotsChanged(path, foreign=True)
 
     def _remove_stale_locks(self, fd: int) -> None:
         """Remove git's lock files: under our lock nobody else can hold one."""

@@ -21,7 +21,7 @@ from .private_cache import (
     is_checked,
     keep,
     note_checked,
-    open_private,
+    opened_private,
     recorded_digest,
     why_unusable,
 )
@@ -51,28 +51,21 @@ def unloadable(cache: Path | None, error: OSError) -> SandboxUnavailable:
 
 def keep_digest(cache: Path, name: str, digest: str) -> None:
     """Record the digest of the compiled interpreter as it is now."""
-    fd = open_private(cache, name)
-    if fd is None:
-        return
-    try:
-        note_checked(cache, name, fd, digest)
-    finally:
-        os.close(fd)
+    with opened_private(cache, name) as fd:
+        if fd is not None:
+            note_checked(cache, name, fd, digest)
 
 
 def record_compiled(cache: Path, name: str) -> None:
     """Record the digest of a compiled interpreter that has none, by reading all of it."""
-    fd = open_private(cache, name)
-    if fd is None:
-        return
-    try:
+    with opened_private(cache, name) as fd:
+        if fd is None:
+            return
         known = recorded_digest(cache, name)
         if known is None or not is_checked(cache, name, fd, known):
             with open(fd, "rb", buffering=0, closefd=False) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             note_checked(cache, name, fd, digest)
-    finally:
-        os.close(fd)
 
 
 def mend_compiled(cache: Path, name: str) -> bool:

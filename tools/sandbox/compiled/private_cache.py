@@ -50,37 +50,35 @@ def stamp_of(seen: os.stat_result) -> Stamp:
 
 def is_private_directory(directory: Path) -> bool:
     """Return whether a directory is this user's alone."""
-    try:
-        seen = os.lstat(directory)
-    except OSError:
-        return False
-    return stat.S_ISDIR(seen.st_mode) and _is_ours_alone(seen)
+    seen = _seen(directory)
+    return seen is not None and stat.S_ISDIR(seen.st_mode) and _is_ours_alone(seen)
 
 
 def is_usable(file: Path) -> bool:
     """Return whether a file is this user's alone and can be read."""
-    try:
-        seen = os.lstat(file)
-    except OSError:
-        return False
-    return _fault_of(seen) is None and os.access(file, os.R_OK)
+    seen = _seen(file)
+    return seen is not None and _fault_of(seen) is None and os.access(file, os.R_OK)
 
 
 def why_unusable(file: Path) -> str | None:
     """Say why a file that is there is not used; None for one that is, or that is not there."""
-    try:
-        return _fault_of(os.lstat(file))
-    except OSError:
-        return None
+    seen = _seen(file)
+    return None if seen is None else _fault_of(seen)
 
 
 def has_other_names(file: Path) -> bool:
     """Return whether nothing but further names (hard links) keeps a file from being used."""
-    try:
-        seen = os.lstat(file)
-    except OSError:
+    seen = _seen(file)
+    if seen is None or seen.st_nlink <= 1:
         return False
-    return seen.st_nlink > 1 and _fault_of(seen, names=seen.st_nlink) is None
+    return _fault_of(seen, names=seen.st_nlink) is None
+
+
+def _seen(path: Path) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
 
 
 def open_private(directory: Path, name: str) -> int | None:
@@ -94,6 +92,17 @@ def open_private(directory: Path, name: str) -> int | None:
         return open_if_private(directory, name)
     except OSError:
         return None
+
+
+@contextlib.contextmanager
+def opened_private(directory: Path, name: str) -> Iterator[int | None]:
+    """Do as `open_private`, and close the file with the block."""
+    fd = open_private(directory, name)
+    try:
+        yield fd
+    finally:
+        if fd is not None:
+            os.close(fd)
 
 
 def open_if_private(directory: Path, name: str) -> int | None:
@@ -221,16 +230,12 @@ def recorded_digest(directory: Path, name: str) -> str | None:
 
 
 def _record(directory: Path, name: str) -> tuple[list[int], str] | None:
-    fd = open_private(directory, _CHECKED.format(name))
-    if fd is None:
-        return None
-    try:
-        stamp, digest = json.loads(os.pread(fd, _MAX_RECORD_BYTES, 0))
-        return [int(number) for number in stamp], str(digest)
-    except (OSError, TypeError, ValueError):
-        return None
-    finally:
-        os.close(fd)
+    with opened_private(directory, _CHECKED.format(name)) as fd:
+        try:
+            stamp, digest = json.loads(b"" if fd is None else os.pread(fd, _MAX_RECORD_BYTES, 0))
+            return [int(number) for number in stamp], str(digest)
+        except (OSError, TypeError, ValueError):
+            return None
 
 
 def note_checked(directory: Path | None, name: str, fd: int, digest: str) -> None:

@@ -53,7 +53,6 @@ class PoolStats:
         restored: Used interpreters made what they were when opened, and kept.
         missed: Executions that found none ready and opened their own.
         discarded: Interpreters closed without being used.
-        failures: Openings that failed; after three in a row none is tried until it is needed.
         spare_workers: Worker processes that are ready for a sandbox with a process of its own; one
             at the most.
     """
@@ -65,5 +64,4 @@ class PoolStats:
     restored: int
     missed: int
     discarded: int
-    failures: int
     spare_workers: int = 0

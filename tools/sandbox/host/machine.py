@@ -3,9 +3,9 @@
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from .engine.clock import NEVER, Cancellation, TurnClock, TurnEnded
+from .engine.clock import CANCELLED, DEADLINE, NEVER, Cancellation, TurnClock, TurnEnded
 from .engine.engine import Instance, Program, Trapped
 from .files.files import Descriptor, Descriptors, Directory
 from .files.mount_points import MountPoints
@@ -23,18 +23,20 @@ _FIRST_MOUNT: Final = 4
 _MOST_EXIT_CODE: Final = 125
 
 
-class MachineLimits(NamedTuple):
-    """What a guest may have at once, however many turns it runs.
+class MachineLimits(Protocol):
+    """What a guest may have, however many turns it runs; an `ExecutionPolicy` says so, too."""
 
-    Attributes:
-        memory_bytes: The most memory.
-        open_files: The most files and directories that are open.
-        file_calls: The most calls on names of files in one turn.
-    """
+    @property
+    def memory_bytes(self) -> int:
+        """The most memory."""
 
-    memory_bytes: int
-    open_files: int
-    file_calls: int
+    @property
+    def open_files(self) -> int:
+        """The most files and directories that are open."""
+
+    @property
+    def file_calls(self) -> int:
+        """The most calls on names of files in one turn."""
 
 
 class TurnLimits(NamedTuple):
@@ -60,10 +62,11 @@ class TurnOutcome(NamedTuple):
         exit_code: The code that it ended with; None if it was stopped.
         stopped: Why it was stopped, or None.
         ended: Whether the interpreter can run no other.
-        fuel_used: What it used; None if that is not known.
+        fuel_used: What it used; None if it was interrupted as it computed, where that is not known.
         stdout: What is kept of its output.
         stderr: As above.
         truncated: The streams of which not all is kept.
+        file_calls: Its calls on names of files.
     """
 
     exit_code: int | None
@@ -73,6 +76,7 @@ class TurnOutcome(NamedTuple):
     stdout: bytes
     stderr: bytes
     truncated: tuple[str, ...]
+    file_calls: int
 
 
 _NO_STREAMS: Final = (
@@ -126,7 +130,6 @@ class GuestMachine:
             self.instance.close()
             raise
         self._descriptors = Descriptors(limits.open_files)
-        self._file_calls = limits.file_calls
         self.guest: Final = Guest(
             self.instance,
             self._descriptors,
@@ -227,12 +230,12 @@ class GuestMachine:
                 stopped = stop.reason
             except Trapped as trap:
                 stopped = trap.reason
-        used = limits.fuel - self.instance.fuel_left()
+        is_known = stopped not in (DEADLINE, CANCELLED)
         return TurnOutcome(
             exit_code=exit_code,
             stopped=stopped,
             ended=ended,
-            fuel_used=used,
+            fuel_used=limits.fuel - self.instance.fuel_left() if is_known else None,
             stdout=bytes(streams[0].data),
             stderr=bytes(streams[1].data),
             truncated=tuple(
@@ -240,6 +243,7 @@ class GuestMachine:
                 for name, stream in zip(("stdout", "stderr"), streams, strict=True)
                 if stream.truncated
             ),
+            file_calls=self.guest.upkeep.file_calls,
         )
 
     def _enter(self, code: bytes) -> int:

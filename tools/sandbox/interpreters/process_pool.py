@@ -5,14 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from attrs import evolve
 
 from ...base.errors import shown
 from ...base.event_log import get_logger
 from ..policy import ExecutionPolicy
-from .interpreter import class_of
+from .interpreter_class import InterpreterClass
 from .ready_interpreters import ReadyInterpreters
 from .runtime import ensure_ready
 
@@ -40,14 +41,16 @@ _abandoned: list[ReadyInterpreters] = []
 _beside: KeptBeside | None = None
 
 
-class KeptBeside(Protocol):
-    """What is kept ready beside interpreters, and ends with them."""
+class KeptBeside(NamedTuple):
+    """What is kept ready beside interpreters, and ends with them.
 
-    def count(self) -> int:
-        """How many there are."""
+    Attributes:
+        counted: Gives how many there are.
+        close: Ends them.
+    """
 
-    def close(self) -> None:
-        """End them."""
+    counted: Callable[[], int]
+    close: Callable[[], None]
 
 
 def keep_beside(kept: KeptBeside) -> None:
@@ -137,7 +140,7 @@ def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None
 def pool_stats() -> PoolStats:
     """What the pool of this process did so far."""
     stats = the_pool().stats()
-    return stats if _beside is None else evolve(stats, spare_workers=_beside.count())
+    return stats if _beside is None else evolve(stats, spare_workers=_beside.counted())
 
 
 def close_pool() -> None:
@@ -155,26 +158,21 @@ def _close_beside() -> None:
         _beside.close()
 
 
-def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None) -> bool:
-    """Fill the pool and wait until it is full; before the first execution, too.
+def warm_pool(*, policy: ExecutionPolicy | None = None) -> None:
+    """Fill the pool, and return once it is full; before the first execution, too.
+
+    A pool that is off or closed is as full as it gets.
 
     Args:
-        timeout_s: The longest wait, in seconds; compiling the interpreter, once on a machine, is
-            not counted.
         policy: Have interpreters for executions under this policy ready. None has those of the
             last execution's, and before the first those of the default policy.
-
-    Returns:
-        Whether it is full; False if the time was too short for that, or if interpreters can't be
-        opened. A pool that is off or closed is as full as it gets.
 
     Raises:
         SandboxUnavailable: This process or machine cannot run guests now.
     """
     pool = the_pool()
-    if policy is not None or not pool.want():
-        pool.want(class_of(policy or ExecutionPolicy(), ensure_ready()))
-    return pool.wait_ready(timeout_s)
+    kind = pool.wanted if policy is None else None
+    pool.fill(kind or InterpreterClass.of(policy or ExecutionPolicy(), ensure_ready()))
 
 
 def _new_pool(size: int, *, restore: bool) -> ReadyInterpreters:

@@ -8,14 +8,15 @@ workspace is free. Quick ones wait for each other where there are more than proc
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from .admission import Admission
-from .interpreter import Interpreter, InterpreterClass, open_interpreter
+from .interpreter import open_interpreter
+from .interpreter_class import InterpreterClass
 
 if TYPE_CHECKING:
     from ..compiled.status import PoolStats
+    from .guest_interpreter import GuestInterpreter
 
 
 class ReadyInterpreters:
@@ -24,7 +25,8 @@ class ReadyInterpreters:
     While several are in use at once, as many are kept besides as are in use; afterwards `size`.
 
     Attributes:
-        admission: Has executions wait for each other.
+        admission: Has executions wait for each other; within it one asks for an interpreter and is
+            done with it.
 
     Args:
         size: How many it keeps; 0 switches it off.
@@ -36,19 +38,13 @@ class ReadyInterpreters:
         self._lock = threading.Lock()
         self._size = size
         self._restore = restore
-        self._ready: list[Interpreter] = []
+        self._ready: list[GuestInterpreter] = []
         self._wanted: InterpreterClass | None = None
         self._out = 0
         self._closed = False
-        self._counts = dict.fromkeys(
-            ("opened", "used", "restored", "missed", "discarded", "failures"), 0
-        )
+        self._counts = dict.fromkeys(("opened", "used", "restored", "missed", "discarded"), 0)
 
-    def admitted(self) -> AbstractContextManager[None]:
-        """Within it an execution asks for an interpreter and is done with it; may wait a little."""
-        return self.admission.admitted()
-
-    def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
+    def take(self, kind: InterpreterClass, source: str = "") -> GuestInterpreter | None:
         """An interpreter of this class as it was when opened, or None if none is ready.
 
         Of those that suit the script best it is the one that was used last. Each call is followed
@@ -58,21 +54,21 @@ class ReadyInterpreters:
             self._out += 1
             if self._closed or self._size == 0:
                 return None
-            stale = [] if self._wanted == kind else self._change_class(kind)
+            stale = self._change_class(kind)
             taken = self._pop_for(source)
             self._counts["missed" if taken is None else "used"] += 1
         for interpreter in stale:
             interpreter.close()
         return taken
 
-    def _pop_for(self, source: str) -> Interpreter | None:
+    def _pop_for(self, source: str) -> GuestInterpreter | None:
         fitness = [each.fitness(source) for each in self._ready]
         best = max(fitness, default=0)
         if best == 0:
             return None
         return self._ready.pop(len(fitness) - 1 - fitness[::-1].index(best))
 
-    def done(self, used: Interpreter | None) -> None:
+    def done(self, used: GuestInterpreter | None) -> None:
         """An execution that asked for an interpreter has ended: restore what it ran in."""
         restored = used is not None and self._is_wanted(used) and used.restore()
         with self._lock:
@@ -88,7 +84,7 @@ class ReadyInterpreters:
         for interpreter in surplus:
             interpreter.close()
 
-    def _is_wanted(self, used: Interpreter) -> bool:
+    def _is_wanted(self, used: GuestInterpreter) -> bool:
         with self._lock:
             return (
                 self._restore
@@ -99,18 +95,26 @@ class ReadyInterpreters:
                 and len(self._ready) < max(self._size, self._out)
             )
 
-    def wait_ready(self, timeout_s: float) -> bool:
-        """Open as many as it keeps, at once.
+    @property
+    def wanted(self) -> InterpreterClass | None:
+        """Of which class they are; None before one was asked for."""
+        return self._wanted
+
+    def fill(self, kind: InterpreterClass) -> None:
+        """Open as many as it keeps, of this class from now on.
 
         Raises:
             SandboxUnavailable: None can be opened.
         """
-        del timeout_s
+        with self._lock:
+            stale = self._change_class(kind)
+        for interpreter in stale:
+            interpreter.close()
         while True:
             with self._lock:
-                kind, restore = self._wanted, self._restore
-                if kind is None or not self._has_room_for(kind):
-                    return True
+                restore = self._restore
+                if not self._has_room_for(kind):
+                    return
             opened = open_interpreter(kind, restorable=restore)
             with self._lock:
                 fits = self._has_room_for(kind)
@@ -121,22 +125,10 @@ class ReadyInterpreters:
             if not fits:
                 opened.close()
 
-    def want(self, kind: InterpreterClass | None = None) -> bool:
-        """Have interpreters of this class from now on; None leaves the one last asked for.
-
-        Returns whether it is known of which class they are to be.
-        """
-        stale: list[Interpreter] = []
-        with self._lock:
-            if kind is not None and self._wanted != kind:
-                stale = self._change_class(kind)
-            known = self._wanted is not None
-        for interpreter in stale:
-            interpreter.close()
-        return known
-
-    def _change_class(self, kind: InterpreterClass) -> list[Interpreter]:
-        """Keep interpreters of another class from now on; returns those to be closed."""
+    def _change_class(self, kind: InterpreterClass) -> list[GuestInterpreter]:
+        """Keep interpreters of this class from now on; returns those to be closed."""
+        if self._wanted == kind:
+            return []
         self._wanted = kind
         stale, self._ready = self._ready, []
         self._counts["discarded"] += len(stale)

@@ -54,11 +54,6 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-class _Missing:
-    """Stands for no entry where None is one."""
-
-
-_MISSING: Final = _Missing()
 _VARIABLES: Final = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", ARTIFACTS_VARIABLE)
 _found: dict[tuple[str | None, ...], Path | None] = {}
 
@@ -178,9 +173,8 @@ def ensure_ready() -> Path | None:
             "start worker processes with spawn instead of fork",
         )
     surroundings = (*map(os.environ.get, _VARIABLES), chosen_directory())
-    found = _found.get(surroundings, _MISSING)
-    if not isinstance(found, _Missing):
-        return found
+    if surroundings in _found:
+        return _found[surroundings]
     cache = cache_directory()
     with _ready_lock:
         if cache not in _ready:

@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
-from ..compiled.private_cache import is_checked, keep, note_checked, open_private, remove_unused
+from ..compiled.private_cache import (
+    is_checked,
+    keep,
+    note_checked,
+    open_private,
+    opened_private,
+    remove_unused,
+)
 from ..host.template import PIECE, TemplateImage
 
 if TYPE_CHECKING:
@@ -88,11 +95,10 @@ def write_template(
 
     if not keep(cache, name, write, locked=True):
         return False
-    fd = open_private(cache, name)
-    if fd is None:
-        return False
-    note_checked(cache, name, fd, digest.hexdigest())
-    os.close(fd)
+    with opened_private(cache, name) as fd:
+        if fd is None:
+            return False
+        note_checked(cache, name, fd, digest.hexdigest())
     remove_unused(cache, re.compile(_TEMPLATES), unused_s=_UNUSED_SECONDS)
     return True
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from ...base.event_log import get_logger
 from ..errors import SandboxUnavailable
-from ..executor import ExecutorSettings
 from ..interpreters.interpreter import loaded_host
-from ..interpreters.process_pool import keep_beside, keeps_spare_worker
+from ..interpreters.process_pool import KeptBeside, keep_beside, keeps_spare_worker
 from .worker_process import WorkerEnded, WorkerProcess, WorkerStart
+from .worker_protocol import ServedSandbox
 
 _log = get_logger("agentforge.sandbox")
 
@@ -78,7 +78,7 @@ class SpareWorker:
                 _log.debug("worker.no_spare", reason=error.reason)
                 return
             self._worker = worker
-        keep_beside(self)
+        keep_beside(KeptBeside(self.count, self.close))
         atexit.unregister(self.close)
         atexit.register(self.close)
 
@@ -107,11 +107,11 @@ the_spare = SpareWorker()
 os.register_at_fork(after_in_child=the_spare.after_fork)
 
 
-def begun_worker(settings: ExecutorSettings, cache: Path) -> WorkerProcess:
+def begun_worker(job: ServedSandbox, cache: Path) -> WorkerProcess:
     """A worker that serves a sandbox: the one that is ready, or one that is started now.
 
     Args:
-        settings: What its executor is made for.
+        job: What its executor is made with.
         cache: The directory of compiled modules.
 
     Raises:
@@ -121,12 +121,12 @@ def begun_worker(settings: ExecutorSettings, cache: Path) -> WorkerProcess:
     spare = the_spare.take(start)
     if spare is not None:
         try:
-            spare.begin(settings)
+            spare.begin(job)
         except SandboxUnavailable as error:  # it ended meanwhile; one that is started now says why
             _log.debug("worker.spare_ended", reason=error.reason)
         else:
             return spare
     template = loaded_host().prepared_file(cache)
     worker = WorkerProcess(start)
-    worker.begin(settings, template)
+    worker.begin(job, template)
     return worker

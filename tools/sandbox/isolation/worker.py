@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.event_log import configure_when_heard, get_logger
 from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from ..executor import Execution, ExecutorSettings
+from ..executor import Execution
 from ..in_process_executor import InProcessExecutor
 from ..interpreters.interpreter import loaded_host
 from ..interpreters.process_pool import warm_pool
 from ..interpreters.runtime import ensure_ready
 from ..policy import ExecutionPolicy
 from ..request import Request
-from .worker_protocol import FrameReader, encode_result, frame
+from .worker_protocol import FrameReader, ServedSandbox, encode_result, frame
 
 if TYPE_CHECKING:
     from ..interpreters.template_file import PreparedFile
@@ -75,15 +75,15 @@ class Worker:
             loaded_host().begin_with(template)
             warm_pool(policy=ExecutionPolicy())
 
-    def _begin(self, settings: ExecutorSettings) -> None:
+    def _begin(self, job: ServedSandbox) -> None:
         """Limit this process, load the interpreter, and say that it is ready."""
-        policy = settings.policy
+        policy = job.policy
         _limit_for_all()
         # The guest's memory, the files it holds open, one of them on its way to the disk, `/tmp`.
         _limit(resource.RLIMIT_DATA, _OWN_DATA + 4 * policy.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
         _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
-        self._executor = InProcessExecutor(settings)
+        self._executor = InProcessExecutor(*job)
         try:
             ensure_ready()
         except SandboxError as error:
@@ -149,7 +149,7 @@ class Worker:
                 template = message["template"].with_descriptors(*given)
                 self._work.put(functools.partial(self._make_ready, template))
             case "begin":
-                self._work.put(functools.partial(self._begin, message["settings"]))
+                self._work.put(functools.partial(self._begin, message["job"]))
             case "execute":
                 self._stop.clear()
                 root = descriptors.pop(0)

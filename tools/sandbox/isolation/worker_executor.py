@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from pathlib import Path
 
 from attrs import evolve
 
 from ..errors import SandboxClosed, SandboxUnavailable
-from ..executor import Execution, ExecutorSettings, result_without_output
+from ..executor import Execution, SandboxSettings, result_without_output
 from ..guest.guest_streams import GuestStreams
+from ..policy import ExecutionPolicy
 from ..result import SandboxResult
 from ..workspaces.workspace_usage import forget_usage
 from .spare_worker import begun_worker, the_spare
 from .worker_process import WorkerEnded, WorkerProcess
+from .worker_protocol import ServedSandbox
 
 
 class WorkerExecutor:
@@ -24,8 +27,8 @@ class WorkerExecutor:
     executor that is no longer referenced is ended, like that of one that was closed.
     """
 
-    def __init__(self, settings: ExecutorSettings) -> None:
-        self._settings = settings
+    def __init__(self, workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> None:
+        self._job = ServedSandbox(workspace, policy, settings)
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
         self._worker_end: weakref.finalize[..., WorkerExecutor] | None = None
@@ -55,9 +58,9 @@ class WorkerExecutor:
                 "isolation by process needs a directory for the compiled interpreter",
                 "name one with WASI_PYTHON_CACHE, or use no isolation",
             )
-        workspace, request = self._settings.workspace, execution.request
+        workspace, request = self._job.workspace, execution.request
         # What is handed on is handed on by this process's threads, as without isolation.
-        streams = GuestStreams(request.callbacks, self._settings.policy.output_bytes)
+        streams = GuestStreams(request.callbacks, self._job.policy.output_bytes)
         started = time.monotonic()
         with self._lock:
             if self._closed:
@@ -97,7 +100,7 @@ class WorkerExecutor:
         if self._worker is None:
             cache = execution.cache
             assert cache is not None  # noqa: S101 (looked at when the execution began)
-            self._worker = begun_worker(self._settings, cache)
+            self._worker = begun_worker(self._job, cache)
             execution.afterwards.callback(the_spare.keep, cache)
             self._worker_end = weakref.finalize(self, self._worker.close)
         return self._worker, lost
@@ -106,7 +109,7 @@ class WorkerExecutor:
         worker, self._worker = self._worker, None
         if worker is not None:
             worker.close()
-            self._worker_lost = "worker ended" if self._settings.stateful else None
+            self._worker_lost = "worker ended" if self._job.settings.stateful else None
         if self._worker_end is not None:
             self._worker_end.detach()
             self._worker_end = None

@@ -23,13 +23,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.event_log import get_logger
 from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from ..executor import ExecutorSettings
 from ..installed.temporary_directory import temporary_directory
 from ..interpreters.process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from ..interpreters.runtime import CACHE_VARIABLE
 from ..request import Request
 from ..result import SandboxResult
-from .worker_protocol import BadMessage, FrameReader, decode_answer, decode_result, frame
+from .worker_protocol import (
+    BadMessage,
+    FrameReader,
+    ServedSandbox,
+    decode_answer,
+    decode_result,
+    frame,
+)
 
 if TYPE_CHECKING:
     from ..interpreters.template_file import PreparedFile
@@ -194,24 +200,24 @@ class WorkerProcess:
             descriptors=[template.image.fd, template.attached[0]],
         )
 
-    def begin(self, settings: ExecutorSettings, template: PreparedFile | None = None) -> None:
+    def begin(self, job: ServedSandbox, template: PreparedFile | None = None) -> None:
         """Have it serve a sandbox, and wait until it is ready for that; once.
 
         Args:
-            settings: What its executor is made for.
+            job: What its executor is made with.
             template: What its interpreters begin with, where it was not made ready before.
 
         Raises:
             SandboxUnavailable: It cannot; it has ended.
         """
-        self._workspace = settings.workspace
+        self._workspace = job.workspace
         # All that an honest worker can have to say at once, as JSON, which may take six for one.
-        self._reader = FrameReader(12 * settings.policy.output_bytes + _PATHS_BYTES)
+        self._reader = FrameReader(12 * job.policy.output_bytes + _PATHS_BYTES)
         until = time.monotonic() + _START_S
         try:
             if template is not None:
                 self.make_ready(template)
-            self._send({"kind": "begin", "settings": settings}, until, threading.Event())
+            self._send({"kind": "begin", "job": job}, until, threading.Event())
             answer = None
             while answer is None:
                 answer = self._receive(until, threading.Event(), stopping=False)

@@ -4,22 +4,32 @@ The host sends what it trusts itself; the worker, which may have been taken over
 answers in JSON, of which only known fields of known kinds are read.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import json
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from attrs import asdict, fields
 
+from ..executor import SandboxSettings
+from ..policy import ExecutionPolicy
 from ..result import TRAPS, SandboxResult
 from ..result_parts import LostWrite
 
 HEADER: Final = struct.Struct(">Q")
 
 _TUPLES: Final = ("truncated_streams", "quota_exceeded")
+
+
+class ServedSandbox(NamedTuple):
+    """What the executor of a sandbox is made with; see `executor.Executor`."""
+
+    workspace: Path
+    policy: ExecutionPolicy
+    settings: SandboxSettings
 
 
 class BadMessage(Exception):

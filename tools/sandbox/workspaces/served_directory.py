@@ -15,7 +15,6 @@ class ServedDirectory:
     Attributes:
         root: A descriptor of the directory.
         hides: Whether the host's own file at the root is hidden.
-        quota: What the guest may fill.
         room: What may still be filled.
         changes: What changed.
     """
@@ -33,6 +32,5 @@ class ServedDirectory:
         """
         self.root: Final = root
         self.hides: Final = hide
-        self.quota: Final = quota
         self.room: Final = Room(root, quota, usage)
         self.changes = ChangeLedger()

@@ -73,35 +73,6 @@ def claim(
         yield _take(held, path, timeout_s, given_up)
 
 
-@contextlib.contextmanager
-def try_claim(path: Path) -> Iterator[int | None]:
-    """Hold a workspace alone if it is not in use now; never waits.
-
-        with try_claim(workspace) as root:
-            if root is None:
-                ...  # in use
-            else:
-                ...  # no execution begins in it before the block is left
-
-    The directory may be renamed or removed while it is held.
-
-    Args:
-        path: The workspace.
-
-    Yields:
-        A descriptor of the directory, open for the block; None if it is in use.
-
-    Raises:
-        WorkspaceError: It is missing, or is no directory.
-    """
-    with contextlib.ExitStack() as held:
-        try:
-            root = _take(held, path, 0.0, lambda: False)
-        except WorkspaceBusy:
-            root = None
-        yield root
-
-
 def _take(
     held: contextlib.ExitStack, path: Path, timeout_s: float, given_up: Callable[[], bool]
 ) -> int | None:

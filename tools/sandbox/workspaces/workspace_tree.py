@@ -65,11 +65,19 @@ def take_snapshot(
         max_listed_bytes: The most bytes of paths kept in all.
         tick: Called before each entry is visited; what it raises ends the walk.
     """
-    walk = _Walk(max_entries, max_path_bytes, max_listed_bytes, tick=tick)
+    files: dict[bytes, Stamp] = {}
+    special: set[bytes] = set()
+
+    def note(path: bytes, seen: os.stat_result) -> None:
+        if not stat.S_ISREG(seen.st_mode):
+            special.add(path)
+        files[path] = (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
+
+    walk = _Walk(note, max_entries, tick, max_path_bytes, max_listed_bytes)
     walk.run(root)
     return Snapshot(
-        files=walk.files,
-        special=frozenset(walk.special),
+        files=files,
+        special=frozenset(special),
         entries=walk.entries,
         depth=walk.depth,
         complete=walk.complete,
@@ -96,9 +104,16 @@ def measure_tree(
         max_entries: Where counting stops; the entries are then one more than this.
         tick: Called before each entry is visited; what it raises ends the walk.
     """
-    walk = _Walk(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False, tick=tick)
+    total = 0
+
+    def note(_path: bytes, seen: os.stat_result) -> None:
+        nonlocal total
+        if stat.S_ISREG(seen.st_mode):
+            total += seen.st_size
+
+    walk = _Walk(note, max_entries, tick)
     walk.run(directory)
-    return walk.regular_bytes, walk.entries
+    return total, walk.entries
 
 
 def count_names(
@@ -117,30 +132,40 @@ def count_names(
     Returns:
         The names by device and inode.
     """
-    walk = _Names(max_entries, tick)
-    walk.run(directory)
-    return walk.names
+    names: dict[tuple[int, int], int] = {}
+
+    def note(_path: bytes, seen: os.stat_result) -> None:
+        if stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
+            key = seen.st_dev, seen.st_ino
+            names[key] = names.get(key, 0) + 1
+
+    _Walk(note, max_entries, tick).run(directory)
+    return names
 
 
 class _Walk:
-    """One walk over a tree, depth first, with the limits that bound what it may cost."""
+    """One walk over a tree, depth first, with the limits that bound what it may cost.
+
+    Args:
+        note: Takes the path and the status of everything that is no directory.
+        max_entries: The most entries visited.
+        tick: Called before each entry is visited; what it raises ends the walk.
+        max_path_bytes: The longest path visited, in bytes.
+        max_listed_bytes: The most bytes of paths in all; None where none is kept.
+    """
 
     def __init__(
         self,
+        note: Callable[[bytes, os.stat_result], None],
         max_entries: int,
-        max_path_bytes: int,
-        max_listed_bytes: int,
-        *,
-        keep: bool = True,
-        tick: Callable[[], object] | None = None,
+        tick: Callable[[], object] | None,
+        max_path_bytes: int = MAX_PATH_BYTES,
+        max_listed_bytes: int | None = None,
     ) -> None:
-        self.files: dict[bytes, Stamp] = {}
-        self.special: set[bytes] = set()
         self.entries = 0
         self.depth = 0
-        self.regular_bytes = 0
         self.complete = True
-        self._keep = keep
+        self._note = note
         self._tick = tick
         self._entries_left = max_entries
         self._bytes_left = max_listed_bytes
@@ -176,9 +201,9 @@ class _Walk:
         self.entries += 1
         self.depth = max(self.depth, len(self._frames))
         self._entries_left -= 1
-        if self._keep:
+        if self._bytes_left is not None:
             self._bytes_left -= len(path)
-        if self._entries_left < 0 or self._bytes_left < 0:
+        if self._entries_left < 0 or (self._bytes_left or 0) < 0:
             self.complete = False
             return False
         if len(path) > self._max_path_bytes:
@@ -198,16 +223,6 @@ class _Walk:
         os.close(self._here)
         self._here = below
         self._list(path + b"/")
-
-    def _note(self, path: bytes, seen: os.stat_result) -> None:
-        regular = stat.S_ISREG(seen.st_mode)
-        if regular:
-            self.regular_bytes += seen.st_size
-        if not self._keep:
-            return
-        if not regular:
-            self.special.add(path)
-        self.files[path] = (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
     def _list(self, prefix: bytes) -> None:
         names: list[bytes] = []
@@ -230,20 +245,6 @@ class _Walk:
             return True
         self.complete = False  # something moved while it was walked
         return False
-
-
-class _Names(_Walk):
-    """A walk that counts the names of files that have several."""
-
-    def __init__(self, max_entries: int, tick: Callable[[], object] | None) -> None:
-        super().__init__(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False, tick=tick)
-        self.names: dict[tuple[int, int], int] = {}
-
-    def _note(self, path: bytes, seen: os.stat_result) -> None:
-        del path
-        if stat.S_ISREG(seen.st_mode) and seen.st_nlink > 1:
-            key = seen.st_dev, seen.st_ino
-            self.names[key] = self.names.get(key, 0) + 1
 
 
 def _identity(directory: int) -> tuple[int, int]:

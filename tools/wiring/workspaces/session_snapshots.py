@@ -108,11 +108,17 @@ class SessionSnapshots:
     def of(self, session_id: str) -> Snapshots:
         """Return the snapshots of a session, which need not have any."""
         directory = self._store.session_directory(session_id)
-        return self._in(directory / SNAPSHOTS, self._store.workspace_path(session_id))
+        workspace = self._store.workspace_path(session_id)
+        return self._in(session_id, directory / SNAPSHOTS, workspace)
 
-    def _in(self, directory: Path, folder: Path) -> Snapshots:
+    def _in(self, session_id: str, directory: Path, folder: Path) -> Snapshots:
         repository = SnapshotRepository(
-            directory, folder, git=self._git, fs=self._fs, lock_timeout_s=self._lock_timeout_s
+            directory,
+            folder,
+            git=self._git,
+            fs=self._fs,
+            lock_timeout_s=self._lock_timeout_s,
+            foreign=not self._store.is_own(session_id),
         )
         return Snapshots(repository, clock=self._clock, limits=self._limits)
 
@@ -479,7 +485,7 @@ class SessionSnapshots:
     def _agent(self, session_id: str) -> Snapshots:
         """Return the snapshots of what the agent's program keeps of its own."""
         directory = self._store.session_directory(session_id)
-        return self._in(directory / _AGENT_SNAPSHOTS, directory / AGENT_STATE)
+        return self._in(session_id, directory / _AGENT_SNAPSHOTS, directory / AGENT_STATE)
 
     def _push_agent(self, session_id: str) -> None:
         """Store the agent's state; without it the program begins its conversation anew."""

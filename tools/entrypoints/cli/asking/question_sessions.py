@@ -50,7 +50,16 @@ def question_sessions(cli: Cli, place: QuestionPlace) -> QuestionSessions:
     """Return the question sessions that the options name."""
     from ....wiring.bootstrap import open_questions
 
-    return open_questions(place.path, store=cli.store(), clock=cli.outside.clock)
+    sessions = open_questions(place.path, store=cli.store(), clock=cli.outside.clock)
+    say_what_came(cli, sessions)
+    return sessions
+
+
+def say_what_came(cli: Cli, sessions: QuestionSessions) -> None:
+    """Say that question sessions came with the repository, if some did."""
+    told = sessions.came_with_repository()
+    if told is not None:
+        cli.output.remark(told)
 
 
 def read_json(name: str) -> Any:

@@ -96,7 +96,11 @@ class WorkspaceFileRefused(AgentForgeError, kind=ErrorKind.REFUSED):
 class NoSessionToPin(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """No session that could be pinned or unpinned fits an id; nothing was changed."""
 
-    message = "there is no session {session_id} in {paths:or here}; nothing was changed."
+    message = "there is no session {session_id} in {_places}; nothing was changed."
     session_id: str
     paths: Sequence[Path]
     """The directories that were looked through."""
+
+    @property
+    def _places(self) -> str:
+        return " or ".join(map(str, self.paths)) or "here"

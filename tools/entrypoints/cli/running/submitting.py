@@ -46,12 +46,13 @@ def submit_existing(cli: Cli, shortened: str) -> None:
 
     Raises:
         SessionNotFound: There is none.
+        SessionNotAdopted: It is not this person's.
         InvalidStateTransition: It has ended.
         NotAWorkflowSession: No workflow began it.
     """
     from ....wiring.fleet import submit_session
 
-    _, session = cli.change(shortened, submit_session)
+    _, session = cli.change(cli.own_id(shortened), submit_session)
     _say(cli, session.session_id)
 
 

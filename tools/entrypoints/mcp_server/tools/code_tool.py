@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final
 
 from attrs import frozen
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
-from ....base.clock import Clock, utc_now
-from ....harness import PhaseExecutor, PhaseResult, SessionObserver
-from ....harness.lazy import Lazy
+from ....harness import PhaseExecutor, PhaseResult
 from ....harness.session_domain import MAX_COUNT
-from ....harness.session_ports import LocalSessions
-from ....harness.snapshot_port import WorkspaceSnapshots
-from .. import results
 from ..arguments import MAX_DEADLINE_S, SessionId, Tokens
-from ..calls import Call, Workers
-from ..tool import Effect, answer, tool
-from .recorded_run import Run, run_recorded
+from ..calls import Call
+from ..results import SessionStateResult, ToolResult, cut
+from ..tool import Effect, tool
+from .recorded_run import run_recorded
+from .session_access import SessionAccess
 
 if TYPE_CHECKING:
     from ....sandbox import CancelToken
@@ -29,11 +26,113 @@ DEFAULT_OUTPUT_CHARS: Final = 16_000
 MAX_OUTPUT_CHARS: Final = 200_000
 _FILES_LISTED: Final = 100
 
-MakeExecutor = Callable[["CancelToken"], PhaseExecutor]
-"""Makes what runs the code of one call, and stops it when the token is cancelled."""
+
+class RunCodeResult(ToolResult):
+    """What code did, as it was recorded in the session.
+
+    Attributes:
+        recorded: False: the code ran, but the session knows nothing of it.
+        record_problem: Why the result is not recorded, or not safely.
+        success: It ran to its end with exit code 0.
+        exit_code: None when a limit ended it.
+        trapped: The limit that ended it: deadline, fuel, memory, cancelled, …
+        truncated: Whether the sandbox or output_chars cut off some output.
+        files_unlisted: How many more files there are.
+    """
+
+    session: SessionStateResult
+    recorded: bool
+    record_problem: str | None
+    success: bool
+    exit_code: int | None
+    trapped: str | None
+    stdout: str
+    stderr: str
+    truncated: bool
+    duration_s: float
+    fuel_consumed: int | None
+    files_created: list[str]
+    files_modified: list[str]
+    files_deleted: list[str]
+    files_unlisted: int
+    quota_exceeded: list[str]
+    _outcome: str = PrivateAttr("")
+
+    @classmethod
+    def of(
+        cls,
+        result: PhaseResult,
+        session: SessionStateResult,
+        *,
+        recorded: bool,
+        problem: str | None,
+        output_chars: int,
+    ) -> RunCodeResult:
+        """Describe a run with at most so many characters of each output stream."""
+        stdout, out_cut = cut(result.stdout, output_chars)
+        stderr, err_cut = cut(result.stderr, output_chars)
+        lists = (result.files_created, result.files_modified, result.files_deleted)
+        created, modified, deleted = (list(one[:_FILES_LISTED]) for one in lists)
+        made = cls(
+            session=session,
+            recorded=recorded,
+            record_problem=problem,
+            success=result.success,
+            exit_code=result.exit_code,
+            trapped=result.trapped,
+            stdout=stdout,
+            stderr=stderr,
+            truncated=result.truncated or out_cut or err_cut,
+            duration_s=round(result.duration_s, 3),
+            fuel_consumed=result.fuel_consumed,
+            files_created=created,
+            files_modified=modified,
+            files_deleted=deleted,
+            files_unlisted=sum(max(len(one) - _FILES_LISTED, 0) for one in lists),
+            quota_exceeded=list(result.quota_exceeded),
+        )
+        made._outcome = _outcome(result)
+        return made
+
+    def in_words(self) -> str:
+        """Describe how the code ended, the files that it changed and its output."""
+        lines = []
+        if not self.recorded:
+            lines.append(
+                f"The code ran, but its result is NOT recorded in the session: "
+                f"{self.record_problem} Its files are in the workspace; its tokens, artifacts and "
+                "output are in this result alone. Look at the session with session_show, then "
+                "record what matters with session_record. Do not run the code again for the "
+                "record's sake."
+            )
+        elif self.record_problem is not None:
+            lines.append(f"The result is recorded, but: {self.record_problem}")
+        lines.append(f"{'Succeeded' if self.success else 'Failed'}: {self._outcome}.")
+        changed = {
+            "Created": self.files_created,
+            "Modified": self.files_modified,
+            "Deleted": self.files_deleted,
+        }
+        lines += [f"{word}: {', '.join(paths)}" for word, paths in changed.items() if paths]
+        if self.files_unlisted:
+            lines.append(f"({self.files_unlisted} more files)")
+        outputs = {"stdout": self.stdout, "stderr": self.stderr}
+        lines += [f"{label}:\n{output.rstrip()}" for label, output in outputs.items() if output]
+        if self.truncated:
+            lines.append("(Some output was cut off.)")
+        return "\n".join(lines)
 
 
-@frozen(kw_only=True)
+def _outcome(result: PhaseResult) -> str:
+    """Describe in one line how code ended."""
+    facts = [*result.limit_problems()]
+    if result.trapped is None:
+        facts.insert(0, f"exit code {result.exit_code}")
+    facts.append(f"{result.duration_s:.2f} s")
+    return "; ".join(facts)
+
+
+@frozen
 class CodeTool:
     """Runs code in the workspaces of one store's sessions.
 
@@ -41,61 +140,24 @@ class CodeTool:
     finds the session as the one before left it and its result is recorded.
 
     Attributes:
-        store: Where the sessions are.
-        workers: Where the code runs.
-        make_executor: Makes what runs the code of a call.
-        snapshots: Keeps workspaces at checkpoints; none is kept without it.
-        clock: The time.
-        observers: Who observes what happens to the sessions.
+        sessions: How calls reach the sessions.
+        make_executor: Makes what runs the code of a call, and stops it when the token is cancelled.
     """
 
-    store: LocalSessions
-    workers: Workers
-    make_executor: MakeExecutor
-    snapshots: Lazy[WorkspaceSnapshots] | None = None
-    clock: Clock = utc_now
-    observers: Sequence[SessionObserver] = ()
+    sessions: SessionAccess
+    make_executor: Callable[[CancelToken], PhaseExecutor]
 
     @tool("Run Python in the sandbox", Effect.DESTROYS)
     async def run_code(
         self,
         call: Call,
         session_id: SessionId,
-        code: Annotated[
-            str,
-            Field(
-                max_length=MAX_CODE_CHARS,
-                description="Python source. It sees the session's workspace as its working "
-                "directory and nothing else: no network, no other files, no subprocesses.",
-            ),
-        ],
-        deadline_s: Annotated[
-            float | None,
-            Field(
-                gt=0,
-                le=MAX_DEADLINE_S,
-                description="Wall-clock seconds it may run; 60 if left out.",
-            ),
-        ] = None,
-        fuel: Annotated[
-            int | None,
-            Field(
-                ge=1,
-                le=MAX_COUNT,
-                description="WebAssembly instructions it may execute; the sandbox's default if "
-                "left out.",
-            ),
-        ] = None,
+        code: Annotated[str, Field(max_length=MAX_CODE_CHARS)],
+        deadline_s: Annotated[float | None, Field(gt=0, le=MAX_DEADLINE_S)] = None,
+        fuel: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None,
         tokens: Tokens = None,
-        output_chars: Annotated[
-            int,
-            Field(
-                ge=100,
-                le=MAX_OUTPUT_CHARS,
-                description="The most characters of each output stream that come back.",
-            ),
-        ] = DEFAULT_OUTPUT_CHARS,
-    ) -> results.RunCodeAnswer:
+        output_chars: Annotated[int, Field(ge=100, le=MAX_OUTPUT_CHARS)] = DEFAULT_OUTPUT_CHARS,
+    ) -> RunCodeResult:
         """Run Python in the session's sealed sandbox and record the result in its history.
 
         The standard library is there; the working directory is the session's workspace,
@@ -107,80 +169,33 @@ class CodeTool:
         the code ran, but another process changed the session meanwhile or the disk refused
         the record: read record_problem, and don't run the code again for that. An error
         means that no code ran, unless it says that the server is stopping.
+
+        Args:
+            code: Python source. It sees the session's workspace as its working directory and
+                nothing else: no network, no other files, no subprocesses.
+            deadline_s: Wall-clock seconds it may run; 60 if left out.
+            fuel: WebAssembly instructions it may execute; the sandbox's default if left out.
+            output_chars: The most characters of each output stream that come back.
         """
         from ....sandbox import CancelToken
 
-        token = CancelToken()
-        async with (
-            self.workers.turn(call, session_id),
-            self.workers.reporting(call, "running the code"),
-        ):
-            run = await self.workers.code(
+        token, workers = CancelToken(), self.sessions.workers
+        async with workers.turn(call, session_id), workers.reporting(call, "running the code"):
+            run = await workers.code(
                 lambda: run_recorded(
-                    self.store,
+                    self.sessions,
                     session_id,
                     lambda manager: manager.run_phase(
                         code, tokens=tokens or 0, deadline_s=deadline_s, fuel=fuel
                     ),
                     executor=self.make_executor(token),
-                    clock=self.clock,
-                    snapshots=self.snapshots,
-                    observers=self.observers,
                 ),
                 stop=token.cancel,
             )
-        shown = self._result(run, output_chars)
-        return answer(shown, _text(shown, run.result))
-
-    def _result(self, run: Run, limit: int) -> results.RunCodeResult:
-        result = run.result
-        stdout, out_cut = results.cut(result.stdout, limit)
-        stderr, err_cut = results.cut(result.stderr, limit)
-        lists = (result.files_created, result.files_modified, result.files_deleted)
-        return results.RunCodeResult(
-            session=results.SessionStateResult.of(run.session, self.store),
+        return RunCodeResult.of(
+            run.result,
+            self.sessions.state(run.session),
             recorded=run.is_recorded,
-            record_problem=run.problem,
-            success=result.success,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            stdout=stdout,
-            stderr=stderr,
-            truncated=result.truncated or out_cut or err_cut,
-            duration_s=round(result.duration_s, 3),
-            fuel_consumed=result.fuel_consumed,
-            files_created=list(result.files_created[:_FILES_LISTED]),
-            files_modified=list(result.files_modified[:_FILES_LISTED]),
-            files_deleted=list(result.files_deleted[:_FILES_LISTED]),
-            files_unlisted=sum(max(len(one) - _FILES_LISTED, 0) for one in lists),
-            quota_exceeded=list(result.quota_exceeded),
+            problem=run.problem,
+            output_chars=output_chars,
         )
-
-
-def _text(shown: results.RunCodeResult, result: PhaseResult) -> str:
-    lines = []
-    if not shown.recorded:
-        lines.append(
-            f"The code ran, but its result is NOT recorded in the session: {shown.record_problem} "
-            "Its files are in the workspace; its tokens, artifacts and output are in this result "
-            "alone. Look at the session with session_show, then record what matters with "
-            "session_record. Do not run the code again for the record's sake."
-        )
-    elif shown.record_problem is not None:
-        lines.append(f"The result is recorded, but: {shown.record_problem}")
-    lines.append(f"{'Succeeded' if shown.success else 'Failed'}: {results.outcome_line(result)}.")
-    for word, paths in (
-        ("Created", shown.files_created),
-        ("Modified", shown.files_modified),
-        ("Deleted", shown.files_deleted),
-    ):
-        if paths:
-            lines.append(f"{word}: {', '.join(paths)}")
-    if shown.files_unlisted:
-        lines.append(f"({shown.files_unlisted} more files)")
-    for label, output in (("stdout", shown.stdout), ("stderr", shown.stderr)):
-        if output:
-            lines.append(f"{label}:\n{output.rstrip()}")
-    if shown.truncated:
-        lines.append("(Some output was cut off.)")
-    return "\n".join(lines)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import anyio
 from attrs import frozen
-from mcp_types import CallToolResult
 from pydantic import AliasChoices, Field
 
 from ....base.event_log import get_logger
@@ -39,13 +38,78 @@ from ....questions import (
     format_submission,
     format_user_response,
 )
-from .. import elicitation, results
+from .. import elicitation
 from ..arguments import MAX_QUESTIONS, MAX_WAIT_S, QuestionArgument, with_limits
 from ..calls import Call, Workers, beside
 from ..errors import InvalidArguments
-from ..tool import Effect, Tool, answer, tool, tools_of
+from ..results import ToolResult, Values
+from ..tool import Effect, Tool, tool, tools_of
+
+_BOTH_SPELLINGS: Final = Field(validation_alias=AliasChoices("non_blocking", "nonBlocking"))
+_Patience = Annotated[float | None, Field(gt=0, le=MAX_WAIT_S)]
 
 _log = get_logger("agentforge.mcp")
+
+
+class AnswerResult(Values):
+    """The answer to one question.
+
+    Attributes:
+        question_index: Counts from 0.
+    """
+
+    question_index: int
+    prompt: str
+    selected_option: str | None
+    selected_options: list[str] | None
+    custom_text: str | None
+
+
+class QuestionsResult(ToolResult):
+    """Where questions to a person stand.
+
+    Attributes:
+        text: The answers in words, or where the questions stand.
+        answers: None until answered.
+        end_reason: Why they timed out or were abandoned, as far as it is known.
+    """
+
+    session_id: str
+    status: Literal["pending", "completed", "rejected", "timed_out", "abandoned"]
+    text: str
+    answers: list[AnswerResult] | None
+    rejection_reason: str | None
+    end_reason: str | None
+
+    @classmethod
+    def of(cls, session: QuestionSession, status: SessionStatus, text: str) -> QuestionsResult:
+        """Describe a question session, whose status `text` says in words."""
+        answers = None
+        if session.answers is not None and status is SessionStatus.COMPLETED:
+            answers = [
+                AnswerResult(
+                    question_index=index,
+                    prompt=session.questions[index].prompt,
+                    selected_option=one.selected_option,
+                    selected_options=None
+                    if one.selected_options is None
+                    else list(one.selected_options),
+                    custom_text=one.custom_text,
+                )
+                for index, one in session.answers.numbered()
+            ]
+        return cls(
+            session_id=session.session_id,
+            status=status.value,
+            text=text,
+            answers=answers,
+            rejection_reason=session.rejection_reason,
+            end_reason=session.record.end_reason,
+        )
+
+    def in_words(self) -> str:
+        """Return the text."""
+        return self.text
 
 
 @contextmanager
@@ -84,29 +148,10 @@ class QuestionTools:
     async def ask_user_questions(
         self,
         call: Call,
-        questions: Annotated[
-            list[QuestionArgument],
-            Field(max_length=MAX_QUESTIONS, description="The questions, asked together."),
-        ],
-        non_blocking: Annotated[
-            bool,
-            Field(
-                validation_alias=AliasChoices("non_blocking", "nonBlocking"),
-                description="False: wait for the answers. True: return the id at once; the "
-                "question then outlives this client, and get_answered_questions fetches the "
-                "answers.",
-            ),
-        ] = False,
-        timeout_s: Annotated[
-            float | None,
-            Field(
-                gt=0,
-                le=MAX_WAIT_S,
-                description="Seconds to wait before the questions are withdrawn, which is an "
-                "error; without a limit if left out. Not with non_blocking.",
-            ),
-        ] = None,
-    ) -> results.QuestionsAnswer:
+        questions: Annotated[list[QuestionArgument], Field(max_length=MAX_QUESTIONS)],
+        non_blocking: Annotated[bool, _BOTH_SPELLINGS] = False,
+        timeout_s: _Patience = None,
+    ) -> QuestionsResult:
         """Ask the person one or more questions with options to choose from.
 
         They can always write an answer of their own. Use it when a decision is theirs:
@@ -119,6 +164,13 @@ class QuestionTools:
         the same again. If the person asks you to elaborate or rephrase, do so and ask
         again. Questions that break a limit are an error that names all faults; nobody was
         asked.
+
+        Args:
+            questions: The questions, asked together.
+            non_blocking: False: wait for the answers. True: return the id at once; the question
+                then outlives this client, and get_answered_questions fetches the answers.
+            timeout_s: Seconds to wait before the questions are withdrawn, which is an error;
+                without a limit if left out. Not with non_blocking.
         """
         if timeout_s is not None and non_blocking:
             raise InvalidArguments(
@@ -212,32 +264,21 @@ class QuestionTools:
     async def get_answered_questions(
         self,
         call: Call,
-        session_id: Annotated[
-            str,
-            Field(
-                min_length=1,
-                max_length=128,
-                description="The id that ask_user_questions returned, or its beginning.",
-            ),
-        ],
-        blocking: Annotated[
-            bool, Field(description="True: wait until the person has answered or rejected.")
-        ] = False,
-        timeout_s: Annotated[
-            float | None,
-            Field(
-                gt=0,
-                le=MAX_WAIT_S,
-                description="Seconds to wait, only with blocking; the questions stay open after "
-                "them. Without a limit if left out.",
-            ),
-        ] = None,
-    ) -> results.QuestionsAnswer:
+        session_id: Annotated[str, Field(min_length=1, max_length=128)],
+        blocking: bool = False,
+        timeout_s: _Patience = None,
+    ) -> QuestionsResult:
         """Return where questions stand that were asked with non_blocking, with their answers.
 
         With blocking true it waits for them first; cancelling that does not withdraw the
         questions. Questions that timed out, were withdrawn or cleaned up have no answers:
         ask again if it matters.
+
+        Args:
+            session_id: The id that ask_user_questions returned, or its beginning.
+            blocking: True: wait until the person has answered or rejected.
+            timeout_s: Seconds to wait, only with blocking; the questions stay open after them.
+                Without a limit if left out.
         """
         if timeout_s is not None and not blocking:
             raise InvalidArguments(
@@ -254,11 +295,10 @@ class QuestionTools:
 
     async def _standing(
         self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
-    ) -> CallToolResult:
+    ) -> QuestionsResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
         status = self.sessions.status_of(session)
-        result = _result(session, status, text(session, status))
-        return answer(result, result.text)
+        return QuestionsResult.of(session, status, text(session, status))
 
     def _note_fetched(self, session_id: str) -> None:
         """Note on disk that answers were fetched."""
@@ -266,7 +306,7 @@ class QuestionTools:
             self.sessions.mark_answers_read(session_id)
 
     def tools(self, *, read_only: bool = False) -> tuple[Tool, ...]:
-        """The tools; the schema of the one that asks has the configured limits in it."""
+        """Return the tools; the schema of the one that asks has the configured limits in it."""
         tools = tools_of(self, read_only=read_only)
         for one in tools:
             if one.fn == self.ask_user_questions:
@@ -285,40 +325,14 @@ def _question(given: QuestionArgument) -> Question:
     )
 
 
-def _result(session: QuestionSession, status: SessionStatus, text: str) -> results.QuestionsResult:
-    answers = None
-    if session.answers is not None and status is SessionStatus.COMPLETED:
-        answers = [
-            results.AnswerResult(
-                question_index=index,
-                prompt=session.questions[index].prompt,
-                selected_option=one.selected_option,
-                selected_options=list(one.selected_options)
-                if one.selected_options is not None
-                else None,
-                custom_text=one.custom_text,
-            )
-            for index, one in session.answers.numbered()
-        ]
-    return results.QuestionsResult(
-        session_id=session.session_id,
-        status=status.value,
-        text=text,
-        answers=answers,
-        rejection_reason=session.rejection_reason,
-        end_reason=session.record.end_reason,
-    )
-
-
 def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
     """Write what the call that asked answers."""
-    count = len(session.questions)
+    session_id, count = session.session_id, len(session.questions)
     if status is SessionStatus.REJECTED:
-        return format_rejection(
-            session.rejection_reason, session_id=session.session_id, question_count=count
-        )
+        reason = session.rejection_reason
+        return format_rejection(reason, session_id=session_id, question_count=count)
     if status is SessionStatus.PENDING:
-        return format_submission(session.session_id, count)
+        return format_submission(session_id, count)
     return _ended_text(session, status)
 
 

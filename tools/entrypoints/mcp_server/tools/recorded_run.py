@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, frozen
 
-from ....base.clock import Clock
 from ....base.errors import AgentForgeError
 from ....base.event_log import get_logger
 from ....base.files import WriteError
@@ -18,12 +17,8 @@ from ....harness import (
     SessionConflict,
     SessionContext,
     SessionManager,
-    SessionObserver,
 )
-from ....harness.lazy import Lazy
-from ....harness.session_ports import LocalSessions
-from ....harness.snapshot_port import WorkspaceSnapshots
-from .session_tools import lead
+from .session_access import SessionAccess
 
 _log = get_logger("agentforge.mcp")
 
@@ -41,8 +36,8 @@ class _Remembering:
 
 
 @frozen(kw_only=True)
-class Run:
-    """One run of code.
+class RecordedRun:
+    """One run of code, and whether its session has the result.
 
     Attributes:
         session: The session after it.
@@ -80,38 +75,28 @@ class Run:
 
 
 def run_recorded(
-    store: LocalSessions,
+    sessions: SessionAccess,
     session_id: str,
     act: Callable[[SessionManager], PhaseResult],
     *,
     executor: PhaseExecutor,
-    clock: Clock,
-    snapshots: Lazy[WorkspaceSnapshots] | None = None,
-    observers: Sequence[SessionObserver] = (),
-) -> Run:
+) -> RecordedRun:
     """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.
 
     Raises:
         SessionNotFound: There is no such session. As with every other error, no code ran.
     """
     remembering = _Remembering(executor)
-    manager, session = lead(
-        store,
-        session_id,
-        clock=clock,
-        executor=remembering,
-        snapshots=snapshots,
-        observers=observers,
-    )
+    manager, session = sessions.lead(session_id, remembering)
     outcome = attempt(act, manager)
     if isinstance(outcome, Success):
-        return Run(session=session, result=outcome.value)
+        return RecordedRun(session=session, result=outcome.value)
     if remembering.result is None:
         raise outcome.error
     _log.warning("mcp.result_not_recorded", session_id=session_id, error=outcome.code)
-    found = attempt(store.load, session_id)
+    found = attempt(sessions.store.load, session_id)
     on_disk = None if isinstance(found, Failure) else found.value
-    return Run(
+    return RecordedRun(
         session=on_disk if on_disk is not None else session,
         result=remembering.result,
         error=outcome.error,

@@ -13,8 +13,8 @@ from ....harness.session_domain import MAX_COUNT
 from .. import results
 from ..arguments import Action, ArtifactArgument, SessionId, Tokens
 from ..calls import Call
-from ..tool import answer, tool
-from .session_tools import SessionTools
+from ..tool import tool
+from .session_access import SessionAccess
 
 _RESULTS: Final[dict[str, type[PhaseEnded]]] = {
     one.action: one for one in (PhaseSucceeded, PhaseFailed)
@@ -34,10 +34,10 @@ class RecordingTools:
     """Tools that add to the record of a session.
 
     Attributes:
-        sessions: Leads the sessions.
+        sessions: How calls reach the sessions.
     """
 
-    sessions: SessionTools
+    sessions: SessionAccess
 
     @tool("Record work")
     async def session_record(
@@ -45,24 +45,19 @@ class RecordingTools:
         call: Call,
         session_id: SessionId,
         action: Action,
-        details: Annotated[
-            str | None,
-            Field(
-                max_length=20_000,
-                description="What the next worker must know of it; briefings quote it.",
-            ),
-        ] = None,
-        artifacts: Annotated[
-            list[ArtifactArgument],
-            Field(max_length=500, description="The files that it created or modified."),
-        ] = [],  # noqa: B006 (part of the schema, and never changed)
+        details: Annotated[str | None, Field(max_length=20_000)] = None,
+        artifacts: Annotated[list[ArtifactArgument], Field(max_length=500)] = [],  # noqa: B006 (part of the schema, and never changed)
         tokens: Tokens = None,
-    ) -> results.StateAnswer:
+    ) -> results.SessionStateResult:
         """Record a step of work that was done outside the sandbox, in one save.
 
         That is files edited, tests run, a decision made, with its files and tokens.
         run_code records itself. If anything is wrong with the arguments, nothing is
         recorded. The session must be active or paused.
+
+        Args:
+            details: What the next worker must know of it; briefings quote it.
+            artifacts: The files that it created or modified.
         """
 
         def act(manager: SessionManager) -> object:
@@ -77,18 +72,16 @@ class RecordingTools:
 
     @tool("Record tokens")
     async def session_record_tokens(
-        self,
-        call: Call,
-        session_id: SessionId,
-        tokens: Annotated[
-            int, Field(ge=1, le=MAX_COUNT, description="Tokens spent since last recorded.")
-        ],
-    ) -> results.TokensAnswer:
+        self, call: Call, session_id: SessionId, tokens: Annotated[int, Field(ge=1, le=MAX_COUNT)]
+    ) -> results.TokensResult:
         """Add tokens that were spent to those of the session's budget.
 
         can_continue says whether the work can go on. Spending more than the budget is
         recorded, not refused. Don't record tokens again that run_code or session_record
         were given.
+
+        Args:
+            tokens: Tokens spent since last recorded.
         """
 
         def act(manager: SessionManager) -> bool:
@@ -96,11 +89,12 @@ class RecordingTools:
             return manager.can_continue()
 
         session, goes_on = await self.sessions.change(call, session_id, act)
-        state = results.SessionStateResult.of(session, self.sessions.store)
-        return answer(results.TokensResult(session=state, can_continue=goes_on), state.line())
+        return results.TokensResult(session=self.sessions.state(session), can_continue=goes_on)
 
     @tool("Set a checkpoint")
-    async def session_checkpoint(self, call: Call, session_id: SessionId) -> results.StateAnswer:
+    async def session_checkpoint(
+        self, call: Call, session_id: SessionId
+    ) -> results.SessionStateResult:
         """Mark in the session's history that the work is in a good state here.
 
         Everything recorded before is on disk already; a checkpoint only says so to the next

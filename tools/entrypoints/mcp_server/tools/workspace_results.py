@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from mcp_types import CallToolResult
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, PrivateAttr
 
-from ....harness.views.checkpoints import CheckpointEntry
-from ..results import SessionStateResult, Values, sound
+from ....base.errors import counted
+from ..results import SessionStateResult, ToolResult, Values, sound
+
+if TYPE_CHECKING:
+    from ....repository.apply.applied import Applied
 
 _SHORT = 12
 
@@ -22,23 +24,25 @@ _Text = Annotated[str, BeforeValidator(_sound)]
 
 
 class CheckpointResult(Values):
-    """A checkpoint."""
+    """A checkpoint.
+
+    Attributes:
+        snapshot: The workspace at it; null: not kept.
+        name: The attempt's name, as green-2.
+        unkept: Why not kept.
+        in_force: False: the session went back behind it.
+    """
 
     number: int
-    snapshot: Annotated[str | None, Field(description="The workspace at it; null: not kept.")]
+    snapshot: str | None
     at: str
     action: str
     phase: str | None
     attempt: int
-    name: Annotated[str | None, Field(description="The attempt's name, as green-2.")]
+    name: str | None
     succeeded: bool | None
-    unkept: Annotated[str | None, BeforeValidator(_sound), Field(description="Why not kept.")]
-    in_force: Annotated[bool, Field(description="False: the session went back behind it.")]
-
-    @classmethod
-    def of(cls, found: CheckpointEntry) -> CheckpointResult:
-        """Describe a checkpoint."""
-        return cls.model_validate(found)
+    unkept: Annotated[str | None, BeforeValidator(_sound)]
+    in_force: bool
 
     def line(self) -> str:
         """Describe it in one line."""
@@ -51,22 +55,31 @@ class CheckpointResult(Values):
         )
 
 
-class CheckpointsResult(BaseModel):
+class CheckpointsResult(ToolResult):
     """The checkpoints of a session, oldest first, the last ones where there are more."""
 
     session_id: str
     checkpoints: list[CheckpointResult]
     total: int
 
+    def in_words(self) -> str:
+        """Describe each checkpoint in one line."""
+        lines = [one.line() for one in self.checkpoints]
+        return "\n".join(lines) or "The session has no checkpoint yet."
+
 
 class ChangedFileResult(Values):
-    """What became of one file."""
+    """What became of one file.
+
+    Attributes:
+        insertions: null: a binary file.
+    """
 
     path: _Text
     kind: str
     old_mode: str
     new_mode: str
-    insertions: Annotated[int | None, Field(description="null: a binary file.")]
+    insertions: int | None
     deletions: int | None
 
     def line(self) -> str:
@@ -76,30 +89,60 @@ class ChangedFileResult(Values):
         return f"{self.path} ({self.kind}, +{self.insertions} -{self.deletions})"
 
 
-class DiffResult(BaseModel):
-    """What differs between two states of a workspace."""
+class DiffResult(ToolResult):
+    """What differs between two states of a workspace.
+
+    Attributes:
+        patch: Cut in its middle where truncated.
+    """
 
     session_id: str
     files: list[ChangedFileResult]
     files_total: int
     insertions: int
     deletions: int
-    patch: Annotated[str, Field(description="Cut in its middle where truncated.")]
+    patch: str
     truncated: bool
 
+    def in_words(self) -> str:
+        """Describe each file in one line, then the changed lines."""
+        lines = [one.line() for one in self.files]
+        if self.files_total > len(self.files):
+            lines.append(f"({self.files_total - len(self.files)} more files)")
+        if self.patch:
+            lines.append(self.patch)
+        return "\n".join(lines) or "Nothing changed."
 
-class RewindResult(BaseModel):
+
+class RewindResult(ToolResult):
     """A session that went back."""
 
     session: SessionStateResult
     checkpoint: CheckpointResult
 
+    def in_words(self) -> str:
+        """Describe the session, and where it is back."""
+        return f"{self.session.in_words()} It is back at {self.checkpoint.line()}."
 
-class ForkResult(BaseModel):
+
+class ForkResult(ToolResult):
     """A new session, and the one that it was forked from."""
 
     session: SessionStateResult
     parent_id: str
+
+    _at: str = PrivateAttr("")
+
+    @classmethod
+    def of(cls, session: SessionStateResult, *, parent_id: str, at: str) -> ForkResult:
+        """Describe a fork that begins at a checkpoint, in the words of the client."""
+        made = cls(session=session, parent_id=parent_id)
+        made._at = at
+        return made
+
+    def in_words(self) -> str:
+        """Describe the new session, and where it begins."""
+        return f"{self.session.in_words()} It begins at {self._at} of {self.parent_id}."
 
 
 class AppliedPathResult(Values):
@@ -109,32 +152,63 @@ class AppliedPathResult(Values):
     change: str
 
 
-class ApplyResult(BaseModel):
-    """What an apply did, or would do."""
+class ApplyResult(ToolResult):
+    """What an apply did, or would do.
+
+    Attributes:
+        ignored: New files that the repository's rules ignore.
+        left_out: Changed paths that `files` leaves out.
+    """
 
     session_id: str
     checkout: str
     paths: list[AppliedPathResult]
     paths_total: int
-    ignored: Annotated[int, Field(description="New files that the repository's rules ignore.")]
-    left_out: Annotated[int, Field(description="Changed paths that `files` leaves out.")]
+    ignored: int
+    left_out: int
     commit: str | None
     branch: str | None
     dry_run: bool
     nothing_to_do: bool
 
+    @classmethod
+    def of(cls, session_id: str, applied: Applied, *, most: int) -> ApplyResult:
+        """Describe what an apply did, with at most so many paths."""
+        return cls(
+            session_id=session_id,
+            checkout=str(applied.checkout),
+            paths=[AppliedPathResult.model_validate(one) for one in applied.paths[:most]],
+            paths_total=len(applied.paths),
+            ignored=len(applied.ignored),
+            left_out=len(applied.left_out),
+            commit=applied.commit,
+            branch=applied.branch,
+            dry_run=applied.dry_run,
+            nothing_to_do=applied.nothing_to_do,
+        )
 
-class ExportResult(BaseModel):
+    def in_words(self) -> str:
+        """Say what was done with how many paths, then each of them in one line."""
+        where = self.branch or self.checkout
+        count = counted(self.paths_total, "path")
+        if self.nothing_to_do:
+            head = f"Applied already: {self.checkout} has all of it."
+        elif self.dry_run:
+            head = f"Nothing was done; {count} would change in {where}."
+        elif self.commit is not None:
+            head = f"Committed {count} in {where} ({self.commit[:_SHORT]})."
+        else:
+            head = f"Applied {count} to {where}, staged and not committed."
+        return sound("\n".join([head, *(f"- {one.change}: {one.path}" for one in self.paths)]))
+
+
+class ExportResult(ToolResult):
     """A session's files as a new folder."""
 
     session_id: str
     snapshot: str
     folder: str
 
-
-CheckpointsAnswer = Annotated[CallToolResult, CheckpointsResult]
-DiffAnswer = Annotated[CallToolResult, DiffResult]
-RewindAnswer = Annotated[CallToolResult, RewindResult]
-ForkAnswer = Annotated[CallToolResult, ForkResult]
-ApplyAnswer = Annotated[CallToolResult, ApplyResult]
-ExportAnswer = Annotated[CallToolResult, ExportResult]
+    def in_words(self) -> str:
+        """Say where the files are."""
+        return f"The files of {self.session_id} are in {self.folder}."

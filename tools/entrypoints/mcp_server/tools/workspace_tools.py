@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 from attrs import frozen
 from pydantic import Field
 
-from ....base.errors import counted
-from ....harness import SessionContext, SessionManager
+from ....harness import SessionContext
 from ....harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ..arguments import MAX_LISTED, SessionId
 from ..calls import Call
 from ..errors import InvalidArguments
 from ..project_folder import ProjectFolder
-from ..results import SessionStateResult, cut, sound
-from ..tool import Effect, answer, tool
+from ..results import cut
+from ..tool import Effect, tool
 from . import workspace_results as results
-from .session_tools import SessionTools
+from .session_access import SessionAccess
 
 if TYPE_CHECKING:
     from ....repository.apply.applied import Applied
@@ -29,26 +28,17 @@ _PATCH_CHARS: Final = 16_000
 _MAX_PATHS: Final = 200
 _MAX_MESSAGE_CHARS: Final = 20_000
 
+_Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+_Path = Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARS)]
 Checkpoint = Annotated[
-    str,
+    _Name,
     Field(
-        min_length=1,
-        max_length=MAX_NAME_CHARS,
         description="A checkpoint: its number, the beginning of its snapshot's id, a phase or an "
-        "attempt (green-2), whose last one is meant.",
+        "attempt (green-2), whose last one is meant."
     ),
 ]
 MaybeCheckpoint = Annotated[
-    str | None,
-    Field(
-        min_length=1,
-        max_length=MAX_NAME_CHARS,
-        description="A checkpoint; the workspace as it is now if left out.",
-    ),
-]
-Paths = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARS)]],
-    Field(max_length=_MAX_PATHS, description="Only these files and folders; all if empty."),
+    _Name | None, Field(description="A checkpoint; the workspace as it is now if left out.")
 ]
 
 
@@ -76,80 +66,67 @@ class Results(Protocol):
         ...
 
 
-@frozen(kw_only=True)
+@frozen
 class WorkspaceTools:
     """Tools on the workspaces of one store's sessions.
 
     Attributes:
-        sessions: Leads the sessions.
+        sessions: How calls reach the sessions.
         home: Brings results to where a person works.
         project: The project that clients may write to, each only as the person allows.
     """
 
-    sessions: SessionTools
+    sessions: SessionAccess
     home: Results
     project: ProjectFolder
 
     @tool("List checkpoints", Effect.READS)
     async def session_checkpoints(
-        self,
-        session_id: SessionId,
-        limit: Annotated[
-            int, Field(ge=1, le=MAX_LISTED, description="How many, the last ones.")
-        ] = 50,
-    ) -> results.CheckpointsAnswer:
-        """List a session's checkpoints: where its workspace is kept, to compare and to go back."""
+        self, session_id: SessionId, limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 50
+    ) -> results.CheckpointsResult:
+        """List a session's checkpoints: where its workspace is kept, to compare and to go back.
+
+        Args:
+            limit: How many, the last ones.
+        """
 
         def work() -> results.CheckpointsResult:
             manager, session = self.sessions.lead(session_id)
             found = manager.checkpoints()
             return results.CheckpointsResult(
                 session_id=session.session_id,
-                checkpoints=[results.CheckpointResult.of(one) for one in found[-limit:]],
+                checkpoints=[results.CheckpointResult.model_validate(e) for e in found[-limit:]],
                 total=len(found),
             )
 
-        listed = await self.sessions.workers.quick(work)
-        lines = [one.line() for one in listed.checkpoints]
-        return answer(listed, "\n".join(lines) or "The session has no checkpoint yet.")
+        return await self.sessions.workers.quick(work)
 
     @tool("Show what changed", Effect.READS)
     async def session_diff(
         self,
         session_id: SessionId,
-        before: Annotated[
-            str | None,
-            Field(
-                min_length=1,
-                max_length=MAX_NAME_CHARS,
-                description="A checkpoint, as of session_rewind; what the work began from if left "
-                "out.",
-            ),
-        ] = None,
+        before: _Name | None = None,
         after: MaybeCheckpoint = None,
-        paths: Paths = [],  # noqa: B006 (part of the schema, and never changed)
-        patch_chars: Annotated[
-            int,
-            Field(
-                ge=0,
-                le=_MAX_PATCH_CHARS,
-                description="The most characters of changed lines that come back; 0: files only.",
-            ),
-        ] = _PATCH_CHARS,
-    ) -> results.DiffAnswer:
-        """Show what changed in a session's workspace between two checkpoints, or until now."""
+        paths: Annotated[list[_Path], Field(max_length=_MAX_PATHS)] = [],  # noqa: B006 (part of the schema, and never changed)
+        patch_chars: Annotated[int, Field(ge=0, le=_MAX_PATCH_CHARS)] = _PATCH_CHARS,
+    ) -> results.DiffResult:
+        """Show what changed in a session's workspace between two checkpoints, or until now.
+
+        Args:
+            before: A checkpoint, as of session_rewind; what the work began from if left out.
+            paths: Only these files and folders; all if empty.
+            patch_chars: The most characters of changed lines that come back; 0: files only.
+        """
 
         def work() -> results.DiffResult:
             manager, session = self.sessions.lead(session_id)
             found = manager.diff(before, after, patch=patch_chars > 0, paths=paths)
             patch = found.patch.decode("utf-8", "backslashreplace")
             shown, was_cut = cut(patch, patch_chars) if patch_chars else ("", False)
+            files = found.files[:_MAX_PATHS]
             return results.DiffResult(
                 session_id=session.session_id,
-                files=[
-                    results.ChangedFileResult.model_validate(one)
-                    for one in found.files[:_MAX_PATHS]
-                ],
+                files=[results.ChangedFileResult.model_validate(one) for one in files],
                 files_total=len(found.files),
                 insertions=found.insertions,
                 deletions=found.deletions,
@@ -157,28 +134,22 @@ class WorkspaceTools:
                 truncated=was_cut or len(found.files) > _MAX_PATHS,
             )
 
-        changed = await self.sessions.workers.quick(work)
-        lines = [one.line() for one in changed.files]
-        if changed.files_total > len(changed.files):
-            lines.append(f"({changed.files_total - len(changed.files)} more files)")
-        if changed.patch:
-            lines.append(changed.patch)
-        return answer(changed, "\n".join(lines) or "Nothing changed.")
+        return await self.sessions.workers.quick(work)
 
     @tool("Go back to a checkpoint", Effect.DESTROYS)
     async def session_rewind(
         self, call: Call, session_id: SessionId, to: Checkpoint
-    ) -> results.RewindAnswer:
+    ) -> results.RewindResult:
         """Take a session and all files of its workspace back to a checkpoint.
 
         The history only grows and spent tokens stay spent. The workspace as it is now is kept as
         a checkpoint first, so that the session can go forward to it again.
         """
         session, target = await self.sessions.change(call, session_id, lambda one: one.rewind(to))
-        done = results.RewindResult(
-            session=self._state(session), checkpoint=results.CheckpointResult.of(target)
+        return results.RewindResult(
+            session=self.sessions.state(session),
+            checkpoint=results.CheckpointResult.model_validate(target),
         )
-        return answer(done, f"{done.session.line()} It is back at {done.checkpoint.line()}.")
 
     @tool("Fork a session")
     async def session_fork(
@@ -186,27 +157,22 @@ class WorkspaceTools:
         call: Call,
         session_id: SessionId,
         at: Checkpoint,
-        token_budget: Annotated[
-            int | None,
-            Field(
-                ge=1,
-                le=MAX_COUNT,
-                description="Tokens that the new one may cost; the other's, with what it has "
-                "spent, if left out.",
-            ),
-        ] = None,
-    ) -> results.ForkAnswer:
+        token_budget: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None,
+    ) -> results.ForkResult:
         """Begin a new session where another one stood at a checkpoint, with its files.
 
         The other one stays as it is, and may have ended.
+
+        Args:
+            token_budget: Tokens that the new one may cost; the other's, with what it has spent,
+                if left out.
         """
-
-        def act(manager: SessionManager) -> SessionContext:
-            return manager.fork(at, token_budget=token_budget)
-
-        parent, forked = await self.sessions.change(call, session_id, act)
-        made = results.ForkResult(session=self._state(forked), parent_id=parent.session_id)
-        return answer(made, f"{made.session.line()} It begins at {at} of {made.parent_id}.")
+        parent, forked = await self.sessions.change(
+            call, session_id, lambda one: one.fork(at, token_budget=token_budget)
+        )
+        return results.ForkResult.of(
+            self.sessions.state(forked), parent_id=parent.session_id, at=at
+        )
 
     @tool("Apply a result to the checkout", Effect.DESTROYS)
     async def session_apply(
@@ -214,33 +180,24 @@ class WorkspaceTools:
         call: Call,
         session_id: SessionId,
         at: MaybeCheckpoint = None,
-        files: Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=MAX_PATH_CHARS)]],
-            Field(
-                max_length=_MAX_PATHS,
-                description="Globs of the paths that are applied, as src/**; all if empty.",
-            ),
-        ] = [],  # noqa: B006 (part of the schema, and never changed)
-        commit: Annotated[bool, Field(description="Commit it, and nothing else.")] = False,
-        message: Annotated[
-            str | None,
-            Field(min_length=1, max_length=_MAX_MESSAGE_CHARS, description="The commit's message."),
-        ] = None,
-        branch: Annotated[
-            str | None,
-            Field(
-                min_length=1,
-                max_length=MAX_NAME_CHARS,
-                description="Commit it on this new branch, and leave the checkout as it is.",
-            ),
-        ] = None,
-        dry_run: Annotated[bool, Field(description="Only say what would change.")] = False,
-    ) -> results.ApplyAnswer:
+        files: Annotated[list[_Path], Field(max_length=_MAX_PATHS)] = [],  # noqa: B006 (part of the schema, and never changed)
+        commit: bool = False,
+        message: Annotated[str | None, Field(min_length=1, max_length=_MAX_MESSAGE_CHARS)] = None,
+        branch: _Name | None = None,
+        dry_run: bool = False,
+    ) -> results.ApplyResult:
         """Bring what a session changed into the person's checkout: as a whole, or not at all.
 
         That is the checkout that the session began from, else the project's. It writes to the
         person's files: do it when they asked for it, and show them a dry run first. Work that is
         not committed is never overwritten: then nothing is done, and the error names each path.
+
+        Args:
+            files: Globs of the paths that are applied, as src/**; all if empty.
+            commit: Commit it, and nothing else.
+            message: The commit's message.
+            branch: Commit it on this new branch, and leave the checkout as it is.
+            dry_run: Only say what would change.
         """
         from ....repository.apply.apply_plan import ApplyOptions
 
@@ -259,66 +216,23 @@ class WorkspaceTools:
             checkout = began if began is not None else self.project.path
             return self.home.apply(session, options, at=at, checkout=checkout, dry_run=dry_run)
 
-        async with self.sessions.workers.turn(call, session_id):
-            applied = await self.sessions.workers.quick(work)
-        return answer(_applied(session_id, applied), _told(applied))
+        applied = await self.sessions.in_turn(call, session_id, work)
+        return results.ApplyResult.of(session_id, applied, most=_MAX_PATHS)
 
     @tool("Export a session's files")
     async def session_export(
-        self,
-        call: Call,
-        session_id: SessionId,
-        folder: Annotated[
-            str,
-            Field(
-                min_length=1,
-                max_length=MAX_PATH_CHARS,
-                description="The new folder, relative to the project; nothing may be there.",
-            ),
-        ],
-        at: MaybeCheckpoint = None,
-    ) -> results.ExportAnswer:
-        """Write a session's files to a new folder of the project, which appears whole."""
+        self, call: Call, session_id: SessionId, folder: _Path, at: MaybeCheckpoint = None
+    ) -> results.ExportResult:
+        """Write a session's files to a new folder of the project, which appears whole.
+
+        Args:
+            folder: The new folder, relative to the project; nothing may be there.
+        """
         target = self.project.new_folder(folder)
 
         def work() -> str:
             _, session = self.sessions.lead(session_id)
             return self.home.export(session, target, at=at)
 
-        async with self.sessions.workers.turn(call, session_id):
-            snapshot = await self.sessions.workers.quick(work)
-        made = results.ExportResult(session_id=session_id, snapshot=snapshot, folder=str(target))
-        return answer(made, f"The files of {session_id} are in {target}.")
-
-    def _state(self, session: SessionContext) -> SessionStateResult:
-        return SessionStateResult.of(session, self.sessions.store)
-
-
-def _applied(session_id: str, applied: Applied) -> results.ApplyResult:
-    return results.ApplyResult(
-        session_id=session_id,
-        checkout=str(applied.checkout),
-        paths=[results.AppliedPathResult.model_validate(one) for one in applied.paths[:_MAX_PATHS]],
-        paths_total=len(applied.paths),
-        ignored=len(applied.ignored),
-        left_out=len(applied.left_out),
-        commit=applied.commit,
-        branch=applied.branch,
-        dry_run=applied.dry_run,
-        nothing_to_do=applied.nothing_to_do,
-    )
-
-
-def _told(applied: Applied) -> str:
-    paths = [f"- {one.change}: {one.path}" for one in applied.paths[:_MAX_PATHS]]
-    where = applied.branch or applied.checkout
-    count = counted(len(applied.paths), "path")
-    if applied.nothing_to_do:
-        head = f"Applied already: {applied.checkout} has all of it."
-    elif applied.dry_run:
-        head = f"Nothing was done; {count} would change in {where}."
-    elif applied.commit is not None:
-        head = f"Committed {count} in {where} ({applied.commit[:12]})."
-    else:
-        head = f"Applied {count} to {where}, staged and not committed."
-    return sound("\n".join([head, *paths]))
+        snapshot = await self.sessions.in_turn(call, session_id, work)
+        return results.ExportResult(session_id=session_id, snapshot=snapshot, folder=str(target))

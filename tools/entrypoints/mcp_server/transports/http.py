@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
+import anyio
 import uvicorn
 from mcp.server.mcpserver import MCPServer
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ....base.event_log import get_logger
@@ -19,9 +19,9 @@ from ..calls import CancelScopes
 from ..errors import AddressUnavailable
 from ..server import mark_exchange
 from ..stdio import MAX_MESSAGE_BYTES
-from .http_guard import Guard, HttpSettings, Refusal, transport_security
+from .http_guard import HttpGuard, HttpRefusal, HttpSettings, transport_security
 from .http_sessions import HttpSessions
-from .http_times import HEAD_TIMEOUT_S, BodyTooSlow, in_time, protocol_with
+from .http_times import BodyTooSlow, in_time, protocol_with
 
 PATH: Final = "/mcp"
 MAX_CONNECTIONS: Final = 512
@@ -53,7 +53,7 @@ async def _listen(
 
 def guarded(
     app: ASGIApp,
-    guard: Guard,
+    guard: HttpGuard,
     listeners: CancelScopes | None = None,
     room: ConnectionRoom | None = None,
 ) -> ASGIApp:
@@ -71,7 +71,9 @@ def guarded(
             return
         refusal = guard.refusal(scope["headers"])
         if refusal is None and scope["path"].rstrip("/") != PATH:
-            refusal = Refusal(404, f"there is nothing here; the server is at {PATH}", scope["path"])
+            refusal = HttpRefusal(
+                404, f"there is nothing here; the server is at {PATH}", scope["path"]
+            )
         if room is not None:
             room.heard(scope.get("client"), has_key=refusal is None)
         if refusal is not None:
@@ -90,7 +92,7 @@ def guarded(
                 await app(scope, receive, send)
         except BodyTooSlow as error:
             _log.warning("mcp.request_refused", status=408, given="a body that came too slowly")
-            await _refuse(Refusal(408, str(error)), send)
+            await _refuse(HttpRefusal(408, str(error)), send)
         finally:
             over.set()
 
@@ -110,7 +112,7 @@ def _for_sdk(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
     ]
 
 
-async def _refuse(refusal: Refusal, send: Send) -> None:
+async def _refuse(refusal: HttpRefusal, send: Send) -> None:
     error = {"code": -32600, "message": refusal.message}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     headers = [
@@ -169,60 +171,41 @@ def url_of(settings: HttpSettings, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-def session_manager(
-    server: MCPServer[Any], settings: HttpSettings, *, port: int
-) -> StreamableHTTPSessionManager:
-    """Return the manager of the SDK's HTTP sessions.
-
-    Its limit lies above ours: sessions in use are not ended for new ones, and each of them holds a
-    connection.
-    """
-    server.streamable_http_app(
-        max_request_body_size=MAX_MESSAGE_BYTES,
-        max_sessions=settings.max_sessions + MAX_CONNECTIONS,
-        transport_security=transport_security(settings, port),
-    )
-    return server.session_manager
-
-
-def application(
-    app: ASGIApp,
-    settings: HttpSettings,
-    *,
-    port: int,
-    listeners: CancelScopes | None = None,
-    room: ConnectionRoom | None = None,
-) -> ASGIApp:
-    """Put the guard, the time limits and the limit on sessions before the SDK's application.
-
-    `listeners` and `room` are as in `guarded`.
-    """
-    guard = Guard(settings=settings, port=port)
-    return guarded(HttpSessions(app, settings.max_sessions), guard, listeners, room)
-
-
-def room_of(settings: HttpSettings) -> ConnectionRoom:
-    """Return the room of a server for connections on which no request was let through yet.
-
-    The protocol's own limit on heads comes before that of the room, and answers with words.
-    """
-    return ConnectionRoom(head_timeout_s=2 * settings.head_timeout_s)
-
-
 class HttpServer(uvicorn.Server):
-    """A uvicorn server that leaves signals to its caller."""
+    """A harness server over streamable HTTP: guarded, within time limits, with limited sessions.
+
+    It leaves signals to its caller.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, room: ConnectionRoom, head_timeout_s: float = HEAD_TIMEOUT_S
+        self, server: MCPServer[Any], settings: HttpSettings, listener: socket.socket
     ) -> None:
-        """Create a server of `app`; the head of a request may take `head_timeout_s` seconds.
+        """Prepare to serve at a listening socket, as the settings say.
 
-        `room` is that of the application: what is left half-sent takes no other place.
+        The SDK's limit on sessions lies above ours: sessions in use are not ended for new ones, and
+        each of them holds a connection. The protocol's limit on heads comes before that of the
+        room, and answers with words.
         """
+        self._settings, self._listener = settings, listener
+        self._port = int(listener.getsockname()[1])
+        server.streamable_http_app(
+            max_request_body_size=MAX_MESSAGE_BYTES,
+            max_sessions=settings.max_sessions + MAX_CONNECTIONS,
+            transport_security=transport_security(settings, self._port),
+        )
+        self._manager = server.session_manager
+        self._listening_streams = CancelScopes()
+        room = ConnectionRoom(head_timeout_s=2 * settings.head_timeout_s)
+        app = guarded(
+            HttpSessions(self._manager.handle_request, settings.max_sessions),
+            HttpGuard(settings=settings, port=self._port),
+            self._listening_streams,
+            room,
+        )
         super().__init__(
             uvicorn.Config(
                 app,
-                http=room.watched(protocol_with(head_timeout_s)),  # type: ignore[arg-type]  # called, as a class is
+                http=room.watched(protocol_with(settings.head_timeout_s)),  # type: ignore[arg-type]  # called, as a class is
                 lifespan="off",
                 ws="none",
                 log_config=None,
@@ -233,6 +216,23 @@ class HttpServer(uvicorn.Server):
                 timeout_graceful_shutdown=STOP_S,
             )
         )
+
+    @property
+    def url(self) -> str:
+        """The address that clients on this machine use."""
+        return url_of(self._settings, self._port)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve while the block runs, and until `stop`."""
+        async with self._manager.run(), anyio.create_task_group() as group:
+            group.start_soon(self.serve, [self._listener])
+            yield
+
+    def stop(self) -> None:
+        """Take no more requests, and close the streams on which clients listen."""
+        self.should_exit = True
+        self._listening_streams.stop()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

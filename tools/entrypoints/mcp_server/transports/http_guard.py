@@ -81,7 +81,7 @@ class HttpSettings:
 
 
 @frozen
-class Refusal:
+class HttpRefusal:
     """Why a request is not answered.
 
     Attributes:
@@ -109,7 +109,7 @@ def transport_security(settings: HttpSettings, port: int) -> TransportSecuritySe
 
 
 @frozen(kw_only=True)
-class Guard:
+class HttpGuard:
     """Decides from a request's headers whether it is answered.
 
     Attributes:
@@ -126,7 +126,7 @@ class Guard:
     def _named_in_settings(self) -> TransportSecuritySettings:
         return transport_security(self.settings, self.port)
 
-    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
+    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> HttpRefusal | None:
         """Return why a request with these headers is refused, or None.
 
         Args:
@@ -138,7 +138,7 @@ class Guard:
                 found[name].append(value.decode("latin-1"))
         hosts, origins, tokens = found[b"host"], found[b"origin"], found[b"authorization"]
         if len(hosts) != 1 or hosts[0].lower() not in self.security.allowed_hosts:
-            return Refusal(
+            return HttpRefusal(
                 421,
                 "this server does not answer to that Host; use the address it was started with, "
                 "or start it with --allowed-host NAME",
@@ -147,7 +147,7 @@ class Guard:
         if len(origins) > 1 or (
             origins and origins[0].lower() not in self.security.allowed_origins
         ):
-            return Refusal(
+            return HttpRefusal(
                 403,
                 "requests of web pages from that Origin are refused; allow it by starting the "
                 "server with --allowed-origin ORIGIN",
@@ -157,7 +157,7 @@ class Guard:
         if expected is not None and not (
             len(tokens) == 1 and _same(tokens[0], f"Bearer {expected}")
         ):
-            return Refusal(401, "the header 'Authorization: Bearer TOKEN' is missing or wrong")
+            return HttpRefusal(401, "the header 'Authorization: Bearer TOKEN' is missing or wrong")
         return None
 
 

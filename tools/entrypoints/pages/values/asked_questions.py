@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Final
 
 from attrs import evolve, frozen
 
-from ....base.question import Question
+from ....base.question import Option, Question
 from ....harness import SessionHistory
 from ....harness.domain.history_events import QuestionAsked, QuestionEnded, QuestionNotAsked
 from ....harness.views.question_entries import answers_in_words
-from .attempts import Step
 
-_ABOUT = "question_"
-WAITING = "waiting"
-NOT_ASKED = "not asked"
-
-
-@frozen(kw_only=True)
-class OfferedOption:
-    """An answer that was offered.
-
-    Attributes:
-        label: The answer.
-        description: What it means, or None.
-    """
-
-    label: str
-    description: str | None = None
+_ABOUT: Final = "question_"
+WAITING: Final = "waiting"
+NOT_ASKED: Final = "not asked"
 
 
 @frozen(kw_only=True)
@@ -43,7 +29,7 @@ class AskedPrompt:
     """
 
     prompt: str
-    options: tuple[OfferedOption, ...] = ()
+    options: tuple[Option, ...] = ()
     answer: str | None = None
 
 
@@ -69,95 +55,52 @@ class QuestionView:
     reason: str | None = None
     prompts: tuple[AskedPrompt, ...] = ()
 
-    @property
-    def waits(self) -> bool:
-        """Whether it waits for an answer."""
-        return self.outcome == WAITING
 
-
-Offered = Mapping[str, Sequence[OfferedOption]]
-"""The answers that were offered, by the question."""
-
-
-def offered_in(steps: Iterable[Step]) -> dict[str, tuple[OfferedOption, ...]]:
-    """Return the answers that agents offered, as their stored answers have them."""
-    found: dict[str, tuple[OfferedOption, ...]] = {}
-    for step in steps:
-        questions = step.get("questions") if isinstance(step, Mapping) else None
-        for one in questions if isinstance(questions, list) else ():
-            if isinstance(one, Mapping) and one.get("options"):
-                options = (_option(each) for each in one["options"] if isinstance(each, Mapping))
-                found[str(one.get("prompt"))] = tuple(options)
-    return found
-
-
-def offered_by(questions: Iterable[Question]) -> dict[str, tuple[OfferedOption, ...]]:
-    """Return the answers that some questions offer."""
-    return {
-        one.prompt: tuple(
-            OfferedOption(label=each.label, description=each.description) for each in one.options
-        )
-        for one in questions
-        if one.options
-    }
-
-
-def _option(value: Mapping[str, Any]) -> OfferedOption:
-    description = value.get("description")
-    return OfferedOption(
-        label=str(value.get("label", "")),
-        description=None if description is None else str(description),
-    )
+def options_by_prompt(questions: Iterable[Question]) -> dict[str, tuple[Option, ...]]:
+    """Return the answers that some questions offer, by the question."""
+    return {one.prompt: one.options for one in questions if one.options}
 
 
 def asked_questions(
-    history: Iterable[SessionHistory], offered: Offered | None = None
+    history: Iterable[SessionHistory], offered: Mapping[str, tuple[Option, ...]]
 ) -> tuple[QuestionView, ...]:
     """Return the questions of a history, oldest first.
 
     Args:
         history: The history.
-        offered: The answers that were offered, as far as they are known.
+        offered: The answers that were offered, by the question, as far as they are known.
     """
     found: dict[str, QuestionView] = {}
     for entry in history:
         if not entry.action.startswith(_ABOUT):
             continue
         event = entry.event
-        if isinstance(event, QuestionAsked):
-            found.setdefault(event.question_id, _asked(event, entry, offered or {}))
-        elif isinstance(event, QuestionNotAsked) and event.question_id in found:
-            known = found[event.question_id]
-            found[event.question_id] = evolve(
-                known, outcome=NOT_ASKED, reason=event.problem, ended_at=entry.timestamp
-            )
-        elif isinstance(event, QuestionEnded):
-            bare = QuestionView(
-                question_id=event.question_id, phase=entry.phase, asked_at=entry.timestamp
-            )
-            known = found.get(event.question_id, bare)
-            found[event.question_id] = _ended(known, event, entry.timestamp)
+        if not isinstance(event, QuestionAsked | QuestionNotAsked | QuestionEnded):
+            continue
+        name = event.question_id
+        known = found.get(name)
+        if known is None and not isinstance(event, QuestionNotAsked):
+            known = QuestionView(question_id=name, phase=entry.phase, asked_at=entry.timestamp)
+            if isinstance(event, QuestionAsked):
+                prompts = (
+                    AskedPrompt(prompt=one, options=offered.get(one, ())) for one in event.prompts
+                )
+                known = evolve(known, prompts=tuple(prompts))
+        if known is not None:
+            found[name] = _ended(known, event, entry.timestamp)
     return tuple(found.values())
 
 
-def _asked(event: QuestionAsked, entry: SessionHistory, offered: Offered) -> QuestionView:
-    prompts = (
-        AskedPrompt(prompt=one, options=tuple(offered.get(one, ()))) for one in event.prompts
-    )
-    return QuestionView(
-        question_id=event.question_id,
-        phase=entry.phase,
-        asked_at=entry.timestamp,
-        prompts=tuple(prompts),
-    )
-
-
-def _ended(known: QuestionView, event: QuestionEnded, moment: datetime) -> QuestionView:
+def _ended(
+    known: QuestionView, event: QuestionAsked | QuestionNotAsked | QuestionEnded, at: datetime
+) -> QuestionView:
+    if isinstance(event, QuestionAsked):
+        return known
+    if isinstance(event, QuestionNotAsked):
+        return evolve(known, outcome=NOT_ASKED, reason=event.problem, ended_at=at)
     prompts = known.prompts
     if event.outcome == "answered":
         prompts = prompts or (AskedPrompt(prompt=""),)
         words = answers_in_words(event, len(prompts))
         prompts = tuple(evolve(one, answer=word) for one, word in zip(prompts, words, strict=True))
-    return evolve(
-        known, outcome=event.outcome, reason=event.reason, ended_at=moment, prompts=prompts
-    )
+    return evolve(known, outcome=event.outcome, reason=event.reason, ended_at=at, prompts=prompts)

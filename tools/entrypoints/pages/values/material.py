@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from attrs import evolve, field, frozen
 
 from ....base.errors import AgentForgeError
 from ....base.files import FileSystem, OsFileSystem, ReadError, read_beneath
-from ....base.question import Question
+from ....base.question import Option, Question
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced
 from ....harness.session_ports import SessionRepository
@@ -22,11 +24,13 @@ from ....harness.snapshot_port import WorkspaceChanges
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
+from ....workflows.agents.port import WorkspaceChange
+from ....workflows.gates.verdict import Verdict
 from ....workflows.job import SPECIFICATION_NAME
-from ....workflows.run.step_journal import StepJournal
+from ....workflows.run.step_journal import StepJournal, StoredAnswer
 from .answered_changes import answered_files
-from .asked_questions import OfferedOption, offered_by, offered_in
-from .attempts import AttemptView, ChangeView, Outcome, Step, attempts_of, with_steps
+from .asked_questions import options_by_prompt
+from .attempts import AttemptView, ChangeView, Step, attempts_of, with_steps
 from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
 from .patches import FileDiff, read_patch
 
@@ -62,29 +66,29 @@ class SessionMaterial:
     attempts: tuple[AttemptView, ...] = ()
     contents: Mapping[str, Content] = field(factory=dict, repr=False)
     specification: Content | None = None
-    offered: Mapping[str, tuple[OfferedOption, ...]] = field(factory=dict)
+    offered: Mapping[str, tuple[Option, ...]] = field(factory=dict)
     children: tuple[SessionSummary, ...] = ()
 
 
-@frozen(kw_only=True)
-class SessionSource:
-    """Where the material of a session is read.
+@frozen
+class PageSource:
+    """Where what the page of a session shows is read.
 
     Attributes:
         session: The session.
-        sessions: Where it is kept.
-        workspace: Its workspace, or None where that is not on this machine.
-        differences: Compares its checkpoints; None where it keeps no snapshots.
+        sessions: Where it is.
+        workspace: Its workspace, or None where that is on another machine.
+        differences: Compares its checkpoints; without it, answers say what changed.
         questions: Finds the questions that were asked under an id; None where nobody can say.
         fs: The file system.
     """
 
     session: SessionContext
     sessions: SessionRepository
-    workspace: Path | None = None
-    differences: Differences | None = None
-    questions: AskedUnder | None = None
-    fs: FileSystem = field(factory=OsFileSystem)
+    workspace: Path | None = field(default=None, kw_only=True)
+    differences: Differences | None = field(default=None, kw_only=True)
+    questions: AskedUnder | None = field(default=None, kw_only=True)
+    fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     def read(self) -> SessionMaterial:
         """Read all of it.
@@ -95,7 +99,7 @@ class SessionSource:
         attempts = attempts_of(self.session)
         steps = self._steps(attempts[-MAX_ATTEMPTS:])
         shown = [with_steps(one, steps) for one in attempts[-MAX_ATTEMPTS:]]
-        known = answered_files(shown, steps)
+        known = answered_files(shown)
         changed = [
             evolve(one, change=self._change(one, known.changes.get(one.number))) for one in shown
         ]
@@ -103,7 +107,7 @@ class SessionSource:
             attempts=(*attempts[:-MAX_ATTEMPTS], *changed),
             contents=self._contents(known.files),
             specification=self._specification(),
-            offered=offered_in(steps.values()) | offered_by(self._questions()),
+            offered=options_by_prompt(self._questions(steps.values())),
         )
 
     def children(self) -> tuple[SessionSummary, ...]:
@@ -126,13 +130,16 @@ class SessionSource:
         for name in journal.names():
             if name.startswith(wanted):
                 try:
-                    found[name] = journal.read(name) or {}
+                    found[name] = _step(journal, name)
                 except ReadError as error:
-                    found[name] = str(error)
+                    found[name] = error
         return found
 
-    def _questions(self) -> Iterator[Question]:
-        """Go through the questions that were asked; what is not known of one is left out."""
+    def _questions(self, steps: Iterable[Step]) -> Iterator[Question]:
+        """Go through the questions that agents asked; what is not known of one is left out."""
+        for step in steps:
+            if isinstance(step, StoredAnswer):
+                yield from step.answer.questions
         if self.questions is None:
             return
         for question_id in sorted(questions_asked(self.session)):
@@ -143,21 +150,19 @@ class SessionSource:
 
     def _change(self, attempt: AttemptView, answered: ChangeView | None) -> ChangeView | None:
         """Return what an attempt changed: by its snapshots where there are any."""
-        if self.differences is None or attempt.after is None or attempt.outcome is Outcome.OPEN:
+        if self.differences is None or attempt.after is None:
             return answered
         if attempt.after == attempt.before:
-            return ChangeView(before=attempt.before, after=attempt.after)
+            return ChangeView(by_snapshots=True)
         try:
             found = self.differences(attempt.before, attempt.after)
         except (AgentForgeError, OSError) as error:
             known = answered or ChangeView()
             return evolve(known, note=f"The snapshots can't be compared: {error}")
-        files = self._without_inputs(_files_of(found)) if attempt.before is None else None
-        return ChangeView(
-            files=_files_of(found) if files is None else files,
-            before=attempt.before,
-            after=attempt.after,
-        )
+        files = _files_of(found)
+        if attempt.before is None:
+            files = self._without_inputs(files)
+        return ChangeView(files=files, by_snapshots=True)
 
     def _without_inputs(self, files: Iterable[FileDiff]) -> tuple[FileDiff, ...]:
         """Leave out what was in the workspace before the first attempt."""
@@ -189,19 +194,17 @@ class SessionSource:
         return found
 
     def _content(self, path: str, answered: bytes | None, room: int) -> Content:
-        data, problem = None, None
-        if self.workspace is not None:
+        if self.workspace is None or not self.workspace.is_dir():
+            data, missing = answered, "its workspace is not here"
+        else:
+            missing = "it is not in the workspace any more"
             try:
                 data = read_beneath(self.fs, self.workspace, path, max_bytes=_MAX_READ)
             except (ReadError, OSError) as error:
-                problem = f"it can't be read: {error}"
-        there = self.workspace is not None and self.workspace.is_dir()
-        if data is None and not there:
-            data = answered
-        if data is not None:
-            return content_of(data, max_text=min(room, MAX_FILE_TEXT))
-        missing = "it is not in the workspace any more" if there else "its workspace is not here"
-        return NoContent(problem or missing)
+                data, missing = None, f"it can't be read: {error}"
+        if data is None:
+            return NoContent(missing)
+        return content_of(data, max_text=min(room, MAX_FILE_TEXT))
 
     def _specification(self) -> Content | None:
         try:
@@ -209,6 +212,43 @@ class SessionSource:
         except ReadError as error:
             return NoContent(f"it can't be read: {error}")
         return None if data is None else content_of(data)
+
+
+def _step(journal: StepJournal, name: str) -> Step:
+    """Read a step, and see that its texts are texts: a session may come from anywhere.
+
+    Raises:
+        ReadError: It is none.
+    """
+    value = journal.read(name) or {}
+
+    def made() -> Step:
+        step = _STEPS[name.split(".")[-2]](value)
+        if not all(isinstance(one, str) for one in _texts(step)):
+            raise TypeError("what has to be a text is none")
+        return step
+
+    return journal.made(name, made)
+
+
+_STEPS: Final[Mapping[str, Callable[[Mapping[str, Any]], Step]]] = {
+    "prompt": itemgetter("prompt"),
+    "answer": StoredAnswer.from_json,
+    "verdict": Verdict.from_json,
+}
+
+
+def _texts(step: object) -> Iterator[object]:
+    match step:
+        case Verdict():
+            yield from (step.gate, step.summary, *step.evidence)
+        case StoredAnswer():
+            change = step.answer.change or WorkspaceChange()
+            yield from (step.agent, step.failure or "", step.answer.text)
+            yield from (*(one.path for one in change.written), *change.deleted, *change.dropped)
+            yield from chain.from_iterable(change.refused)
+        case _:
+            yield step
 
 
 def _files_of(found: WorkspaceChanges) -> tuple[FileDiff, ...]:

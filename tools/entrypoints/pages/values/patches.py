@@ -6,16 +6,17 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Final
+from itertools import zip_longest
+from typing import Final, TypeAlias
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 MAX_LINES: Final = 3_000
 """The most lines of one file's difference that are kept."""
 MAX_COMPARED: Final = 20_000
 """The most lines of two texts, together, that are compared line by line."""
 _MAX_WORDS: Final = 400
-_HUNK: Final = re.compile(rb"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@ ?(.*)")
+_HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORDS: Final = re.compile(r"\w+|\s+|.")
 _ESCAPE: Final = re.compile(rb"\\([0-7]{3}|.)")
 _ESCAPED: Final = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\", b"r": b"\r", b"a": b"\a"}
@@ -27,6 +28,9 @@ class LineKind(Enum):
     KEPT = "kept"
     ADDED = "added"
     REMOVED = "removed"
+
+
+_MARKS: Final = {b"+": LineKind.ADDED, b"-": LineKind.REMOVED}
 
 
 @frozen
@@ -46,11 +50,8 @@ class DiffLine:
     new: int | None
 
 
-@frozen
-class Hunk:
-    """Lines side by side that changed, with those around them."""
-
-    lines: tuple[DiffLine, ...]
+Hunk: TypeAlias = tuple[DiffLine, ...]
+"""Lines that changed, with those around them."""
 
 
 @frozen(kw_only=True)
@@ -75,8 +76,13 @@ class FileDiff:
     is_binary: bool = False
     left_out: int = 0
 
+    @property
+    def lines(self) -> int:
+        """How many lines of the difference are in `hunks`."""
+        return sum(map(len, self.hunks))
 
-Row = tuple[DiffLine | None, DiffLine | None]
+
+Row: TypeAlias = tuple[DiffLine | None, DiffLine | None]
 """Two lines side by side: before and after."""
 
 
@@ -92,29 +98,31 @@ def read_patch(patch: bytes) -> tuple[FileDiff, ...]:
 
 
 class _Reading:
-    """One file of a patch, as far as it is read."""
+    """One file's difference, as far as it is read."""
 
-    def __init__(self) -> None:
-        self._paths: list[str | None] = [None, None]
-        self._kind = "modified"
+    def __init__(self, path: str | None = None, kind: str = "modified") -> None:
+        self._path = path
+        self._kind = kind
         self._binary = False
         self._hunks: list[list[DiffLine]] = []
         self._left = [0, 0]
         self._at = [0, 0]
-        self._kept = 0
-        self._counts = {LineKind.ADDED: 0, LineKind.REMOVED: 0, LineKind.KEPT: 0}
-        self._left_out = 0
+        self._counts = dict.fromkeys(LineKind, 0)
 
     def take(self, line: bytes) -> None:
+        """Take a line of a patch."""
         if any(self._left):  # the hunk that was begun says that there are more lines
-            self._take_line(line)
+            if line[:1] != b"\\":  # no newline at the end of the file
+                kind = _MARKS.get(line[:1], LineKind.KEPT)
+                self.add(kind, line[1:].decode("utf-8", "backslashreplace"))
         elif (found := _HUNK.match(line)) is not None:
-            head = line.split(b"@@")[1].split()
-            self._left = [_length(part) for part in head[:2]]
-            self._at = [int(found[1]), int(found[2])]
-            self._hunks.append([])
+            old, old_lines, new, new_lines = (
+                1 if one is None else int(one) for one in found.groups()
+            )
+            self.begin(old, new)
+            self._left = [old_lines, new_lines]
         elif line.startswith((b"--- ", b"+++ ")):
-            self._paths[line[:1] == b"+"] = _path(line[4:])
+            self._path = _path(line[4:]) or self._path
         elif line.startswith(b"new file"):
             self._kind = "added"
         elif line.startswith(b"deleted file"):
@@ -122,42 +130,36 @@ class _Reading:
         elif line.startswith(b"Binary files "):
             self._binary = True
 
-    def _take_line(self, line: bytes) -> None:
-        mark, text = line[:1], line[1:].decode("utf-8", "backslashreplace")
-        kind = {b"+": LineKind.ADDED, b"-": LineKind.REMOVED}.get(mark, LineKind.KEPT)
-        if mark == b"\\":  # no newline at the end of the file
-            return
-        old = None if kind is LineKind.ADDED else self._at[0]
-        new = None if kind is LineKind.REMOVED else self._at[1]
-        for side, number in enumerate((old, new)):
-            if number is not None:
+    def begin(self, old: int, new: int) -> None:
+        """Begin a hunk at these numbers of lines."""
+        self._at = [old, new]
+        self._hunks.append([])
+
+    def add(self, kind: LineKind, text: str) -> None:
+        """Add a line to the hunk; of more than `MAX_LINES` the number alone."""
+        numbers: list[int | None] = [None, None]
+        for side, absent in enumerate((LineKind.ADDED, LineKind.REMOVED)):
+            if kind is not absent:
+                numbers[side] = self._at[side]
                 self._at[side] += 1
                 self._left[side] -= 1
         self._counts[kind] += 1
-        self._kept += 1
-        if self._kept <= MAX_LINES:
-            self._hunks[-1].append(DiffLine(kind, text, old, new))
-        else:
-            self._left_out += 1
+        if sum(self._counts.values()) <= MAX_LINES:
+            self._hunks[-1].append(DiffLine(kind, text, *numbers))
 
     def done(self) -> FileDiff | None:
-        path = self._paths[1] or self._paths[0]
-        if path is None:
+        """Return what was read; None if it is no file's difference."""
+        if self._path is None:
             return None
         return FileDiff(
-            path=path,
+            path=self._path,
             kind=self._kind,
-            hunks=tuple(Hunk(tuple(lines)) for lines in self._hunks if lines),
+            hunks=tuple(tuple(lines) for lines in self._hunks if lines),
             added=self._counts[LineKind.ADDED],
             removed=self._counts[LineKind.REMOVED],
             is_binary=self._binary,
-            left_out=self._left_out,
+            left_out=max(0, sum(self._counts.values()) - MAX_LINES),
         )
-
-
-def _length(part: bytes) -> int:
-    _, comma, count = part.partition(b",")
-    return int(count) if comma else 1
 
 
 def _path(name: bytes) -> str | None:
@@ -165,9 +167,7 @@ def _path(name: bytes) -> str | None:
     name = name.rstrip(b"\t")
     if name.startswith(b'"') and name.endswith(b'"'):
         name = _ESCAPE.sub(_unescaped, name[1:-1])
-    if name == b"/dev/null":
-        return None
-    return name[2:].decode("utf-8", "surrogateescape")
+    return None if name == b"/dev/null" else name[2:].decode("utf-8", "surrogateescape")
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
@@ -187,79 +187,37 @@ def file_difference(path: str, before: bytes | None, after: bytes | None) -> Fil
     if any(b"\0" in one for one in contents):
         return FileDiff(path=path, kind=kind, is_binary=True)
     old, new = (one.decode("utf-8", "backslashreplace").splitlines() for one in contents)
-    lines = len(old) + len(new)
-    if lines > MAX_COMPARED and old and new:
-        return FileDiff(path=path, kind=kind, left_out=lines)
-    hunks = tuple(Hunk(tuple(one)) for one in _hunks(old, new))
-    counts = [
-        sum(1 for hunk in hunks for line in hunk.lines if line.kind is wanted)
-        for wanted in (LineKind.ADDED, LineKind.REMOVED)
-    ]
-    return _bounded(FileDiff(path=path, kind=kind, hunks=hunks, added=counts[0], removed=counts[1]))
-
-
-def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[list[DiffLine]]:
+    if len(old) + len(new) > MAX_COMPARED and old and new:
+        return FileDiff(path=path, kind=kind, left_out=len(old) + len(new))
+    reading = _Reading(path, kind)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > 2_000)
     for group in matcher.get_grouped_opcodes(3):
-        lines: list[DiffLine] = []
+        reading.begin(group[0][1] + 1, group[0][3] + 1)
         for tag, i1, i2, j1, j2 in group:
-            if tag == "equal":
-                pairs = enumerate(old[i1:i2])
-                lines += [
-                    DiffLine(LineKind.KEPT, text, i1 + n + 1, j1 + n + 1) for n, text in pairs
-                ]
-                continue
-            lines += [
-                DiffLine(LineKind.REMOVED, text, i1 + n + 1, None)
-                for n, text in enumerate(old[i1:i2])
-            ]
-            lines += [
-                DiffLine(LineKind.ADDED, text, None, j1 + n + 1)
-                for n, text in enumerate(new[j1:j2])
-            ]
-        yield lines
-
-
-def _bounded(diff: FileDiff) -> FileDiff:
-    kept: list[Hunk] = []
-    room, left_out = MAX_LINES, 0
-    for hunk in diff.hunks:
-        lines = hunk.lines[:room]
-        room -= len(lines)
-        left_out += len(hunk.lines) - len(lines)
-        if lines:
-            kept.append(Hunk(lines))
-    return evolve(diff, hunks=tuple(kept), left_out=left_out)
+            alike = tag == "equal"
+            for text in old[i1:i2]:
+                reading.add(LineKind.KEPT if alike else LineKind.REMOVED, text)
+            for text in () if alike else new[j1:j2]:
+                reading.add(LineKind.ADDED, text)
+    return reading.done()
 
 
 def side_by_side(lines: Sequence[DiffLine]) -> Iterator[Row]:
     """Pair the lines of a hunk: each removed one with the added one that took its place."""
     removed: list[DiffLine] = []
     added: list[DiffLine] = []
-
-    def pairs() -> Iterator[Row]:
-        for index in range(max(len(removed), len(added))):
-            yield (
-                removed[index] if index < len(removed) else None,
-                added[index] if index < len(added) else None,
-            )
-        removed.clear()
-        added.clear()
-
     for line in lines:
+        if line.kind is LineKind.KEPT or (line.kind is LineKind.REMOVED and added):
+            yield from zip_longest(removed, added)
+            removed, added = [], []
         if line.kind is LineKind.KEPT:
-            yield from pairs()
             yield line, line
-        elif line.kind is LineKind.REMOVED:
-            if added:
-                yield from pairs()
-            removed.append(line)
         else:
-            added.append(line)
-    yield from pairs()
+            (removed if line.kind is LineKind.REMOVED else added).append(line)
+    yield from zip_longest(removed, added)
 
 
-Piece = tuple[str, bool]
+Piece: TypeAlias = tuple[str, bool]
 """A part of a line, and whether it differs."""
 
 

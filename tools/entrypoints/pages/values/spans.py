@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
@@ -111,17 +111,13 @@ def seconds_by_kind(spans: Iterable[TimeSpan]) -> dict[SpanKind, float]:
 
 def within(spans: Sequence[TimeSpan], began: datetime, ended: datetime) -> tuple[TimeSpan, ...]:
     """Return what lies between two moments of spans that follow each other."""
-    found: list[TimeSpan] = []
-    for index in range(bisect_right(spans, began, key=_end), len(spans)):
-        one = spans[index]
-        if one.began >= ended:
-            break
-        found.append(TimeSpan(one.kind, max(one.began, began), min(one.ended, ended)))
+    first = bisect_right(spans, began, key=lambda one: one.ended)
+    last = bisect_left(spans, ended, key=lambda one: one.began)
+    found = (
+        TimeSpan(one.kind, max(one.began, began), min(one.ended, ended))
+        for one in spans[first:last]
+    )
     return tuple(one for one in found if one.ended > one.began)
-
-
-def _end(one: TimeSpan) -> datetime:
-    return one.ended
 
 
 def _busy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -15,11 +16,6 @@ _LONGEST: Final = 1e11
 def moment(at: datetime) -> str:
     """Return a moment in UTC, to the second."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"
-
-
-def clock_time(at: datetime) -> str:
-    """Return the time of the day of a moment, in UTC."""
-    return f"{at:%H:%M:%S}"
 
 
 def duration(seconds: float) -> str:
@@ -60,18 +56,20 @@ def cut(text: str, most: int = MAX_TEXT) -> str:
     return f"{text[:most]}\n[… {len(text) - most:,} more characters]"
 
 
-def first_line(text: str) -> tuple[str, str]:
-    """Return the first line of a text, and what follows it."""
-    first, _, rest = text.partition("\n")
-    return first, rest
-
-
-def as_words(value: object) -> str:
+def as_words(value: object, *, between: str = "\n") -> str:
     """Return a value as JSON has it in words: no quotes, braces or names of classes.
 
-    Of a mapping a line for each member, of a list one for each item.
+    Args:
+        value: The value.
+        between: What separates the members of a mapping and the items of a list; within those it
+            is a comma.
     """
     match value:
+        case Mapping():
+            members = (f"{key}: {as_words(item, between=', ')}" for key, item in value.items())
+            text = between.join(members) or "none"
+        case list() | tuple():
+            text = between.join(as_words(item, between=", ") for item in value) or "none"
         case None:
             text = "none"
         case bool():
@@ -80,18 +78,6 @@ def as_words(value: object) -> str:
             text = f"{value:,}"
         case float():
             text = f"{value:g}"
-        case dict():
-            text = "\n".join(f"{key}: {_in_line(item)}" for key, item in value.items()) or "none"
-        case list() | tuple():
-            text = "\n".join(map(_in_line, value)) or "none"
         case _:
             text = str(value)
     return text
-
-
-def _in_line(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_in_line(item)}" for key, item in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_in_line, value)) or "none"
-    return as_words(value)

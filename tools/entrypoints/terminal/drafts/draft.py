@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from ....questions import Question, UserAnswer, format_elaborate_request, format_rephrase_request
 
@@ -243,6 +243,12 @@ def request_of(index: int, question: Question, reply: Reply) -> str:
 # ------------------------------------------------------------------------------ as JSON and back
 
 _VERSION: Final = 1
+_KINDS: Final[dict[str, type]] = {
+    **dict.fromkeys(("other", "seen", "preselected"), bool),
+    **dict.fromkeys(("text", "guidance"), str),
+    "picked": list,
+}
+"""The fields of a reply but `ask`."""
 
 
 def to_fields(draft: Draft) -> dict[str, Any]:
@@ -251,18 +257,7 @@ def to_fields(draft: Draft) -> dict[str, Any]:
         "version": _VERSION,
         "sessionId": draft.session_id,
         "position": draft.position,
-        "replies": [
-            {
-                "picked": list(reply.picked),
-                "other": reply.other,
-                "text": reply.text,
-                "ask": reply.ask.value if reply.ask is not None else None,
-                "guidance": reply.guidance,
-                "seen": reply.seen,
-                "preselected": reply.preselected,
-            }
-            for reply in draft.replies
-        ],
+        "replies": [asdict(reply) for reply in draft.replies],
     }
 
 
@@ -286,31 +281,16 @@ def from_fields(fields: object, *, session_id: str) -> Draft:
 
 
 def _reply_from(fields: object) -> Reply:
-    fields = fields if isinstance(fields, dict) else {}
-    picked, other, text, ask, guidance = (
-        fields.get(name) for name in ("picked", "other", "text", "ask", "guidance")
-    )
-    seen, preselected = (fields.get(name, False) for name in ("seen", "preselected"))
-    if not (
-        isinstance(picked, list)
-        and all(type(one) is int and one >= 0 for one in picked)
-        and isinstance(other, bool)
-        and isinstance(text, str)
-        and isinstance(guidance, str)
-        and (ask is None or ask in set(Ask))
-        and isinstance(seen, bool)
-        and isinstance(preselected, bool)
+    found = fields if isinstance(fields, dict) else {}
+    values: dict[str, Any] = {name: found.get(name) for name in _KINDS}
+    picked, ask = values["picked"], found.get("ask")
+    if (
+        any(type(value) is not _KINDS[name] for name, value in values.items())
+        or any(type(one) is not int or one < 0 for one in picked)
+        or ask not in (None, *Ask)
     ):
         raise ValueError("a reply has a field that is not what it should be")
-    return Reply(
-        picked=tuple(picked),
-        other=other,
-        text=text,
-        ask=None if ask is None else Ask(ask),
-        guidance=guidance,
-        seen=seen,
-        preselected=preselected,
-    )
+    return Reply(**values, ask=None if ask is None else Ask(ask))
 
 
 def fits(draft: Draft, questions: Sequence[Question]) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from ....base.errors import counted
 from ....base.identifiers import is_session_id
 from ....questions import Asker, Question, SessionStatus
-from ..question_queue import Ending, Listing, Waiting
+from ..question_queue import QueueListing, SessionEnding, WaitingSession
 from ..text import SHORT_ID, folder_name, harmless, one_line, running
 from .draft import ASKS, Draft, Reply
 
@@ -30,7 +30,7 @@ def asker_name(asker: Asker) -> str:
     return f"agent session {name.split('_', 2)[2]}" if is_session_id(name) else "an agent session"
 
 
-def asked_text(waiting: Waiting, limit: int) -> str:
+def asked_text(waiting: WaitingSession, limit: int) -> str:
     """Write who asked and from where, as the end of a line; "" if that is not known.
 
     Past `limit` characters the beginning of the folder's path is left out.
@@ -68,7 +68,9 @@ def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str
     return f"{sum(reply.answered for reply in draft.replies)} of {len(questions)} answered"
 
 
-def head_text(waiting: Waiting, start: str, *, now: datetime, others: int, width: int) -> str:
+def head_text(
+    waiting: WaitingSession, start: str, *, now: datetime, others: int, width: int
+) -> str:
     """Write the first line: which question of which session, since when, how much time is left.
 
     Where `width` is too little for all of it, how many others wait is said shorter, then not.
@@ -86,7 +88,7 @@ def head_text(waiting: Waiting, start: str, *, now: datetime, others: int, width
     return " · ".join(parts)
 
 
-def prompt_title(question: Question, waiting: Waiting) -> str:
+def prompt_title(question: Question, waiting: WaitingSession) -> str:
     """Write what stands above a prompt: its title, who asked, and from which folder."""
     title = one_line(question.title) or "Question"
     asked = asked_text(waiting, _ASKED_WIDTH)
@@ -139,7 +141,7 @@ def bare_text(draft: Draft) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def ending_text(ending: Ending) -> str:
+def ending_text(ending: SessionEnding) -> str:
     """Return how a session ended, as the end of a sentence that begins with it."""
     if ending.status is None:
         return "was deleted"
@@ -154,7 +156,7 @@ def ending_text(ending: Ending) -> str:
     return f"{text} ({reason})" if reason else text
 
 
-def arrivals_text(before: Listing, after: Listing) -> str:
+def arrivals_text(before: QueueListing, after: QueueListing) -> str:
     """Return which sessions came; "" if none did."""
     known = {one.session_id for one in before.waiting}
     new = [one for one in after.waiting if one.session_id not in known]

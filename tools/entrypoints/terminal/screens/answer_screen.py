@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Static, TextArea
+from textual.widgets import OptionList, Static, TextArea
 
 from ....questions import Question
 from ..drafts.draft import (
@@ -29,7 +29,7 @@ from ..drafts.session_text import head_text, prompt_title, review_text, steps_te
 from ..key_line import KeyLine
 from ..markdown import PromptView
 from ..messages import MessageLines
-from ..question_queue import Waiting
+from ..question_queue import WaitingSession
 from .choices import Choices, OtherText, note_of
 from .dialogs import TextDialog
 from .host import Host
@@ -74,20 +74,12 @@ class AnswerScreen(Screen[None]):
         Binding("right_square_bracket", "step_session(1)", "Next session", show=False),
         Binding("left_square_bracket", "step_session(-1)", "Session before", show=False),
         Binding("escape", "leave", "Queue"),
-        Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
     def __init__(
-        self, host: Host, waiting: Waiting, questions: tuple[Question, ...], draft: Draft
+        self, host: Host, waiting: WaitingSession, questions: tuple[Question, ...], draft: Draft
     ) -> None:
-        """Show a session's questions.
-
-        Args:
-            host: The application.
-            waiting: The session.
-            questions: Its questions.
-            draft: What was chosen and typed so far.
-        """
+        """Show a session's questions, and what was chosen and typed so far."""
         super().__init__()
         self._host = host
         self.waiting = waiting
@@ -167,7 +159,7 @@ class AnswerScreen(Screen[None]):
         )
         self.query_one("#head", Static).update(Content(text))
 
-    def queue_changed(self, waiting: Waiting | None) -> None:
+    def queue_changed(self, waiting: WaitingSession | None) -> None:
         """Take over what the queue says of this session, and how many others wait.
 
         Args:
@@ -207,20 +199,43 @@ class AnswerScreen(Screen[None]):
         self.draft = draft
         self._host.keep(draft)
 
-    @on(Choices.Picked)
-    async def _picked(self, event: Choices.Picked) -> None:
-        held = event.keep and event.index in self.reply.picked and self.reply.ask is None
-        if held:
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        self._pick(event.option_index)
+
+    def _pick(self, index: int) -> None:
+        """Choose a row, or take its choice back; that of the free text opens the text."""
+        if index == len(self.question.options):
+            self._open_text()
+        else:
+            self.change(pick(self.question, self.reply, index))
+
+    def action_pick(self) -> None:
+        """Choose what is at the cursor, or take its choice back."""
+        self._pick(self.query_one(Choices).highlighted or 0)
+
+    async def action_pick_and_go_on(self) -> None:
+        """Go on to the next question; where one is chosen, choose what is at the cursor first."""
+        row = self.query_one(Choices).highlighted or 0
+        is_other = row == len(self.question.options)
+        held = row in self.reply.picked and self.reply.ask is None
+        if not is_other and (held or self.question.multi_select):
             self.change(confirm(self.reply))
         else:
-            self.change(pick(self.question, self.reply, event.index))
-        if event.go_on:
+            self._pick(row)
+        if not is_other:
             await self._go_on()
 
-    @on(Choices.GoOn)
-    async def _take_and_go_on(self) -> None:
-        self.change(confirm(self.reply))
-        await self._go_on()
+    def action_number(self, number: int) -> None:
+        """Choose an option by its number."""
+        if number <= len(self.question.options):
+            self.query_one(Choices).highlighted = number - 1
+            self._pick(number - 1)
+
+    def action_other(self) -> None:
+        """Write a free text."""
+        self.query_one(Choices).highlighted = len(self.question.options)
+        self._open_text()
 
     async def _go_on(self) -> None:
         if self.draft.position + 1 < len(self.questions):
@@ -228,7 +243,6 @@ class AnswerScreen(Screen[None]):
         else:
             self.action_review()
 
-    @on(Choices.OtherWanted)
     def _open_text(self) -> None:
         text = self.query_one(OtherText)
         text.display = True
@@ -243,21 +257,27 @@ class AnswerScreen(Screen[None]):
         if event.text_area.text != self.reply.text:
             self.change(write(self.question, self.reply, event.text_area.text))
 
-    @on(OtherText.Left)
-    async def _left_text(self, event: OtherText.Left) -> None:
+    def _close_text(self) -> None:
+        """Hide the text if it is empty."""
         text = self.query_one(OtherText)
         text.display = bool(text.text)
-        if event.go_on:
-            await self._go_on()
-        else:
-            self.query_one(Choices).focus()
-            self.call_after_refresh(self._fit)
 
-    @on(Choices.PromptScrolled)
-    def _scroll_prompt(self, event: Choices.PromptScrolled) -> None:
+    def action_leave_text(self) -> None:
+        """Go back from the text to the options."""
+        self._close_text()
+        self.query_one(Choices).focus()
+        self.call_after_refresh(self._fit)
+
+    async def action_continue_from_text(self) -> None:
+        """Go on from the text to the next question."""
+        self._close_text()
+        await self._go_on()
+
+    def action_scroll_prompt(self, pages: int) -> None:
+        """Scroll the prompt."""
         prompt = self.query_one(PromptView)
         lines = max(prompt.scrollable_content_region.height - 1, 1)
-        prompt.scroll_relative(y=event.pages * lines, animate=False, immediate=True)
+        prompt.scroll_relative(y=pages * lines, animate=False, immediate=True)
 
     async def action_step(self, by: int) -> None:
         """Go to another question."""
@@ -334,7 +354,3 @@ class AnswerScreen(Screen[None]):
     def action_leave(self) -> None:
         """Go back to the queue; the draft is kept."""
         self._host.leave_session(self)
-
-    def action_keys(self) -> None:
-        """Show all keys."""
-        self._host.show_keys()

@@ -3,44 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from ..key_line import KeyLine
 from ..messages import MessageLines
 
-_BOX: Final = """
-    align: center middle;
-    & > Vertical {
-        width: 72;
-        max-width: 100%;
-        height: auto;
-        max-height: 100%;
-        border: round $primary;
-        border-title-style: bold;
-        padding: 0 1;
-        background: $surface;
+_Result = TypeVar("_Result")
+
+
+class _Dialog(ModalScreen[_Result]):
+    """A window with a title, a text, and what a person answers with."""
+
+    DEFAULT_CSS = """
+    _Dialog {
+        align: center middle;
+        & > Vertical {
+            width: 72;
+            max-width: 100%;
+            height: auto;
+            max-height: 100%;
+            border: round $primary;
+            border-title-style: bold;
+            padding: 0 1;
+            background: $surface;
+        }
+        & Static { height: auto; }
+        & TextArea { height: 6; margin: 1 0; }
+        & VerticalScroll { height: auto; max-height: 12; margin: 1 0; scrollbar-size-vertical: 1; }
     }
-    & Static { height: auto; }
-    & TextArea { height: 6; margin: 1 0; }
-    & VerticalScroll { height: auto; max-height: 12; margin: 1 0; scrollbar-size-vertical: 1; }
-"""
+    """
+
+    def __init__(self, title: str, text: str, *answering: Widget) -> None:
+        """Show a title and a text; `answering` stands below."""
+        super().__init__()
+        self._parts = (Static(Content(text)), *answering)
+        self._heading = title
+
+    def compose(self) -> ComposeResult:
+        """Make the window."""
+        with Vertical() as box:
+            box.border_title = Content(self._heading)
+            yield from self._parts
+        yield MessageLines()
+        yield KeyLine()
+
+    def action_close(self) -> None:
+        """Close it without an answer."""
+        self.dismiss(None)
 
 
-class TextDialog(ModalScreen[str | None]):
+class TextDialog(_Dialog[str]):
     """Asks for a text that may be empty; gives the text, or None if it was called off."""
 
-    DEFAULT_CSS = f"TextDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "OK", priority=True),
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", key_display="ctrl+j"),
-        Binding("escape", "cancel", "Cancel"),
+        Binding("escape", "close", "Cancel"),
     ]
 
     def __init__(
@@ -54,20 +80,9 @@ class TextDialog(ModalScreen[str | None]):
             text: What is there to begin with.
             typed: Receives the text at each change, so that it is not lost with the window.
         """
-        super().__init__()
-        self._title = title
-        self._explanation = explanation
-        self._text = text
+        self._text = TextArea(text, tab_behavior="focus", soft_wrap=True)
+        super().__init__(title, explanation, self._text)
         self._typed = typed
-
-    def compose(self) -> ComposeResult:
-        """Make the window."""
-        with Vertical() as box:
-            box.border_title = Content(self._title)
-            yield Static(Content(self._explanation))
-            yield TextArea(self._text, tab_behavior="focus", soft_wrap=True)
-        yield MessageLines()
-        yield KeyLine()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Hand on what was typed."""
@@ -75,54 +90,29 @@ class TextDialog(ModalScreen[str | None]):
 
     def action_new_line(self) -> None:
         """Begin a new line."""
-        self.query_one(TextArea).insert("\n")
+        self._text.insert("\n")
 
     def action_accept(self) -> None:
         """Take the text."""
-        self.dismiss(self.query_one(TextArea).text)
-
-    def action_cancel(self) -> None:
-        """Call it off."""
-        self.dismiss(None)
+        self.dismiss(self._text.text)
 
 
-class YesDialog(ModalScreen[bool]):
-    """Asks for a yes."""
+class YesDialog(_Dialog[bool]):
+    """Asks for a yes; gives whether it came."""
 
-    DEFAULT_CSS = f"YesDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
         Binding("n,escape", "answer(False)", "No", key_display="n"),
     ]
-
-    def __init__(self, title: str, question: str) -> None:
-        """Ask.
-
-        Args:
-            title: What it is about.
-            question: What a yes means.
-        """
-        super().__init__()
-        self._title = title
-        self._question = question
-
-    def compose(self) -> ComposeResult:
-        """Make the window."""
-        with Vertical() as box:
-            box.border_title = Content(self._title)
-            yield Static(Content(self._question))
-        yield MessageLines()
-        yield KeyLine()
 
     def action_answer(self, yes: bool) -> None:
         """Give the answer."""
         self.dismiss(yes)
 
 
-class MessageDialog(ModalScreen[None]):
-    """Shows something that must not be missed, with a text that can be scrolled."""
+class MessageDialog(_Dialog[None]):
+    """Shows something that must not be missed, with a longer text that can be scrolled."""
 
-    DEFAULT_CSS = f"MessageDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close"),  # no key that ends a word that is being typed
         Binding("up", "scroll(-1)", "Up", show=False),
@@ -132,37 +122,14 @@ class MessageDialog(ModalScreen[None]):
     ]
 
     def __init__(self, title: str, message: str, text: str = "") -> None:
-        """Show a message.
-
-        Args:
-            title: What it is about.
-            message: What is shown.
-            text: A longer text below, as it is.
-        """
-        super().__init__()
-        self._title = title
-        self._message = message
-        self._text = text
-
-    def compose(self) -> ComposeResult:
-        """Make the window."""
-        with Vertical() as box:
-            box.border_title = Content(self._title)
-            yield Static(Content(self._message), classes="message")
-            if self._text:
-                with VerticalScroll(can_focus=False):
-                    yield Static(Content(self._text), classes="text")
-        yield MessageLines()
-        yield KeyLine()
+        """Show a message, and `text` below it as it is."""
+        longer = (VerticalScroll(Static(Content(text)), can_focus=False),) if text else ()
+        super().__init__(title, message, *longer)
 
     def action_scroll(self, lines: int) -> None:
         """Scroll the text."""
         for view in self.query(VerticalScroll):
             view.scroll_relative(y=lines, animate=False, immediate=True)
-
-    def action_close(self) -> None:
-        """Go on."""
-        self.dismiss(None)
 
 
 KEYS: Final = """\

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ....questions import UserAnswer
 from ..drafts.draft import Draft
-from ..question_queue import Waiting
+from ..question_queue import WaitingSession
 
 if TYPE_CHECKING:
     from .answer_screen import AnswerScreen
@@ -41,11 +41,8 @@ class Host(Protocol):
     def send(self, answering: AnswerScreen, answers: Sequence[UserAnswer]) -> None:
         """Send the answers of a session."""
 
-    def ask_to_reject(self, waiting: Waiting, *, typed: Callable[[str], None]) -> None:
+    def ask_to_reject(self, waiting: WaitingSession, *, typed: Callable[[str], None]) -> None:
         """Ask for a reason and reject a session; `typed` receives the reason as it is typed."""
 
     def leave_session(self, answering: AnswerScreen) -> None:
         """Go back to the queue."""
-
-    def show_keys(self) -> None:
-        """Show all keys."""

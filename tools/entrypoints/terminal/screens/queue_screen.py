@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -15,7 +14,7 @@ from ....base.errors import counted
 from ..drafts.session_text import asked_text
 from ..key_line import KeyLine
 from ..messages import MessageLines
-from ..question_queue import Listing
+from ..question_queue import QueueListing
 from ..text import one_line
 from .host import Host
 from .queue_view import QueueView, heading_text
@@ -38,20 +37,14 @@ class QueueScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "reject", "Reject"),
         Binding("q,ctrl+c", "app.quit", "Leave", key_display="q"),
-        Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
     def __init__(self, host: Host, *, where: str) -> None:
-        """Show an empty queue.
-
-        Args:
-            host: The application.
-            where: Where the sessions are.
-        """
+        """Show an empty queue of the sessions that are in `where`."""
         super().__init__()
         self._host = host
         self._where = where
-        self._listing: Listing | None = None
+        self._listing: QueueListing | None = None
 
     def compose(self) -> ComposeResult:
         """Make the list."""
@@ -64,7 +57,8 @@ class QueueScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin with an empty list."""
+        """Begin with an empty list, and follow its cursor."""
+        self.watch(self.view, "cursor", self._write_note, init=False)
         self._write()
 
     @property
@@ -72,7 +66,7 @@ class QueueScreen(Screen[None]):
         """The list."""
         return self.query_one(QueueView)
 
-    def show(self, listing: Listing, drafts: set[str]) -> None:
+    def show(self, listing: QueueListing, drafts: set[str]) -> None:
         """Show the queue as it is now."""
         self._listing = listing
         self.view.show(listing.waiting, drafts)
@@ -83,7 +77,7 @@ class QueueScreen(Screen[None]):
         self._write()
 
     def _write(self) -> None:
-        listing = self._listing or Listing()
+        listing = self._listing or QueueListing()
         waiting = bool(listing.waiting)
         for selector in ("#columns", "QueueView"):
             self.query_one(selector).display = waiting
@@ -99,10 +93,9 @@ class QueueScreen(Screen[None]):
         self.query_one("#columns", Static).update(Content(columns))
         self._write_note()
 
-    @on(QueueView.Moved)
     def _write_note(self) -> None:
         """Say who asked the session at the cursor, from which folder, and what can't be read."""
-        listing = self._listing or Listing()
+        listing = self._listing or QueueListing()
         parts = []
         if listing.unreadable:
             count = counted(len(listing.unreadable), "session")
@@ -112,15 +105,12 @@ class QueueScreen(Screen[None]):
             parts.append(asked[:1].upper() + asked[1:])
         self.query_one("#note", Static).update(Content("  ".join(parts)))
 
-    @on(QueueView.Opened)
-    def _opened(self, event: QueueView.Opened) -> None:
-        self._host.open_session(event.session_id)
+    def action_open(self) -> None:
+        """Answer the session at the cursor."""
+        if (one := self.view.selected) is not None:
+            self._host.open_session(one.session_id)
 
     def action_reject(self) -> None:
         """Reject the session at the cursor."""
         if (one := self.view.selected) is not None:
             self._host.ask_to_reject(one, typed=lambda _: None)
-
-    def action_keys(self) -> None:
-        """Show all keys."""
-        self._host.show_keys()

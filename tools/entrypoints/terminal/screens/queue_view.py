@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -12,13 +12,13 @@ from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
-from textual.message import Message
+from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ....base.clock import Clock
 from ....base.errors import counted
-from ..question_queue import Waiting
+from ..question_queue import WaitingSession
 from ..text import CURSOR, SHORT_ID, one_line, running, since
 
 _AGE_WIDTH: Final = 7
@@ -47,7 +47,7 @@ def cursor_after(before: Sequence[str], cursor: int, after: Sequence[str]) -> in
 
 
 def row_text(
-    waiting: Waiting,
+    waiting: WaitingSession,
     *,
     width: int,
     now: datetime,
@@ -117,35 +117,17 @@ class QueueView(ScrollView, can_focus=True):
         Binding("pageup", "page(-1)", "Page up", show=False),
         Binding("home", "edge(-1)", "First", show=False),
         Binding("end", "edge(1)", "Last", show=False),
-        Binding("enter,space", "open", "Answer", key_display="enter"),
+        Binding("enter,space", "screen.open", "Answer", key_display="enter"),
     ]
 
-    class Opened(Message):
-        """A session is to be answered.
+    cursor: reactive[int] = reactive(0, repaint=False)
 
-        Attributes:
-            session_id: Which.
-        """
-
-        def __init__(self, session_id: str) -> None:
-            super().__init__()
-            self.session_id = session_id
-
-    class Moved(Message):
-        """The cursor is at another session, or at none."""
-
-    def __init__(self, *, clock: Clock, **kwargs: Any) -> None:
-        """Show nothing yet.
-
-        Args:
-            clock: The time now, aware.
-            kwargs: As of any widget.
-        """
-        super().__init__(**kwargs)
+    def __init__(self, *, clock: Clock) -> None:
+        """Show nothing yet."""
+        super().__init__()
         self._clock = clock
-        self._rows: tuple[Waiting, ...] = ()
+        self._rows: tuple[WaitingSession, ...] = ()
         self._drafts: frozenset[str] = frozenset()
-        self.cursor = 0
         self._drawn_at: datetime | None = None
 
     @property
@@ -164,20 +146,18 @@ class QueueView(ScrollView, can_focus=True):
             self._drawn_at = now
             self.refresh()
 
-    def show(self, rows: Sequence[Waiting], drafts: Collection[str]) -> None:
+    def show(self, rows: Sequence[WaitingSession], drafts: Collection[str]) -> None:
         """Show these sessions; the cursor stays on its session."""
         before = [one.session_id for one in self._rows]
         after = [one.session_id for one in rows]
-        self.cursor = cursor_after(before, self.cursor, after)
         self._rows = tuple(rows)
         self._drafts = frozenset(drafts)
-        self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
-        self._keep_in_sight()
+        self.on_resize()
+        self.cursor = cursor_after(before, self.cursor, after)
         self.refresh()
-        self.post_message(self.Moved())
 
     @property
-    def selected(self) -> Waiting | None:
+    def selected(self) -> WaitingSession | None:
         """The session at the cursor."""
         return self._rows[self.cursor] if self._rows else None
 
@@ -185,7 +165,7 @@ class QueueView(ScrollView, can_focus=True):
         """Put the cursor on a session, if it is there."""
         for index, one in enumerate(self._rows):
             if one.session_id == session_id:
-                self._go(index)
+                self.cursor = index
 
     def on_resize(self) -> None:
         """Fit the width."""
@@ -209,46 +189,37 @@ class QueueView(ScrollView, can_focus=True):
             limited=self.limited,
         )
         style = self.get_component_rich_style("queue--cursor" if at_cursor else "queue--row")
-        return Strip([Segment(text, self._marked(style, index))], width)
+        return Strip([Segment(text, style + Style(meta={"row": index}))], width)
 
-    @staticmethod
-    def _marked(style: Style, index: int) -> Style:
-        return style + Style(meta={"row": index})
-
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Move to the session that was clicked; open it at the second click."""
         row = event.style.meta.get("row")
-        if row is None:
-            return
         if row == self.cursor:
-            self.action_open()
-        else:
-            self._go(row)
+            await self.run_action("screen.open")
+        elif row is not None:
+            self.cursor = row
 
     def action_move(self, by: int) -> None:
         """Move the cursor."""
-        self._go(self.cursor + by)
+        self.cursor += by
 
     def action_page(self, by: int) -> None:
         """Move the cursor by what is seen at once."""
-        self._go(self.cursor + by * max(1, self.size.height - 1))
+        self.cursor += by * max(1, self.size.height - 1)
 
     def action_edge(self, to: int) -> None:
         """Move the cursor to the first or the last session."""
-        self._go(0 if to < 0 else len(self._rows) - 1)
+        self.cursor = 0 if to < 0 else len(self._rows)
 
-    def action_open(self) -> None:
-        """Ask for the session at the cursor to be opened."""
-        if (one := self.selected) is not None:
-            self.post_message(self.Opened(one.session_id))
+    def validate_cursor(self, cursor: int) -> int:
+        """Keep the cursor on the list."""
+        return min(max(cursor, 0), max(0, len(self._rows) - 1))
 
-    def _go(self, index: int) -> None:
-        before = self.cursor
-        self.cursor = min(max(index, 0), max(0, len(self._rows) - 1))
+    def watch_cursor(self, before: int, after: int) -> None:
+        """Draw the cursor where it is now, in sight."""
         self.refresh_line(before)
-        self.refresh_line(self.cursor)
+        self.refresh_line(after)
         self._keep_in_sight()
-        self.post_message(self.Moved())
 
     def _keep_in_sight(self) -> None:
         if self._rows:

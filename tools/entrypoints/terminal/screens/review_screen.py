@@ -45,16 +45,10 @@ class ReviewScreen(Screen[int | None]):
         Binding("e", "edit", "Change", key_display="enter"),
         Binding("x", "reject", "Reject"),
         Binding("escape,b,left", "back", "Back", key_display="esc"),
-        Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
 
     def __init__(self, host: Host, answering: AnswerScreen) -> None:
-        """Show what was answered.
-
-        Args:
-            host: The application.
-            answering: The screen it was answered on.
-        """
+        """Show what was answered on `answering`."""
         super().__init__()
         self._host = host
         self._answering = answering
@@ -144,7 +138,3 @@ class ReviewScreen(Screen[int | None]):
     def _send(self) -> None:
         answers = answers_of(self._answering.questions, self._draft)
         self._host.send(self._answering, answers)
-
-    def action_keys(self) -> None:
-        """Show all keys."""
-        self._host.show_keys()

@@ -6,7 +6,7 @@ saved meanwhile; a state that forbids it is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -19,16 +19,15 @@ from ....questions import Question, QuestionSession, UserAnswer
 from ....questions.rules import submission_faults
 from ...terminal.drafts.draft import Ask, Draft, Reply, answers_of
 from ..errors import InvalidForm, PageNotFound, UnfitAnswers
-from ..services import Services
+from ..services import UiServices
 from .forms import Form, count_in, text_in
 
-_MOST_DIGITS: Final = 4
 _ATTEMPTS: Final = 4
 """How often an action is tried when another process changes the session first."""
 
 
 @frozen(kw_only=True)
-class Done:
+class ActionDone:
     """What an action did.
 
     Attributes:
@@ -40,17 +39,17 @@ class Done:
     go: str | None = None
 
 
-Act = Callable[[SessionManager, Form], Done]
+Act = Callable[[SessionManager, Form], ActionDone]
 
 
-def act_on_session(services: Services, session_id: str, name: str, form: Form) -> Done:
+def act_on_session(services: UiServices, form: Form, *, session_id: str, name: str) -> ActionDone:
     """Do something with a session.
 
     Args:
         services: The sessions.
-        session_id: Which.
-        name: What: one of `ACTS`.
         form: What was filled in.
+        session_id: Which session.
+        name: What: one of `ACTS`.
 
     Raises:
         PageNotFound: There is no such action.
@@ -59,39 +58,30 @@ def act_on_session(services: Services, session_id: str, name: str, form: Form) -
     act = ACTS.get(name)
     if act is None:
         raise PageNotFound(f"/sessions/{session_id}/{name}")
-    manager = services.acting_manager()
+    manager = services.manager(acts=True)
     if manager.load(session_id) is None:
         raise SessionNotFound(session_id, path=services.store.where)
     if name in _OF_OWN:
         require_own(services.store, session_id)
-
-    def read_anew() -> bool:
-        manager.reload()
-        return True
-
-    return despite_conflicts(lambda: act(manager, form), again=read_anew, attempts=_ATTEMPTS)
+    return despite_conflicts(
+        lambda: act(manager, form), again=lambda: manager.reload() is not None, attempts=_ATTEMPTS
+    )
 
 
-def _named(manager: SessionManager) -> str:
-    session = manager.current_session
-    assert session is not None  # noqa: S101 (it was loaded)
-    return session.session_id
-
-
-def _pause(manager: SessionManager, form: Form) -> Done:
+def _pause(manager: SessionManager, form: Form) -> ActionDone:
     manager.pause(text_in(form, "reason"))
-    return Done(say="The session is paused. Its worker stops at its next save.")
+    return ActionDone(say="The session is paused. Its worker stops at its next save.")
 
 
-def _abort(manager: SessionManager, form: Form) -> Done:
+def _abort(manager: SessionManager, form: Form) -> ActionDone:
     manager.abort(text_in(form, "reason"))
-    return Done(say="The session is aborted, for good.")
+    return ActionDone(say="The session is aborted, for good.")
 
 
-def _extend(manager: SessionManager, form: Form) -> Done:
+def _extend(manager: SessionManager, form: Form) -> ActionDone:
     tokens = count_in(form, "tokens", what="Tokens")
     manager.extend_budget(tokens)
-    return Done(say=f"{tokens:,} more tokens are allotted.")
+    return ActionDone(say=f"{tokens:,} more tokens are allotted.")
 
 
 def _checkpoint(form: Form) -> str:
@@ -101,22 +91,19 @@ def _checkpoint(form: Form) -> str:
     return checkpoint
 
 
-def _rewind(manager: SessionManager, form: Form) -> Done:
+def _rewind(manager: SessionManager, form: Form) -> ActionDone:
     target = manager.rewind(_checkpoint(form))
-    return Done(say=f"The session is back at checkpoint {target.number}.")
+    return ActionDone(say=f"The session is back at checkpoint {target.number}.")
 
 
-def _fork(manager: SessionManager, form: Form) -> Done:
-    at = _checkpoint(form)
-    budget = None
-    if text_in(form, "tokens") is not None:
-        budget = count_in(form, "tokens", what="Tokens")
-    parent = _named(manager)
-    fork = manager.fork(at, token_budget=budget)
-    return Done(say=f"Begun from {parent}.", go=f"/sessions/{fork.session_id}")
+def _fork(manager: SessionManager, form: Form) -> ActionDone:
+    given = text_in(form, "tokens") is not None
+    budget = count_in(form, "tokens", what="Tokens") if given else None
+    fork = manager.fork(_checkpoint(form), token_budget=budget)
+    return ActionDone(say=f"Begun from {fork.parent_id}.", go=f"/sessions/{fork.session_id}")
 
 
-ACTS: dict[str, Act] = {
+ACTS: Final[Mapping[str, Act]] = {
     "pause": _pause,
     "abort": _abort,
     "extend": _extend,
@@ -131,7 +118,7 @@ _OF_OWN: Final = frozenset({"rewind", "fork"})
 # ---------------------------------------------------------------------------------- questions
 
 
-def answer_question(services: Services, question_id: str, form: Form) -> Done:
+def answer_question(services: UiServices, form: Form, *, question_id: str) -> ActionDone:
     """Answer a question session.
 
     Raises:
@@ -145,19 +132,19 @@ def answer_question(services: Services, question_id: str, form: Form) -> Done:
     draft = Draft(session_id=session.session_id, replies=replies)
     answers = answers_of(session.questions, draft)
     if faults := _faults(session, replies, answers, services):
-        raise UnfitAnswers(faults)
+        raise UnfitAnswers(question_id, len(replies), faults)
     services.questions.save_session_answers(session.session_id, answers)
-    return Done(say="Your answer was sent.")
+    return ActionDone(say="Your answer was sent.")
 
 
-def reject_question(services: Services, question_id: str, form: Form) -> Done:
+def reject_question(services: UiServices, form: Form, *, question_id: str) -> ActionDone:
     """Reject a question session.
 
     Raises:
         QuestionError: It was not rejected; the error says why.
     """
     services.questions.reject_session(question_id, text_in(form, "reason"))
-    return Done(say="The question was declined.")
+    return ActionDone(say="The question was declined.")
 
 
 def reply_in(form: Form, index: int, question: Question) -> Reply:
@@ -165,8 +152,8 @@ def reply_in(form: Form, index: int, question: Question) -> Reply:
     text = text_in(form, f"text-{index}") or ""
     ask = text_in(form, f"ask-{index}")
     chosen = form.get(f"choice-{index}", [])
-    count = len(question.options)
-    picked = [number for one in chosen if (number := _number(one)) is not None and number < count]
+    offered = {str(number): number for number in range(len(question.options))}
+    picked = [offered[one] for one in chosen if one in offered]
     if not question.multi_select:
         picked = picked[:1]
     return Reply(
@@ -179,16 +166,11 @@ def reply_in(form: Form, index: int, question: Question) -> Reply:
     )
 
 
-def _number(text: str) -> int | None:
-    fits = text.isascii() and text.isdecimal() and len(text) < _MOST_DIGITS
-    return int(text) if fits else None
-
-
 def _faults(
     session: QuestionSession,
     replies: Sequence[Reply],
     answers: Sequence[UserAnswer],
-    services: Services,
+    services: UiServices,
 ) -> dict[int, str]:
     """Return why answers can't be taken, by question; the service's own rules judge them."""
     found: dict[int, str] = {}

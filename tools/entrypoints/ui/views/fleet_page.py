@@ -7,19 +7,19 @@ from xml.etree.ElementTree import Element
 
 from ....base.errors import counted
 from ....wiring.fleet import FleetView
-from ...pages.html import element
-from ...pages.parts import badge, note, table
+from ...pages.html import Child, element
+from ...pages.parts import badge, muted, note, table
 from ...pages.values.texts import duration
 from ..errors import PageNotFound
 from ..live import FLEET
-from ..services import Services
-from ..view import View, ago, part
+from ..services import UiServices
+from ..view import View, ago, page_heading, part
 from .forms import Form
 
 _JOBS: Final = 200
 
 
-def fleet_view(services: Services, _: Form, __: str) -> View:
+def fleet_view(services: UiServices, _: Form, __: str) -> View:
     """Show the workers that are alive and the jobs.
 
     Raises:
@@ -30,65 +30,58 @@ def fleet_view(services: Services, _: Form, __: str) -> View:
     if not services.in_database or store is None:
         raise PageNotFound("/fleet")
     with FleetView(store, direct=services.places.direct) as fleet:
-        workers, jobs = _workers(fleet), _jobs(fleet)
-    return View(
-        title="Fleet",
-        topics=(FLEET,),
-        content=[
-            element("h1", "Fleet", id="heading", class_="visually-hidden"),
-            part("workers", workers, title="Workers"),
-            part("jobs", jobs, title="Jobs"),
-        ],
-    )
+        parts = [
+            page_heading("Fleet", hidden=True),
+            part("workers", _workers(fleet), title="Workers"),
+            part("jobs", _jobs(fleet), title="Jobs"),
+        ]
+    return View(title="Fleet", topics=(FLEET,), content=parts)
 
 
 def _workers(fleet: FleetView) -> Element:
-    found = fleet.workers()
-    if not found:
-        return element(
-            "p", "No worker is alive. To start one: ", element("code", "agentforge worker")
+    rows = [
+        (
+            one.host,
+            str(one.pid),
+            ", ".join(one.queues),
+            f"{one.running} of {one.concurrency}",
+            f"{duration(one.silent_s)} ago",
+            ago(one.started_at),
+            one.version,
+            one.problem or "",
         )
-    return table(
-        "Workers that are alive",
-        ("Host", "Process", "Queues", "Runs", "Heartbeat", "Since", "Release", "Problem"),
-        (
-            (
-                one.host,
-                str(one.pid),
-                ", ".join(one.queues),
-                f"{one.running} of {one.concurrency}",
-                f"{duration(one.silent_s)} ago",
-                ago(one.started_at),
-                one.version,
-                one.problem or "",
-            )
-            for one in found
-        ),
-    )
+        for one in fleet.workers()
+    ]
+    if not rows:
+        command = element("code", "agentforge worker")
+        return element("p", "No worker is alive. To start one: ", command)
+    head = ("Host", "Process", "Queues", "Runs", "Heartbeat", "Since", "Release", "Problem")
+    return table("Workers that are alive", head, rows)
 
 
-def _jobs(fleet: FleetView) -> list[Element]:
+_JOB: Final = (
+    *("Session", "Job", "Since", "Attempts", "Queue"),
+    *("Session is", "Phase", "Worker", "Reason"),
+)
+
+
+def _jobs(fleet: FleetView) -> Child:
     found, total = fleet.jobs(limit=_JOBS)
-    if not found:
-        return [element("p", "There is no job.", class_="muted")]
-    shown = table(
-        "Jobs",
-        ("Session", "Job", "Since", "Attempts", "Queue", "Session is", "Phase", "Worker", "Reason"),
+    rows = [
         (
-            (
-                element("a", element("code", one.session_id), href=f"/sessions/{one.session_id}"),
-                badge(one.state, "bad" if one.state == "failed" else "plain"),
-                ago(one.since),
-                one.attempts,
-                one.queue,
-                one.session_state or "deleted",
-                one.phase or "",
-                one.worker or "",
-                one.reason or "",
-            )
-            for one in found
-        ),
-    )
-    if total <= len(found):
-        return [shown]
-    return [shown, note(f"The first {len(found):,} of {counted(total, 'job')}.")]
+            element("a", element("code", one.session_id), href=f"/sessions/{one.session_id}"),
+            badge(one.state, "bad" if one.state == "failed" else "plain"),
+            ago(one.since),
+            one.attempts,
+            one.queue,
+            one.session_state or "deleted",
+            one.phase or "",
+            one.worker or "",
+            one.reason or "",
+        )
+        for one in found
+    ]
+    if not rows:
+        return muted("There is no job.", tag="p")
+    more = note(f"The first {len(found):,} of {counted(total, 'job')}.")
+    return table("Jobs", _JOB, rows), more if total > len(found) else None

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from xml.etree.ElementTree import Element
 
 from ....harness import SessionContext, SessionState
 from ....harness.errors import SessionNotFound
-from ....harness.session_manager import SessionManager
 from ....harness.views.checkpoints import CheckpointEntry
 from ...pages.actions import Actions
 from ...pages.html import Child, element
 from ...pages.overview import heading
 from ...pages.session_page import contents, session_sections
-from ...pages.values.material import SessionSource
-from ...pages.values.session_view import SessionView, view_of
+from ...pages.values.material import PageSource
+from ...pages.values.session_view import view_of
 from ..live import QUESTIONS, session_topic
-from ..services import Services
+from ..services import UiServices
 from ..view import View
+from .controls import dialog, labelled, opener
 from .forms import Form
-from .question_forms import dialog_buttons, question_card
+from .question_forms import question_card
 
 
-def session_view(services: Services, _: Form, session_id: str) -> View:
+def session_view(services: UiServices, _: Form, session_id: str) -> View:
     """Show a session.
 
     Raises:
@@ -29,146 +30,129 @@ def session_view(services: Services, _: Form, session_id: str) -> View:
         SessionCorrupted: It can't be read.
         InvalidSessionId: It is no id.
     """
-    manager = services.manager()
+    manager, store = services.manager(), services.store
     session = manager.load(session_id)
     if session is None:
-        raise SessionNotFound(session_id, path=services.store.where)
-    shown = _view_of(services, manager, session)
-    interrupted = services.store.is_interrupted(session_id, session.state)
-    actions = _actions(services, session)
-    sections = session_sections(shown, actions)
-    page = [
-        heading(shown, actions),
-        *_needs(services, session, interrupted=interrupted),
-        element(
-            "div",
-            element("div", contents(sections), id="contents"),
-            element("div", sections, id="sections", class_="sections", data_keyed=True),
-            id="columns",
-            class_="columns",
-            data_keyed=True,
-        ),
-    ]
-    if not services.read_only:
-        page.append(element("div", *_dialogs(session), id="dialogs"))
-    return View(
-        title=(shown.title or shown.goal or session_id).strip().split("\n")[0][:80],
-        topics=(session_topic(session_id), QUESTIONS),
-        content=page,
-    )
-
-
-def _view_of(services: Services, manager: SessionManager, session: SessionContext) -> SessionView:
-    here = services.has_workspace(session.session_id)
-    source = SessionSource(
-        session=session,
-        sessions=services.store,
-        workspace=services.store.workspace_path(session.session_id) if here else None,
+        raise SessionNotFound(session_id, path=store.where)
+    source = PageSource(
+        session,
+        store,
+        workspace=store.workspace_path(session_id) if services.has_workspace(session_id) else None,
         differences=services.differences(manager, session),
     )
-    return view_of(session, source.read(), now=services.clock())
+    shown = view_of(session, source.read(), now=services.clock())
+    actions = _actions(session, read_only=services.read_only)
+    sections = session_sections(shown, actions)
+    columns = (
+        element("div", contents(sections), id="contents"),
+        element("div", sections, id="sections", class_="sections", data_keyed=True),
+    )
+    dialogs = [] if services.read_only else [element("div", _dialogs(session), id="dialogs")]
+    title = session.title or session.goal or session_id
+    return View(
+        title=title.strip().split("\n")[0][:80],
+        topics=(session_topic(session_id), QUESTIONS),
+        content=[
+            heading(shown, actions),
+            *_needs(services, session),
+            element("div", columns, id="columns", class_="columns", data_keyed=True),
+            *dialogs,
+        ],
+    )
 
 
-def _needs(services: Services, session: SessionContext, *, interrupted: bool) -> list[Element]:
+def _needs(services: UiServices, session: SessionContext) -> list[Element]:
     """Return what the session needs of a person, first."""
-    found = [
-        question_card(services, one, linked=False)
-        for one in services.questions_of(session.session_id)
-    ]
-    if not services.store.is_own(session.session_id):
-        adopt = element("code", f"{services.places.command} adopt {session.session_id}")
+    session_id, store = session.session_id, services.store
+    asked = services.questions_of(session_id)
+    found = [question_card(services, one, linked=False) for one in asked]
+    verb = "resume"
+    if not store.is_own(session_id):
+        verb = "adopt"
         text = "It is not adopted: it came with a clone, a copy or an archive. To make it yours: "
-        return [*found, element("p", text, adopt, id="needs", class_="notice")]
-    resume = element("code", f"{services.places.command} resume {session.session_id}")
-    if interrupted:
+    elif store.is_interrupted(session_id, session.state):
         text = "Its run was cut off. What was saved is kept; to go on: "
     elif session.state is SessionState.PAUSED and not found:
         text = "It is paused. To go on: "
     else:
         return found
-    return [*found, element("p", text, resume, id="needs", class_="notice")]
+    command = element("code", f"{services.places.command} {verb} {session_id}")
+    return [*found, element("p", text, command, id="needs", class_="notice")]
 
 
 # ------------------------------------------------------------------------------------ actions
 
 
-def _actions(services: Services, session: SessionContext) -> Actions:
+def _actions(session: SessionContext, *, read_only: bool) -> Actions:
     """Return what the page offers; nothing is changed where the server is read-only."""
-    if services.read_only:
-        return Actions(address_of=_address)
+    if read_only:
+        return Actions(address_of="/sessions/{}".format)
     return Actions(
-        session=lambda _: _session_buttons(session),
-        checkpoint=lambda one: _checkpoint_buttons(session, one),
-        address_of=_address,
+        session=_session_buttons(session),
+        checkpoint=partial(_checkpoint_buttons, session),
+        address_of="/sessions/{}".format,
     )
-
-
-def _address(session_id: str) -> str:
-    return f"/sessions/{session_id}"
 
 
 def _session_buttons(session: SessionContext) -> Child:
     if session.state.is_terminal:
         return None
-    pause = session.state is SessionState.ACTIVE
+    pause = opener("Pause …", "dialog-pause", "to-pause")
     return element(
         "div",
-        _opener("pause", "Pause …") if pause else None,
-        _opener("extend", "Extend budget …"),
-        _opener("abort", "Abort …", grave=True),
+        pause if session.state is SessionState.ACTIVE else None,
+        opener("Extend budget …", "dialog-extend", "to-extend"),
+        opener("Abort …", "dialog-abort", "to-abort", class_="grave"),
         class_="buttons",
-    )
-
-
-def _opener(
-    dialog: str, text: str, *, grave: bool = False, checkpoint: CheckpointEntry | None = None
-) -> Element:
-    number = None if checkpoint is None else checkpoint.number
-    name = None if checkpoint is None else f"{number} ({checkpoint.name or checkpoint.action})"
-    return element(
-        "button",
-        text,
-        type="button",
-        class_="grave" if grave else None,
-        id=f"to-{dialog}" if number is None else f"to-{dialog}-{number}",
-        data_dialog=f"dialog-{dialog}",
-        data_number=number,
-        data_name=name,
-        aria_label=None if name is None else f"{text.removesuffix(' …')}: checkpoint {name}",
     )
 
 
 def _checkpoint_buttons(session: SessionContext, one: CheckpointEntry) -> Child:
     if one.snapshot is None:
         return None
-    back = None if session.state.is_terminal else _opener("rewind", "Go back …", checkpoint=one)
-    return element("div", back, _opener("fork", "Fork …", checkpoint=one), class_="small buttons")
+    name = f"{one.number} ({one.name or one.action})"
+    buttons = [
+        opener(
+            f"{text} …",
+            f"dialog-{action}",
+            f"to-{action}-{one.number}",
+            data_number=str(one.number),
+            data_name=name,
+            aria_label=f"{text}: checkpoint {name}",
+        )
+        for action, text in (("rewind", "Go back"), ("fork", "Fork"))
+        if action == "fork" or not session.state.is_terminal
+    ]
+    return element("div", buttons, class_="small buttons")
 
 
 def _dialogs(session: SessionContext) -> list[Element]:
-    forks = _dialog(
-        session,
+    def asks(
+        action: str, title: str, text: str, *fields: Element, does: str, grave: bool = False
+    ) -> Element:
+        post = f"/do/sessions/{session.session_id}/{action}"
+        return dialog(f"dialog-{action}", title, text, *fields, post=post, does=does, grave=grave)
+
+    fork = asks(
         "fork",
         "Begin a new session here?",
         "It has the files, the phase and the history of that moment; this one stays as it is.",
-        _checkpoint_field(),
+        _checkpoint(),
         _tokens("A budget of its own, in tokens; as this one's if empty", required=False),
         does="Fork",
     )
     if session.state.is_terminal:
-        return [forks]
+        return [fork]
     return [
-        forks,
-        _dialog(
-            session,
+        fork,
+        asks(
             "pause",
             "Pause this session?",
             "Its worker stops; what is saved is kept. It goes on when it is resumed.",
             _reason(),
             does="Pause",
         ),
-        _dialog(
-            session,
+        asks(
             "abort",
             "Abort this session for good?",
             "It can't go on after that. What it did is kept, and a fork can begin from it.",
@@ -176,87 +160,34 @@ def _dialogs(session: SessionContext) -> list[Element]:
             does="Abort for good",
             grave=True,
         ),
-        _dialog(
-            session,
+        asks(
             "extend",
             "Extend the budget",
             "What was spent stays spent.",
             _tokens("Tokens more", required=True),
             does="Extend",
         ),
-        _dialog(
-            session,
+        asks(
             "rewind",
             "Go back to this checkpoint?",
             "The whole workspace becomes what it was then. The workspace as it is now is kept as a "
             "checkpoint, so that you can come forward again. Spent tokens stay spent.",
-            _checkpoint_field(),
+            _checkpoint(),
             does="Go back",
             grave=True,
         ),
     ]
 
 
-def _dialog(
-    session: SessionContext,
-    name: str,
-    title: str,
-    text: str,
-    *fields: Element,
-    does: str,
-    grave: bool = False,
-) -> Element:
-    return element(
-        "dialog",
-        element(
-            "form",
-            element("h2", title, id=f"dialog-{name}-title"),
-            element("p", text, class_="muted"),
-            fields,
-            element("div", class_="outcome"),
-            dialog_buttons(does, grave=grave),
-            hx_post=f"/do/sessions/{session.session_id}/{name}",
-            hx_target="find .outcome",
-            hx_swap="innerHTML",
-            hx_disabled_elt="find button[type=submit]",
-            data_calm=True,
-            autocomplete="off",
-        ),
-        id=f"dialog-{name}",
-        aria_labelledby=f"dialog-{name}-title",
-    )
-
-
 def _reason() -> Element:
-    return element(
-        "label",
-        "Reason, for the history",
-        element("textarea", name="reason", rows=2, data_first=True),
-        class_="field",
-    )
+    return labelled("Reason, for the history", "textarea", name="reason", rows=2)
 
 
 def _tokens(label: str, *, required: bool) -> Element:
-    return element(
-        "label",
-        label,
-        element(
-            "input",
-            type="text",
-            inputmode="numeric",
-            name="tokens",
-            pattern="[0-9][0-9 ,_]*",
-            required=required,
-            data_first=True,
-        ),
-        class_="field",
-    )
+    kind = {"type": "text", "inputmode": "numeric", "pattern": "[0-9][0-9 ,_]*"}
+    return labelled(label, "input", **kind, name="tokens", required=required)
 
 
-def _checkpoint_field() -> Element:
-    return element(
-        "p",
-        element("input", type="hidden", name="checkpoint", data_takes="number"),
-        "Checkpoint ",
-        element("b", data_takes="name"),
-    )
+def _checkpoint() -> Element:
+    number = element("input", type="hidden", name="checkpoint", data_takes="number")
+    return element("p", number, "Checkpoint ", element("b", data_takes="name"))

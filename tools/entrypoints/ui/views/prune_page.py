@@ -3,161 +3,107 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
-
-from attrs import frozen
 
 from ....base.errors import AgentForgeError
 from ....prune import PruneResult, RetentionPolicy, human_bytes
 from ....prune.domain import WORDS, Decision
 from ....wiring.pruning import PruneKind, prune_kinds
 from ...pages.html import Child, element
-from ...pages.parts import table
+from ...pages.parts import muted, table
 from ..errors import InvalidForm
-from ..services import Services
-from ..view import View, ago, error_box, part
+from ..services import UiServices
+from ..view import View, ago, error_box, page_heading, part
 from .forms import Form, count_in, text_in
 
 _SHOWN: Final = 200
+_IDS: Final = 3
 _HOURS_A_DAY: Final = 24.0
 _NAMES: Final = {
     "harness": "Agent sessions",
     "sandbox": "Sandbox sessions",
     "questions": "Question sessions",
 }
-_FIELDS: Final = {
-    "older_than": "Older than, in days",
-    "keep_last": "Keep the newest",
-    "max_size": "At most, in MB",
+Rules: TypeAlias = Mapping[str, int]
+"""The rules that are tried, by their fields: those of `_RULES`, where they are given."""
+_RULES: Final = {
+    "older_than": ("Older than, in days", "--older-than", "d"),
+    "keep_last": ("Keep the newest", "--keep-last", ""),
+    "max_size": ("At most, in MB", "--max-size", "MB"),
 }
+"""The label of each rule's field, the option of the command, and its unit there."""
 
 
-@frozen(kw_only=True)
-class Rules:
-    """The rules that are tried.
-
-    Attributes:
-        days: Sessions go that were last used or ended longer ago, in days; None without this rule.
-        newest: All but so many of the newest go; None without this rule.
-        megabytes: The oldest go until a kind has no more, in MB; None without this rule.
-    """
-
-    days: int | None = None
-    newest: int | None = None
-    megabytes: int | None = None
-
-    @classmethod
-    def of(cls, form: Form) -> Rules:
-        """Read them from the fields of an address.
-
-        Raises:
-            InvalidForm: One of them is no number.
-        """
-        faults: dict[str, str] = {}
-        found: dict[str, int] = {}
-        for name, label in _FIELDS.items():
-            if text_in(form, name) is None:
-                continue
-            try:
-                found[name] = count_in(form, name, what=label)
-            except InvalidForm as error:
-                faults.update(error.faults)
-        if faults:
-            raise InvalidForm(faults)
-        return cls(
-            days=found.get("older_than"),
-            newest=found.get("keep_last"),
-            megabytes=found.get("max_size"),
-        )
-
-    @property
-    def given(self) -> bool:
-        """Whether there are any."""
-        return (self.days, self.newest, self.megabytes) != (None, None, None)
-
-    def policy(self, kind: PruneKind) -> RetentionPolicy:
-        """Return what they mean for a kind, as `agentforge prune` has it."""
-        if kind.max_age_hours is None:
-            return RetentionPolicy()
-        if not self.given:
-            return RetentionPolicy(max_age_hours=kind.max_age_hours)
-        size = None if self.megabytes is None else self.megabytes << 20
-        return RetentionPolicy(
-            max_age_hours=None if self.days is None else self.days * _HOURS_A_DAY,
-            max_sessions=self.newest,
-            max_total_bytes=size,
-        )
-
-    def address(self) -> str:
-        """Return the address of their page."""
-        given = {"older_than": self.days, "keep_last": self.newest, "max_size": self.megabytes}
-        fields = {name: value for name, value in given.items() if value is not None}
-        return f"/prune?{urlencode(fields)}" if fields else "/prune"
-
-    def words(self) -> list[str]:
-        """Return the options of the command that removes what the page shows."""
-        options = {
-            "--older-than": None if self.days is None else f"{self.days}d",
-            "--keep-last": self.newest,
-            "--max-size": None if self.megabytes is None else f"{self.megabytes}MB",
-        }
-        return [str(one) for name, value in options.items() if value for one in (name, value)]
-
-
-def prune_view(services: Services, form: Form, _: str) -> View:
+def prune_view(services: UiServices, form: Form, _: str) -> View:
     """Show what would go by the rules of the address, or by the kinds' own.
 
     Raises:
         InvalidForm: A rule is none.
     """
-    rules = Rules.of(form)
+    rules = _rules_in(form)
+    options = [
+        word
+        for name, (_, option, unit) in _RULES.items()
+        if name in rules
+        for word in (option, f"{rules[name]}{unit}")
+    ]
+    command = f"{services.places.command} {shlex.join(['prune', *options])}"
     kinds = prune_kinds(store=services.store, questions_dir=services.places.questions)
-    command = f"{services.places.command} {shlex.join(['prune', *rules.words()])}"
-    parts = [
-        element("h1", "What a prune would remove", id="heading"),
-        _rules(rules),
-        element(
-            "p",
-            "Nothing is removed here. To do it: ",
-            element("code", command),
-            id="command",
-            class_="notice",
-        ),
-    ]
-    parts += [_kind(name, kind, rules) for name, kind in kinds.items() if kind.is_there]
-    return View(title="Prune", content=parts, address=rules.address())
+    hint = ("Nothing is removed here. To do it: ", element("code", command))
+    return View(
+        title="Prune",
+        address=f"/prune?{urlencode(rules)}" if rules else "/prune",
+        content=[
+            page_heading("What a prune would remove"),
+            _form(rules),
+            element("p", hint, id="command", class_="notice"),
+            *(_kind(name, kind, rules) for name, kind in kinds.items() if kind.is_there),
+        ],
+    )
 
 
-def _rules(rules: Rules) -> Element:
-    values: Mapping[str, int | None] = {
-        "older_than": rules.days,
-        "keep_last": rules.newest,
-        "max_size": rules.megabytes,
-    }
-    fields = [
-        element(
-            "label",
-            label,
-            element(
-                "input",
-                type="text",
-                inputmode="numeric",
-                name=name,
-                id=name,
-                value=None if values[name] is None else str(values[name]),
-                size=6,
-            ),
-        )
-        for name, label in _FIELDS.items()
-    ]
+def _rules_in(form: Form) -> Rules:
+    faults: dict[str, str] = {}
+    found: dict[str, int] = {}
+    for name, (label, _, _) in _RULES.items():
+        if text_in(form, name) is None:
+            continue
+        try:
+            found[name] = count_in(form, name, what=label)
+        except InvalidForm as error:
+            faults |= error.faults
+    if faults:
+        raise InvalidForm(faults)
+    return found
+
+
+def _policy(kind: PruneKind, rules: Rules) -> RetentionPolicy:
+    """Return what the rules mean for a kind, as for `agentforge prune`."""
+    if kind.max_age_hours is None:
+        return RetentionPolicy()
+    if not rules:
+        return RetentionPolicy(max_age_hours=kind.max_age_hours)
+    return RetentionPolicy(
+        max_age_hours=rules["older_than"] * _HOURS_A_DAY if "older_than" in rules else None,
+        max_sessions=rules.get("keep_last"),
+        max_total_bytes=rules["max_size"] << 20 if "max_size" in rules else None,
+    )
+
+
+def _form(rules: Rules) -> Element:
+    fields = []
+    for name, (label, _, _) in _RULES.items():
+        value = str(rules[name]) if name in rules else None
+        kind = {"type": "text", "inputmode": "numeric", "name": name, "id": name}
+        fields.append(element("label", label, element("input", **kind, value=value, size=6)))
     return element(
         "form",
         fields,
         element("button", "Try these rules", type="submit"),
-        element("a", "The kinds' own rules", href="/prune") if rules.given else None,
+        element("a", "The kinds' own rules", href="/prune") if rules else None,
         id="rules",
         class_="filter rules",
         hx_get="/view/prune",
@@ -168,58 +114,45 @@ def _rules(rules: Rules) -> Element:
 
 
 def _kind(name: str, kind: PruneKind, rules: Rules) -> Element:
-    title = _NAMES.get(name, name)
+    title, place = _NAMES.get(name, name), f"kind-{name}"
     try:
-        found = kind.prune(rules.policy(kind), dry_run=True)
+        found = kind.prune(_policy(kind, rules), dry_run=True)
     except AgentForgeError as error:
-        return part(f"kind-{name}", error_box(error, title="It can't be looked at"), title=title)
+        return part(place, error_box(error, title="It can't be looked at"), title=title)
     removals = [one for one in found.decisions if one.remove]
+    more = len(removals) - _SHOWN
+    stay = len(found.decisions) - len(removals)
+    head = ("Session", "State", "Last used", "Size", "Why")
+    rows = [_row(name, one) for one in removals[:_SHOWN]]
     return part(
-        f"kind-{name}",
-        _decisions(name, removals),
-        element("p", f"and {len(removals) - _SHOWN:,} more") if len(removals) > _SHOWN else None,
+        place,
+        table(f"What would be removed of {title}", head, rows)
+        if rows
+        else muted("Nothing to remove.", tag="p"),
+        element("p", f"and {more:,} more") if more > 0 else None,
         _rest(found),
         title=title,
-        note=_summary(kind, rules, found, len(removals)),
+        note=_summary(kind.max_age_hours, rules, len(removals), stay, found.reclaimed_bytes),
     )
 
 
-def _summary(kind: PruneKind, rules: Rules, found: PruneResult, count: int) -> str:
-    stays = len(found.decisions) - count
-    if kind.max_age_hours is None:
-        return f"The configuration keeps them for ever; {stays:,} stay."
-    by = "" if rules.given else f"Those last used or ended {_age(kind.max_age_hours)} ago go. "
-    freed = human_bytes(found.reclaimed_bytes)
-    return f"{by}{count:,} would be removed ({freed}), {stays:,} stay."
+def _summary(age: float | None, rules: Rules, count: int, stay: int, freed: int) -> str:
+    if age is None:
+        return f"The configuration keeps them for ever; {stay:,} stay."
+    words = f"{age / _HOURS_A_DAY:g} days" if age > _HOURS_A_DAY else _hours(age)
+    by = "" if rules else f"Those last used or ended {words} ago go. "
+    return f"{by}{count:,} would be removed ({human_bytes(freed)}), {stay:,} stay."
 
 
-def _age(hours: float) -> str:
-    return (
-        f"{hours / _HOURS_A_DAY:g} days"
-        if hours > _HOURS_A_DAY
-        else f"{hours:g} hour{'' if hours == 1 else 's'}"
-    )
+def _hours(age: float) -> str:
+    return f"{age:g} hour{'' if age == 1 else 's'}"
 
 
-def _decisions(name: str, removals: list[Decision]) -> Child:
-    if not removals:
-        return element("p", "Nothing to remove.", class_="muted")
-    return table(
-        f"What would be removed of {_NAMES.get(name, name)}",
-        ("Session", "State", "Last used", "Size", "Why"),
-        ((_name(name, one), *_cells(one)) for one in removals[:_SHOWN]),
-    )
-
-
-def _name(kind: str, one: Decision) -> Element:
+def _row(kind: str, one: Decision) -> Sequence[Child]:
     name = element("code", one.candidate.session_id)
-    if kind != "harness":
-        return name
-    return element("a", name, href=f"/sessions/{one.candidate.session_id}")
-
-
-def _cells(one: Decision) -> tuple[Child, ...]:
+    address = f"/sessions/{one.candidate.session_id}"
     return (
+        element("a", name, href=address) if kind == "harness" else name,
         one.candidate.state or "",
         ago(one.candidate.dated_at),
         human_bytes(one.candidate.size_bytes),
@@ -229,24 +162,19 @@ def _cells(one: Decision) -> tuple[Child, ...]:
 
 def _rest(found: PruneResult) -> Child:
     """Return what is left alone, with the reason, and what could not be looked at."""
-    lines: dict[str, list[Any]] = {}
+    ids: dict[str, list[str]] = {}
     for one in found.skipped:
-        lines.setdefault(f"left alone, {str(one.reason).replace('_', ' ')}", []).append(
-            one.session_id
-        )
+        why = f"left alone, {str(one.reason).replace('_', ' ')}"
+        ids.setdefault(why, []).append(one.session_id)
     for session_id, error in found.errors.items():
-        lines.setdefault(error, []).append(session_id)
-    if not lines:
-        return None
-    return element(
-        "ul",
-        [
-            element("li", f"{why}: ", element("code", ", ".join(ids[:3])), _and_more(ids))
-            for why, ids in lines.items()
-        ],
-        class_="muted",
-    )
-
-
-def _and_more(ids: list[Any]) -> str | None:
-    return f" and {len(ids) - 3:,} more" if len(ids) > 3 else None
+        ids.setdefault(error, []).append(session_id)
+    lines = [
+        element(
+            "li",
+            f"{why}: ",
+            element("code", ", ".join(names[:_IDS])),
+            f" and {len(names) - _IDS:,} more" if len(names) > _IDS else None,
+        )
+        for why, names in ids.items()
+    ]
+    return muted(lines, tag="ul") if lines else None

@@ -2,58 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 from xml.etree.ElementTree import Element
 
+from ....base.errors import counted
 from ....questions import Option, Question, QuestionSession
 from ...pages.html import Child, element
+from ...pages.parts import muted, when
 from ...pages.prose import prose
 from ...terminal.drafts.draft import Ask, first_recommended, is_recommended, without_mark
+from ..errors import UnfitAnswers
 from ..live import QUESTIONS
-from ..services import Services, asked_for
-from ..session_rows import Standing
-from ..view import View, ago, moment
+from ..services import UiServices, asked_for
+from ..session_rows import SessionStanding
+from ..view import View, ago, page_heading
+from .controls import (
+    dialog,
+    labelled,
+    opener,
+    posting,
+    select,
+    standing_badge,
+    submit,
+    text_area,
+)
 from .forms import Form
-from .list_page import standing_badge
 
 OTHER: Final = "other"
 """The value of the choice that stands for a person's own words."""
 _MOST_CHARS: Final = 20_000
-_ASKS: Final = {
-    Ask.ELABORATE: "Ask for more detail first",
-    Ask.REPHRASE: "Ask to rephrase it",
-}
+_ASKS: Final = (
+    ("", "No, answer"),
+    (Ask.ELABORATE.value, "Ask for more detail first"),
+    (Ask.REPHRASE.value, "Ask to rephrase it"),
+)
 
 
-def questions_view(services: Services, _: Form, __: str) -> View:
+def questions_view(services: UiServices, _: Form, __: str) -> View:
     """Show all questions that wait for an answer.
 
     Raises:
         QuestionError: What keeps them refused.
     """
-    waiting = services.pending
-    count = len(waiting)
-    title = f"{count:,} question{'' if count == 1 else 's'} waiting" if count else "Questions"
-    parts: list[Element] = [element("h1", title, id="heading")]
-    if not waiting:
-        parts.append(
-            element(
-                "div",
-                element("p", "No question waits for an answer."),
-                element("p", "A new one appears here at once."),
-                id="none",
-                class_="card empty",
-            )
-        )
-    return View(
-        title=title,
-        topics=(QUESTIONS,),
-        content=[*parts, *(question_card(services, one) for one in waiting)],
+    cards = [question_card(services, one) for one in services.pending]
+    title = f"{counted(len(cards), 'question')} waiting" if cards else "Questions"
+    nothing = (
+        element("p", "No question waits for an answer."),
+        element("p", "A new one appears here at once."),
     )
+    shown = cards or [element("div", nothing, id="none", class_="card empty")]
+    return View(title=title, topics=(QUESTIONS,), content=[page_heading(title), *shown])
 
 
-def question_card(services: Services, one: QuestionSession, *, linked: bool = True) -> Element:
+def question_card(services: UiServices, one: QuestionSession, *, linked: bool = True) -> Element:
     """Return a question session as a card of its own.
 
     Args:
@@ -61,13 +64,15 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
         one: The question session.
         linked: Whether to name the agent session that asks.
     """
+    limit_s = services.questions.config.session_timeout_s
+    end = when(one.created_at + timedelta(seconds=limit_s)) if limit_s else None
     return element(
         "section",
         element(
             "header",
-            standing_badge(Standing.WAITING),
-            element("span", "asked ", ago(one.created_at), class_="muted"),
-            _end(services, one),
+            standing_badge(SessionStanding.WAITING),
+            muted("asked ", ago(one.created_at)),
+            muted("waits until ", end) if end is not None else None,
             _asker(one) if linked else None,
         ),
         _read_only(one) if services.read_only else _form(one),
@@ -77,21 +82,12 @@ def question_card(services: Services, one: QuestionSession, *, linked: bool = Tr
     )
 
 
-def _end(services: Services, one: QuestionSession) -> Element | None:
-    """Return when nobody waits for the answer any more, where that is limited."""
-    limit_s = services.questions.config.session_timeout_s
-    if not limit_s:
-        return None
-    return element("span", "waits until ", moment(one.created_at, after_s=limit_s), class_="muted")
-
-
 def _asker(one: QuestionSession) -> Element | None:
     """Return who asks: an agent session, or what works in a folder."""
-    session_id = asked_for(one)
+    session_id, folder = asked_for(one), one.working_directory
     if session_id is not None:
         return element("a", session_id, href=f"/sessions/{session_id}")
-    folder = one.working_directory
-    return element("code", folder, class_="muted") if folder else None
+    return muted(folder, tag="code") if folder else None
 
 
 def _read_only(one: QuestionSession) -> Sequence[Element]:
@@ -100,102 +96,65 @@ def _read_only(one: QuestionSession) -> Sequence[Element]:
             "div",
             element("h2", question.title),
             prose(question.prompt, most=_MOST_CHARS),
-            element("ul", [element("li", *_label(option)) for option in question.options]),
+            element("ul", [element("li", _label(option)) for option in question.options]),
         )
         for question in one.questions
     ]
 
 
-def _form(one: QuestionSession) -> Sequence[Element]:
+def _form(one: QuestionSession) -> Child:
     name = one.session_id
+    address, outcome = f"/do/questions/{name}", f"outcome-{name}"
+    decline = opener("Decline …", f"decline-{name}", f"to-decline-{name}", class_="plain")
     return (
-        element(
-            "form",
+        posting(
+            f"{address}/answer",
+            f"#{outcome}",
             [_field(name, index, question) for index, question in enumerate(one.questions)],
-            element("div", id=f"outcome-{name}", class_="outcome"),
+            element("div", id=outcome, class_="outcome"),
             element(
-                "div",
-                element(
-                    "button", "Send the answer", type="submit", class_="main", id=f"send-{name}"
-                ),
-                element(
-                    "button",
-                    "Decline …",
-                    type="button",
-                    class_="plain",
-                    data_dialog=f"decline-{name}",
-                    id=f"to-decline-{name}",
-                ),
-                class_="buttons",
+                "div", submit("Send the answer", id_=f"send-{name}"), decline, class_="buttons"
             ),
-            hx_post=f"/do/questions/{name}/answer",
-            hx_target=f"#outcome-{name}",
-            hx_swap="innerHTML",
-            hx_disabled_elt="find button[type=submit]",
             data_draft=name,
-            autocomplete="off",
         ),
-        element(
-            "dialog",
-            element(
-                "form",
-                element("h2", "Decline to answer?"),
-                element("p", "The asker goes on without an answer; it is told the reason."),
-                element(
-                    "div",
-                    element("label", "Reason, if you like", for_=f"reason-{name}"),
-                    element(
-                        "textarea", id=f"reason-{name}", name="reason", rows=3, data_first=True
-                    ),
-                    class_="field",
-                ),
-                element("div", class_="outcome"),
-                dialog_buttons("Decline", grave=True),
-                hx_post=f"/do/questions/{name}/reject",
-                hx_target="find .outcome",
-                hx_swap="innerHTML",
-                data_calm=True,
-            ),
-            id=f"decline-{name}",
-            aria_label="Decline to answer",
+        dialog(
+            f"decline-{name}",
+            "Decline to answer?",
+            "The asker goes on without an answer, and gets the reason.",
+            labelled("Reason, if you like", "textarea", name="reason", rows=3),
+            post=f"{address}/reject",
+            does="Decline",
+            grave=True,
         ),
-    )
-
-
-def dialog_buttons(text: str, *, grave: bool = False) -> Element:
-    """Return the buttons of a dialog: one that does it, one that does not."""
-    return element(
-        "div",
-        element("button", "Cancel", type="button", class_="plain", data_close=True),
-        element("button", text, type="submit", class_="grave" if grave else "main"),
-        class_="buttons",
     )
 
 
 def _field(name: str, index: int, question: Question) -> Element:
     """Return one question: its options, the person's own words, and asking back."""
-    place = f"{name}-{index}"
-    kind = "checkbox" if question.multi_select else "radio"
-    begin = first_recommended(question.labels)
+    place, many = f"{name}-{index}", question.multi_select
+    first = first_recommended(question.labels)
     options = [
-        _option(
-            place,
-            index,
-            number,
-            option,
-            kind=kind,
-            checked=is_recommended(option.label) and (question.multi_select or number == begin),
-        )
+        _option(place, index, number, option, many=many, first=number == first)
         for number, option in enumerate(question.options)
     ]
-    own = not question.multi_select and bool(options)
+    own = text_area(
+        f"text-{index}",
+        f"text-{place}",
+        "In your own words",
+        data_chooses=f"choice-{place}-{OTHER}" if options and not many else None,
+    )
+    if options and not many:
+        other = _choice(place, index, OTHER, many=False, aria_label="Answer in your own words")
+        own_words = element("div", other, own, class_="own option")
+    else:
+        own_words = element("div", own, class_="own")
     return element(
         "fieldset",
         element("legend", question.title),
         element("div", prose(question.prompt, most=_MOST_CHARS), id=f"prompt-{place}"),
-        element("p", "Choose any number.", class_="note") if question.multi_select else None,
+        element("p", "Choose any number.", class_="note") if many else None,
         options,
-        _own_words(place, index, radio=own),
+        own_words,
         _asking_back(place, index),
         element("p", id=f"fault-{place}", class_="fault", role="alert"),
         aria_describedby=f"prompt-{place}",
@@ -203,91 +162,55 @@ def _field(name: str, index: int, question: Question) -> Element:
 
 
 def _option(
-    place: str, index: int, number: int, option: Option, *, kind: str, checked: bool
+    place: str, index: int, number: int, option: Option, *, many: bool, first: bool
 ) -> Element:
+    checked = is_recommended(option.label) and (many or first)
+    choice = _choice(place, index, str(number), many=many, checked=checked)
+    return element("label", choice, element("span", _label(option)), class_="option")
+
+
+def _choice(place: str, index: int, value: str, *, many: bool, **attributes: str | bool) -> Element:
     return element(
-        "label",
-        element(
-            "input",
-            type=kind,
-            name=f"choice-{index}",
-            value=str(number),
-            id=f"choice-{place}-{number}",
-            checked=checked,
-        ),
-        element("span", *_label(option)),
-        class_="option",
+        "input",
+        type="checkbox" if many else "radio",
+        name=f"choice-{index}",
+        value=value,
+        id=f"choice-{place}-{value}",
+        **attributes,
     )
 
 
-def _label(option: Option) -> Sequence[Child]:
+def _label(option: Option) -> Child:
     marked = is_recommended(option.label)
     return (
         element("span", without_mark(option.label) if marked else option.label),
         element("span", "recommended", class_="badge good") if marked else None,
-        element("small", option.description, class_="muted") if option.description else None,
-    )
-
-
-def _own_words(place: str, index: int, *, radio: bool) -> Element:
-    chooses = f"choice-{place}-{OTHER}" if radio else None
-    words = element(
-        "textarea",
-        id=f"text-{place}",
-        name=f"text-{index}",
-        rows=2,
-        data_chooses=chooses,
-        aria_label="In your own words",
-        placeholder="In your own words",
-    )
-    if not radio:
-        return element("div", words, class_="own")
-    return element(
-        "div",
-        element(
-            "input",
-            type="radio",
-            name=f"choice-{index}",
-            value=OTHER,
-            id=chooses,
-            aria_label="Answer in your own words",
-        ),
-        words,
-        class_="own option",
+        muted(option.description, tag="small") if option.description else None,
     )
 
 
 def _asking_back(place: str, index: int) -> Element:
-    options = [element("option", "No, answer", value="")]
-    options += [element("option", text, value=one.value) for one, text in _ASKS.items()]
     return element(
         "details",
         element("summary", "Ask back instead"),
         element("label", "Instead of an answer", for_=f"ask-{place}"),
-        element("select", options, id=f"ask-{place}", name=f"ask-{index}"),
-        element(
-            "textarea",
-            id=f"note-{place}",
-            name=f"note-{index}",
-            rows=2,
-            aria_label="What you want to know",
-            placeholder="What you want to know, if you like",
-        ),
+        select(f"ask-{index}", _ASKS, id_=f"ask-{place}"),
+        text_area(f"note-{index}", f"note-{place}", "What you want to know, if you like"),
         id=f"back-{place}",
         class_="folded",
     )
 
 
-def fault_marks(question_id: str, count: int, faults: Mapping[int, str]) -> list[Element]:
+def fault_marks(error: UnfitAnswers) -> list[Element]:
     """Return the places beside the questions, with what is wrong with each answer."""
     return [
         element(
             "p",
-            faults.get(index),
-            id=f"fault-{question_id}-{index}",
+            error.by_question.get(index),
+            id=f"fault-{error.question_id}-{index}",
             class_="fault",
             role="alert",
             hx_swap_oob="true",
         )
-        for index in range(count)
+        for index in range(error.count)
     ]

@@ -6,7 +6,7 @@ it by their places.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 from xml.etree.ElementTree import Element
 
@@ -16,11 +16,12 @@ from ....questions import SessionStatus
 from ....questions.search import QuestionMatch
 from ....wiring.searching import Found, search
 from ...pages.html import Child, element
-from ..services import Services, asked_for
-from ..session_rows import Standing, Wanted
-from ..view import View, ago
+from ...pages.parts import muted
+from ..services import UiServices, asked_for
+from ..session_rows import SessionStanding, Wanted
+from ..view import View, ago, page_heading
+from .controls import row, search_form, session_about, session_link, standing_badge, unreadable
 from .forms import Form
-from .list_page import first_line, standing_badge
 
 LIMIT: Final = 50
 """The most sessions and question sessions that are shown."""
@@ -28,7 +29,7 @@ _PARTS: Final = {Place.HISTORY: "history", Place.ARTIFACT: "files"}
 """The part of a session's page that has what is found in a place."""
 
 
-def search_view(services: Services, form: Form, _: str) -> View:
+def search_view(services: UiServices, form: Form, _: str) -> View:
     """Show what a search finds, the last changed first.
 
     Raises:
@@ -39,7 +40,7 @@ def search_view(services: Services, form: Form, _: str) -> View:
     """
     wanted = Wanted.of(form)
     text = " ".join(" ".join(form.get("q", [])).split())
-    parts = [element("h1", "Search", id="heading", class_="visually-hidden"), _form(text, wanted)]
+    parts = [page_heading("Search", hidden=True), _form(text, wanted)]
     if text:
         found = search(
             services.manager(),
@@ -50,7 +51,10 @@ def search_view(services: Services, form: Form, _: str) -> View:
             workflow_type=wanted.workflow,
             tags=wanted.tag,
         )
-        parts += [_summary(found), *_unreadable(found), *_matches(found, services)]
+        bad: list[tuple[str, object]] = [(one.session_id, one.error) for one in found.unreadable]
+        bad += [(one.session_id, one.error) for one in found.unreadable_questions]
+        summary = f"{len(bad):,} can't be read, and were not searched"
+        parts += [_summary(found), *unreadable(summary, bad), *_matches(found, services)]
     title = f"Search: {text[:60]}" if text else "Search"
     return View(title=title, content=parts)
 
@@ -66,31 +70,15 @@ def _form(text: str, wanted: Wanted) -> Element:
         for name, value in (("workflow", wanted.workflow), ("tag", wanted.tag))
         if value
     ]
-    return element(
-        "search",
-        element(
-            "form",
-            element("label", "Search", for_="q", class_="visually-hidden"),
-            element(
-                "input",
-                type="search",
-                id="q",
-                name="q",
-                value=text,
-                placeholder='Words, or "a phrase", in goals, histories, questions and answers',
-                autocomplete="off",
-                aria_keyshortcuts="/",
-                autofocus=not text,
-            ),
-            narrowed,
-            element("button", "Search", type="submit", id="to-search"),
-            id="searched",
-            class_="filter",
-            data_go="/search",
-            data_fields="q workflow tag",
-            data_calm=True,
-        ),
-        id="search",
+    return search_form(
+        "Search",
+        text,
+        'Words, or "a phrase", in goals, histories, questions and answers',
+        narrowed,
+        element("button", "Search", type="submit", id="to-search"),
+        id="searched",
+        data_fields="q workflow tag",
+        autofocus=not text,
     )
 
 
@@ -105,29 +93,10 @@ def _summary(found: Found) -> Element:
     return element("p", text, id="summary", class_="muted", role="status")
 
 
-def _unreadable(found: Found) -> list[Element]:
-    failed = [(one.session_id, one.error) for one in found.unreadable]
-    questions = [(one.session_id, one.error) for one in found.unreadable_questions]
-    if not failed and not questions:
-        return []
-    lines = [
-        element("li", element("code", name), f" {error}") for name, error in failed + questions
-    ]
-    return [
-        element(
-            "details",
-            element("summary", f"{len(lines):,} can't be read, and were not searched"),
-            element("ul", lines),
-            id="unreadable",
-            class_="card alarm",
-        )
-    ]
-
-
-def _matches(found: Found, services: Services) -> list[Element]:
+def _matches(found: Found, services: UiServices) -> list[Element]:
     if not found.matches:
         return []
-    standings = {row.session_id: row.standing for row in services.rows()}
+    standings = {one.session_id: one.standing for one in services.rows()}
     lines = [
         _session(one, standings) if isinstance(one, SessionMatch) else _question(one, services)
         for one in found.matches
@@ -135,86 +104,45 @@ def _matches(found: Found, services: Services) -> list[Element]:
     return [element("ol", lines, id="rows", class_="rows found", aria_label="What was found")]
 
 
-def _session(one: SessionMatch, standings: Mapping[str, Standing]) -> Element:
+def _session(one: SessionMatch, standings: Mapping[str, SessionStanding]) -> Element:
     head = one.summary.head
-    address = f"/sessions/{one.session_id}"
-    return _line(
-        one.session_id,
-        standing_badge(standings.get(one.session_id, Standing(head.state.value))),
-        element(
-            "a",
-            head.title or first_line(one.goal) or one.session_id,
-            href=address,
-            id=f"to-{one.session_id}",
-        ),
-        (
-            element("code", one.session_id),
-            f" · {head.workflow_type}" if head.workflow_type else None,
-            [element("span", tag, class_="tag") for tag in head.tags],
-        ),
-        [_passage(passage, address) for passage in one.passages],
-        ago(one.changed_at),
-    )
+    standing = standings.get(one.session_id, SessionStanding(head.state.value))
+    passages = _passages(one.passages, f"/sessions/{one.session_id}")
+    what = (session_link(head, one.goal), session_about(head), passages)
+    return row(one.session_id, standing_badge(standing), what, when=ago(one.changed_at))
 
 
-def _question(one: QuestionMatch, services: Services) -> Element:
+def _question(one: QuestionMatch, services: UiServices) -> Element:
+    name, title = one.session_id, ", ".join(one.session.titles)
     status = services.questions.status_of(one.session)
-    waits = status is SessionStatus.PENDING
     asker = asked_for(one.session)
-    address = None
-    if waits:
-        address = f"/questions#question-{one.session_id}"
+    badge, address = element("span", status.word, class_="badge"), None
+    if status is SessionStatus.PENDING:
+        badge, address = standing_badge(SessionStanding.WAITING), f"/questions#question-{name}"
     elif asker is not None:
         address = f"/sessions/{asker}"
-    title = ", ".join(one.session.titles)
-    return _line(
-        one.session_id,
-        standing_badge(Standing.WAITING) if waits else element("span", status.word, class_="badge"),
-        element("strong", title, class_="title")
-        if address is None
-        else element("a", title, href=address, id=f"to-{one.session_id}"),
-        ("question", (" of ", element("code", asker)) if asker else None),
-        [_passage(passage, None) for passage in one.passages],
-        ago(one.changed_at),
-    )
+    if address is None:
+        link = element("strong", title, class_="title")
+    else:
+        link = element("a", title, href=address, id=f"to-{name}")
+    about = muted("question", (" of ", element("code", asker)) if asker else None, tag="p")
+    what = (link, about, _passages(one.passages, None))
+    return row(name, badge, what, when=ago(one.changed_at))
 
 
-def _line(
-    name: str,
-    badge: Element,
-    title: Element,
-    about: Child,
-    passages: Sequence[Element],
-    changed: Element,
-) -> Element:
-    return element(
-        "li",
-        badge,
-        element(
-            "div",
-            title,
-            element("p", about, class_="muted"),
-            element("ul", passages, class_="passages"),
-            class_="what",
-        ),
-        element("div", changed, class_="when"),
-        id=f"row-{name}",
-        class_="row",
-    )
+def _passages(found: tuple[Passage, ...], address: str | None) -> Element:
+    return element("ul", [_passage(one, address) for one in found], class_="passages")
 
 
 def _passage(passage: Passage, address: str | None) -> Element:
     number = "" if passage.number is None else f" {passage.number + 1:,}"
-    place = f"{passage.place.value}{number}"
-    part = _PARTS.get(passage.place)
-    return element(
-        "li",
-        element("span", place, class_="place")
-        if address is None or part is None
-        else element("a", place, href=f"{address}#{part}", class_="place"),
-        " ",
-        element("span", list(_marked(passage)), class_="passage", dir="auto"),
-    )
+    words, part = f"{passage.place.value}{number}", _PARTS.get(passage.place)
+    if address is None or part is None:
+        place = element("span", words, class_="place")
+    else:
+        place = element("a", words, href=f"{address}#{part}", class_="place")
+    text = element("span", _marked(passage), class_="passage", dir="auto")
+    return element("li", place, " ", text)
 
 
 def _marked(passage: Passage) -> Iterator[Child]:

@@ -11,7 +11,7 @@ import os
 import re
 import weakref
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from ...installed.releases import installed_version
 from . import c_api, native
@@ -147,12 +147,8 @@ class Engine:
             raise_error(c_api.wat2wasm(text, len(text), ctypes.byref(vector)), "assembled")
             binary = c_api.taken_bytes(vector)
         error = c_api.module_new(self.address, binary, len(binary), ctypes.byref(module))
-        return _made(
-            module,
-            error,
-            "the interpreter cannot be compiled",
-            "install the release that was tested",
-        )
+        raise_error(error, "compiled")
+        return Module(module.value or 0, c_api.module_delete)
 
     def serialized(self, module: Module) -> bytes:
         """What `load` reads from a file."""
@@ -184,12 +180,6 @@ class Engine:
             self._handlers.add(handler)
 
 
-def _made(module: Any, error: int | None, reason: str, remedy: str) -> Module:
-    if error:
-        raise EngineUnavailable(f"{reason} ({taken_message(error)})", remedy)
-    return Module(module.value, c_api.module_delete)
-
-
 def raise_error(error: int | None, what: str) -> None:
     """Raise what the engine answered, if it is an error.
 
@@ -213,7 +203,7 @@ def _taken_text(error: int) -> str:
     text = c_api.Vector()
     c_api.error_message(error, ctypes.byref(text))
     c_api.error_delete(error)
-    return c_api.taken_bytes(text).rstrip(b"\0").decode("utf-8", "replace")
+    return _decoded(text)
 
 
 def raise_unloaded(text: str) -> NoReturn:
@@ -238,12 +228,13 @@ def taken_reason(trap: int) -> str:
     has_code = c_api.trap_code(trap, ctypes.byref(code))
     c_api.trap_message(trap, ctypes.byref(text))
     c_api.trap_delete(trap)
-    message = _first_line(c_api.taken_bytes(text))
+    message = _decoded(text).partition("\n")[0]
     return c_api.TRAPS[code.value] if has_code and code.value < len(c_api.TRAPS) else message
 
 
-def _first_line(text: bytes) -> str:
-    return text.rstrip(b"\0").decode("utf-8", "replace").partition("\n")[0]
+def _decoded(text: c_api.Vector) -> str:
+    """A text of the engine's, which is freed."""
+    return c_api.taken_bytes(text).rstrip(b"\0").decode("utf-8", "replace")
 
 
 @functools.cache

@@ -5,8 +5,9 @@ Every handle of a file is a descriptor of the same file, so what one writes the 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
+from ...workspaces.served_directory import ServedDirectory
 from ...workspaces.workspace import ChangeLedger
 from .host_directory import HostDirectory
 from .host_tree import ServedTree
@@ -37,3 +38,23 @@ class HostTree(ServedTree):
             root, meter, changes, hides=hides, writable=writable, syncs=syncs, calls=calls
         )
         self.root: Final = HostDirectory(self, self.fd, b"", owned=False)
+
+    @classmethod
+    def of(
+        cls,
+        served: ServedDirectory,
+        *,
+        writable: bool = True,
+        syncs: bool = False,
+        calls: SystemCalls = LINUX,
+    ) -> Self:
+        """The tree of a directory that an execution is given."""
+        return cls(
+            served.root,
+            Meter(served.room),
+            served.changes,
+            hides=served.hides,
+            writable=writable,
+            syncs=syncs,
+            calls=calls,
+        )

@@ -342,18 +342,15 @@ class MemoryDirectory(MemoryNode):
         parent, name = self._resolve(path, follow=False)
         if not name:
             raise refusal(itself)
-        node = parent.names.get(name)
-        if node is None:
-            raise refusal(errno.ENOENT)
-        if path.endswith(b"/") and not isinstance(node, MemoryDirectory):
-            raise refusal(errno.ENOTDIR)
-        return parent, name, node
+        return parent, name, parent._named(name, path)
 
     def _find(self, path: bytes, *, follow: bool) -> MemoryNode:
         parent, name = self._resolve(path, follow=follow)
-        if not name:
-            return parent
-        node = parent.names.get(name)
+        return parent._named(name, path) if name else parent
+
+    def _named(self, name: bytes, path: bytes) -> MemoryNode:
+        """What has a name in it; only a directory's path may end with a slash."""
+        node = self.names.get(name)
         if node is None:
             raise refusal(errno.ENOENT)
         if path.endswith(b"/") and not isinstance(node, MemoryDirectory):

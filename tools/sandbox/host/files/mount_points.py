@@ -14,6 +14,8 @@ _STATUS = FileStatus(0, 1, Kind.DIRECTORY, 2, 0, 0, 0, 0)
 class MountPoints(WithoutContent):
     """A directory that nobody can change, with others mounted in it at any depth.
 
+    It answers what only looks; what is to change is asked of the directory that `reached` gives.
+
     Args:
         mounted: The directories, by their path from here.
     """
@@ -38,62 +40,25 @@ class MountPoints(WithoutContent):
     def open(self, path: bytes, opening: Opening) -> Node:
         """Open what is mounted, or something in it."""
         where, rest = self._resolve(path)
-        if where is not self:
+        if where is not None:
             return where.open(rest, opening)
         if opening.create and opening.exclusive:
             raise refusal(errno.EEXIST)
         if opening.write or opening.truncate or opening.create:
             raise refusal(errno.EISDIR)
-        return self._below(path)
+        return self._below(rest)
 
     def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
         """What is known of a path."""
         where, rest = self._resolve(path)
-        return _STATUS if where is self else where.status_of(rest, follow=follow)
-
-    def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
-        """Set the times of a path."""
-        where, rest = self._changing(path)
-        where.set_times_of(rest, times, follow=follow)
-
-    def make_directory(self, path: bytes) -> None:
-        """Make a directory."""
-        where, rest = self._changing(path)
-        where.make_directory(rest)
-
-    def remove_directory(self, path: bytes) -> None:
-        """Remove a directory."""
-        where, rest = self._changing(path)
-        where.remove_directory(rest)
-
-    def unlink(self, path: bytes) -> None:
-        """Remove a name."""
-        where, rest = self._changing(path)
-        where.unlink(rest)
-
-    def symlink(self, target: bytes, path: bytes) -> None:
-        """Make a symbolic link."""
-        where, rest = self._changing(path)
-        where.symlink(target, rest)
+        return _STATUS if where is None else where.status_of(rest, follow=follow)
 
     def read_link(self, path: bytes) -> bytes:
         """What a link leads to."""
         where, rest = self._resolve(path)
-        if where is self:
+        if where is None:
             raise refusal(errno.EINVAL)
         return where.read_link(rest)
-
-    def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
-        """Move something within one mount."""
-        where, rest = self._changing(path)
-        other, new_path = reached(other, new_path)
-        where.rename(rest, other, new_path)
-
-    def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
-        """Give a file another name within one mount."""
-        where, rest = self._changing(path)
-        other, new_path = reached(other, new_path)
-        where.link(rest, other, new_path, follow=follow)
 
     def entries(self) -> list[Entry]:
         """The names of what is mounted, or of what is above that."""
@@ -106,19 +71,16 @@ class MountPoints(WithoutContent):
         Raises:
             OSError: It leads to nothing that is mounted (EROFS).
         """
-        return self._changing(path)
-
-    def _changing(self, path: bytes) -> tuple[Directory, bytes]:
         try:
             where, rest = self._resolve(path)
         except FileNotFoundError as error:
             raise refusal(errno.EROFS) from error
-        if where is self or rest == b".":
+        if where is None or rest == b".":
             raise refusal(errno.EROFS)
         return where, rest
 
-    def _resolve(self, path: bytes) -> tuple[Directory, bytes]:
-        """The mount that a path leads into, and the rest of it; this one if it leads above all."""
+    def _resolve(self, path: bytes) -> tuple[Directory | None, bytes]:
+        """The mount that a path leads into, and the rest; or None, and where it leads above all."""
         if not path:
             raise refusal(errno.ENOENT)
         if path.startswith(b"/"):
@@ -142,22 +104,16 @@ class MountPoints(WithoutContent):
                 left = left[climbs:]
             elif not self._has(parts):
                 raise refusal(errno.ENOENT)
-        return self, b"."
+        return None, b"/".join(parts)
 
     def _has(self, parts: list[bytes]) -> bool:
         prefix = b"/".join(parts) + b"/"
         return any(path.startswith(prefix) for path in self._mounted)
 
     def _below(self, path: bytes) -> MountPoints:
-        parts: list[bytes] = []
-        for part in path.split(b"/"):
-            if part == b"..":
-                parts = parts[:-1]
-            elif part not in (b"", b"."):
-                parts.append(part)
-        if not parts:
+        if not path:
             return self
-        prefix = b"/".join(parts) + b"/"
+        prefix = path + b"/"
         return MountPoints(
             {
                 path.removeprefix(prefix): node
@@ -167,7 +123,7 @@ class MountPoints(WithoutContent):
         )
 
 
-def reached(directory: Directory, path: bytes) -> tuple[Directory, bytes]:
+def reached(directory: Directory | MountPoints, path: bytes) -> tuple[Directory, bytes]:
     """Where a path that is to change leads, through a mount or not."""
     return directory.below(path) if isinstance(directory, MountPoints) else (directory, path)
 
@@ -198,16 +154,15 @@ def _leads_back(directory: Directory, parts: list[bytes]) -> bool:
     return (seen.device, seen.inode) == (own.device, own.inode)
 
 
-def from_the_root(root: Directory, preopened: bytes, directory: Directory, path: bytes) -> bytes:
+def from_the_root(preopened: bytes, directory: Directory, path: bytes) -> bytes:
     """The path from `/` that leads where one from a mounted directory does, if it climbs; else b"".
 
     Args:
-        root: What `/` is for the guest.
         preopened: Where the directory is mounted.
         directory: The directory.
         path: The path from there.
     """
-    if not isinstance(root, MountPoints) or directory is root or path.startswith(b"/"):
+    if path.startswith(b"/"):
         return b""
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     if b".." not in parts or len(parts) > MAX_DEPTH or where_it_climbs(directory, parts) is None:

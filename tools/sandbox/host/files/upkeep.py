@@ -5,9 +5,12 @@
 import errno
 import os
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from ..engine.clock import TurnClock, TurnEnded
+from ..engine.clock import TurnEnded
+
+if TYPE_CHECKING:
+    from ..engine.engine import Instance
 
 OUT_OF_FILE_CALLS: Final = "out of file calls"
 
@@ -21,15 +24,6 @@ BYTES_OF_A_STEP: Final = 1 << 13
 """So many bytes that the host copies or fills with zeros are a step."""
 
 
-class Payer(Protocol):
-    """Who pays: the instance that a guest runs in."""
-
-    clock: TurnClock
-
-    def charge(self, units: int) -> None:
-        """Have it pay fuel."""
-
-
 def _nothing() -> None:
     """No one is told of a refusal."""
 
@@ -41,7 +35,7 @@ class Upkeep:
     much. Memory is held before it is allocated.
 
     Args:
-        payer: Who pays; None for what serves no guest, or all of them.
+        payer: The instance that pays; None for what serves no guest, or all of them.
         file_calls: The most calls on names of files in one turn; None for no limit.
 
     Attributes:
@@ -51,7 +45,7 @@ class Upkeep:
         refused: Called when there is no room.
     """
 
-    def __init__(self, payer: Payer | None = None, file_calls: int | None = None) -> None:
+    def __init__(self, payer: "Instance | None" = None, file_calls: int | None = None) -> None:
         self._payer = payer
         self._most_file_calls = file_calls
         self._steps = 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from ..engine.clock import TurnClock
-from ..engine.guest_memory import GuestMemory
 from ..files.files import NOT_CAPABLE, Descriptors, refusal
 from ..files.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from ..engine.engine import Instance
 
 ERRNOS: Final = {
     errno.E2BIG: 1,
@@ -86,22 +87,6 @@ class Door(Protocol):
         """Answer a request."""
 
 
-class Machine(Protocol):
-    """The instance a guest runs in, as far as its calls need it."""
-
-    clock: TurnClock
-
-    @property
-    def memory(self) -> GuestMemory:
-        """Its memory."""
-
-    def charge(self, units: int) -> None:
-        """Have it pay fuel."""
-
-    def call(self, name: str, *numbers: int) -> int:
-        """Call one of its functions."""
-
-
 class Guest:
     """What the functions act on: one guest's machine, descriptors and surroundings.
 
@@ -115,7 +100,7 @@ class Guest:
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Instance,
         descriptors: Descriptors,
         *,
         environment: Sequence[bytes] = (),

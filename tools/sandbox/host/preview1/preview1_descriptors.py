@@ -112,58 +112,48 @@ def fd_filestat_set_times(
     return 0
 
 
-def _readable(guest: Guest, number: int) -> Descriptor:
-    found = guest.descriptors.get(number, rights.READ)
-    require(found.readable, errno.EBADF)
-    return found
+def _moved(guest: Guest, out: int, count: int) -> int:
+    """Say how many bytes were moved, and have them paid."""
+    guest.memory.write_u32(out, count)
+    guest.transferred(count)
+    return 0
 
 
-def _writable(guest: Guest, number: int) -> Descriptor:
-    found = guest.descriptors.get(number, rights.WRITE)
-    require(found.writable, errno.EBADF)
+def _for_transfer(
+    guest: Guest, number: int, right: int, out: int, at: int | None = None
+) -> Descriptor:
+    """What is to be read from or written to, at a position if one is given; checked first."""
+    found = guest.descriptors.get(number, right)
+    require(found.readable if right == rights.READ else found.writable, errno.EBADF)
+    if at is not None:
+        require(found.node.kind is not Kind.UNKNOWN, errno.ESPIPE)
+        require(at <= _MOST_POSITION, errno.EINVAL)
+    guest.memory.view(out, 4)
     return found
 
 
 def fd_read(guest: Guest, number: int, buffers: int, count: int, out: int) -> int:
-    found = _readable(guest, number)
-    guest.memory.view(out, 4)
+    found = _for_transfer(guest, number, rights.READ, out)
     done = found.node.read(guest.memory.buffers(buffers, count), found.position)
     found.position += done
-    guest.memory.write_u32(out, done)
-    guest.transferred(done)
-    return 0
+    return _moved(guest, out, done)
 
 
 def fd_pread(guest: Guest, number: int, buffers: int, count: int, at: int, out: int) -> int:
-    found = _readable(guest, number)
-    require(found.node.kind is not Kind.UNKNOWN, errno.ESPIPE)
-    require(at <= _MOST_POSITION, errno.EINVAL)
-    guest.memory.view(out, 4)
-    done = found.node.read(guest.memory.buffers(buffers, count), at)
-    guest.memory.write_u32(out, done)
-    guest.transferred(done)
-    return 0
+    found = _for_transfer(guest, number, rights.READ, out, at)
+    return _moved(guest, out, found.node.read(guest.memory.buffers(buffers, count), at))
 
 
 def fd_write(guest: Guest, number: int, buffers: int, count: int, out: int) -> int:
-    found = _writable(guest, number)
-    guest.memory.view(out, 4)
+    found = _for_transfer(guest, number, rights.WRITE, out)
     at = None if found.flags & _APPEND else found.position
     done, found.position = found.node.write(guest.memory.buffers(buffers, count), at)
-    guest.memory.write_u32(out, done)
-    guest.transferred(done)
-    return 0
+    return _moved(guest, out, done)
 
 
 def fd_pwrite(guest: Guest, number: int, buffers: int, count: int, at: int, out: int) -> int:
-    found = _writable(guest, number)
-    require(found.node.kind is not Kind.UNKNOWN, errno.ESPIPE)
-    require(at <= _MOST_POSITION, errno.EINVAL)
-    guest.memory.view(out, 4)
-    done, _ = found.node.write(guest.memory.buffers(buffers, count), at)
-    guest.memory.write_u32(out, done)
-    guest.transferred(done)
-    return 0
+    found = _for_transfer(guest, number, rights.WRITE, out, at)
+    return _moved(guest, out, found.node.write(guest.memory.buffers(buffers, count), at)[0])
 
 
 def _with_position(guest: Guest, number: int, right: int) -> Descriptor:

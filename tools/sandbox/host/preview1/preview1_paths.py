@@ -9,7 +9,7 @@ import errno
 import functools
 
 from ..files.files import NOT_CAPABLE, Descriptor, Directory, Kind, Opening
-from ..files.mount_points import from_the_root, reached
+from ..files.mount_points import MountPoints, from_the_root, reached
 from . import rights
 from .guest import Guest, require
 from .preview1_descriptors import ALL_FLAGS, STATUS, wanted_times
@@ -19,15 +19,24 @@ _ROOT = 3
 """The number of the guest's `/`, in which all else is mounted."""
 
 
-def _place(guest: Guest, number: int, right: int, path: bytes) -> tuple[Directory, bytes]:
+def _place(
+    guest: Guest, number: int, right: int, path: bytes
+) -> tuple[Directory | MountPoints, bytes]:
     """The directory that a path begins at, and the path from there; `..` may lead above a mount."""
     directory = guest.descriptors.directory(number, right)
-    preopened = guest.descriptors.get(number).preopened
-    if preopened is None or b".." not in path or _ROOT not in guest.descriptors:
+    found = guest.descriptors.get(number)
+    if found.preopened is None or b".." not in path or _ROOT not in guest.descriptors:
         return directory, path
-    root: Directory = guest.descriptors.get(_ROOT).node  # type: ignore[assignment]
-    above = from_the_root(root, preopened, directory, path)
+    root = guest.descriptors.get(_ROOT).node
+    if found.node is root or not isinstance(root, MountPoints):
+        return directory, path
+    above = from_the_root(found.preopened, directory, path)
     return (root, above) if above else (directory, path)
+
+
+def _changing(guest: Guest, number: int, right: int, path: bytes) -> tuple[Directory, bytes]:
+    """The directory that a path which is to change begins in, and the path from there."""
+    return reached(*_place(guest, number, right, path))
 
 
 @functools.lru_cache
@@ -101,24 +110,26 @@ def path_filestat_set_times(
     flags: int,
 ) -> int:
     directory, name = _place(guest, number, rights.SET_TIMES_OF, guest.path(path, length))
-    directory.set_times_of(name, wanted_times(accessed, modified, flags), follow=bool(lookup & 1))
+    times = wanted_times(accessed, modified, flags)
+    directory, name = reached(directory, name)
+    directory.set_times_of(name, times, follow=bool(lookup & 1))
     return 0
 
 
 def path_create_directory(guest: Guest, number: int, path: int, length: int) -> int:
-    directory, name = _place(guest, number, rights.CREATE_DIRECTORY, guest.path(path, length))
+    directory, name = _changing(guest, number, rights.CREATE_DIRECTORY, guest.path(path, length))
     directory.make_directory(name)
     return 0
 
 
 def path_remove_directory(guest: Guest, number: int, path: int, length: int) -> int:
-    directory, name = _place(guest, number, rights.REMOVE_DIRECTORY, guest.path(path, length))
+    directory, name = _changing(guest, number, rights.REMOVE_DIRECTORY, guest.path(path, length))
     directory.remove_directory(name)
     return 0
 
 
 def path_unlink_file(guest: Guest, number: int, path: int, length: int) -> int:
-    directory, name = _place(guest, number, rights.UNLINK, guest.path(path, length))
+    directory, name = _changing(guest, number, rights.UNLINK, guest.path(path, length))
     directory.unlink(name)
     return 0
 
@@ -128,7 +139,7 @@ def path_symlink(
 ) -> int:
     leads_to = guest.memory.path(target, target_length)
     require(leads_to != b"", errno.ENOENT)
-    directory, name = _place(guest, number, rights.SYMLINK, guest.path(path, length))
+    directory, name = _changing(guest, number, rights.SYMLINK, guest.path(path, length))
     directory.symlink(leads_to, name)
     return 0
 
@@ -157,7 +168,9 @@ def path_link(
     source, name = _place(guest, number, rights.LINK_SOURCE, guest.path(path, length))
     new_name = guest.memory.path(new_path, new_length)
     target, new_name = _place(guest, new_number, rights.LINK_TARGET, new_name)
-    source.link(name, *reached(target, new_name), follow=bool(lookup & 1))
+    target, new_name = reached(target, new_name)
+    source, name = reached(source, name)
+    source.link(name, target, new_name, follow=bool(lookup & 1))
     return 0
 
 
@@ -173,5 +186,7 @@ def path_rename(
     source, name = _place(guest, number, rights.RENAME_SOURCE, guest.path(path, length))
     new_name = guest.memory.path(new_path, new_length)
     target, new_name = _place(guest, new_number, rights.RENAME_TARGET, new_name)
-    source.rename(name, *reached(target, new_name))
+    target, new_name = reached(target, new_name)
+    source, name = reached(source, name)
+    source.rename(name, target, new_name)
     return 0

@@ -112,13 +112,13 @@ def mcp(
     where = questions.path
     offer = offered.offer()
     require_sdk()
-    from ....mcp_server.serving import Places, log_library_events, serve_http, serve_stdio
+    from ....mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
 
     log_library_events()
     from .....base.settings.trust_table import ignored
 
     told = cli.configuration
-    places = Places(
+    places = McpPlaces(
         sessions=cli.base,
         store=cli.store_url,
         direct=cli.store_direct,

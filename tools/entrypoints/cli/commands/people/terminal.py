@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ....terminal.theme_name import ThemeName
-from ...asking.question_sessions import complete_question_ids
+from ...asking.question_sessions import complete_question_ids, say_what_came
 from ...context import Cli
 from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import counted
@@ -55,6 +55,7 @@ def questions(
         raise misuse("--json", "a terminal writes no JSON; use `agentforge history --json`")
     config = load_config()
     sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
+    say_what_came(cli, sessions)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     _show(cli, sessions, first=first, bell=rings, theme=theme)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from ...asking.question_sessions import question_sessions
 from ...context import Cli
 from ...options import QuestionPlace, flag, option
 from ...signatures import CommandModule
@@ -40,6 +41,8 @@ def ui(
         questions=questions.path,
         command=cli.command(),
     )
+
+    question_sessions(cli, questions)  # says what came with the repository
 
     def ready(url: str) -> None:
         cli.output.address("All sessions are", url)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ..... import harness
+from attrs import frozen
+
+from .....harness.views.session_head import SessionSummary
 from ...context import Cli
 from ...options import Yes, argument, flag, misuse
 from ...output.text import State
 from ...signatures import CommandModule
+from .history import show_question_session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from .....harness import LocalSessions, SessionContext
+    from .....questions import QuestionSession, QuestionSessions
 
 _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
@@ -40,57 +46,137 @@ def adopt(
     """
     if (session_id is None) != every:
         raise misuse("SESSION_ID", "name a session, or give --all")
-    sessions = _foreign(cli) if session_id is None else [cli.load(session_id)[1]]
-    store = cli.store()
-    wanted = [one for one in sessions if not store.is_own(one.session_id)]
-    if wanted and not cli.output.json:
-        for session in wanted:
-            cli.output.show(*_view(cli, session))
-    if wanted:
-        names = ", ".join(one.session_id for one in wanted)
+    questions, put = _foreign_questions(cli, session_id)
+    asked = _foreign(cli) if session_id is None else []
+    if session_id is not None and not put:
+        asked = [_named(cli, session_id)]
+    wanted = [one for one in asked if not one.store.is_own(one.session_id)]
+    if not cli.output.json:
+        for one in wanted:
+            cli.output.show(*_view(one))
+        for question in put:
+            show_question_session(cli, questions, question)
+    if wanted or put:
+        names = ", ".join([one.session_id for one in wanted] + [one.session_id for one in put])
         cli.output.ask(f"Make {names} yours?", yes=yes)
-    for session in wanted:
-        store.make_own(session.session_id)
-    _say(cli, sessions, wanted)
+    for one in wanted:
+        one.store.make_own(one.session_id, shown=one.shown)
+    for question in put:
+        questions.store.make_own(question)
+    _say(cli, asked, wanted, put)
 
 
-def _foreign(cli: Cli) -> list[harness.SessionContext]:
-    manager = cli.manager()
-    found = manager.list(on_unreadable=lambda _: None)
-    ids = [one.session_id for one in found if not manager.store.is_own(one.session_id)]
-    return [session for one in ids if (session := manager.store.load(one)) is not None]
+def _foreign_questions(
+    cli: Cli, shortened: str | None
+) -> tuple[QuestionSessions, list[QuestionSession]]:
+    """Return the question sessions that came with the repository: all, or that of an id."""
+    from .....questions import QuestionError
+    from .....wiring.bootstrap import open_questions
+
+    questions, found = open_questions(store=cli.store(), clock=cli.outside.clock), []
+    for one in questions.store.foreign():
+        if shortened is None:
+            with suppress(QuestionError):  # it stays as it is, and says why where it is named
+                found.append(questions.store.read_foreign(one))
+        elif one.startswith(shortened.lower()):
+            found.append(questions.store.read_foreign(one))
+    return questions, found
+
+
+@frozen
+class _Shown:
+    """A session that a person looks at.
+
+    Attributes:
+        store: Where it is.
+        session: What it is.
+        shown: Its fingerprint of before it was read.
+    """
+
+    store: LocalSessions
+    session: SessionContext
+    shown: str
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+        return self.session.session_id
+
+
+def _read(store: LocalSessions, session_id: str) -> _Shown:
+    from .....harness import SessionNotFound
+
+    shown = store.fingerprint(session_id)
+    session = store.load(session_id)
+    if session is None:
+        raise SessionNotFound(session_id, path=store.where)
+    return _Shown(store, session, shown)
+
+
+def _named(cli: Cli, shortened: str) -> _Shown:
+    from .....harness import SessionNotFound
+
+    store = cli.store()
+    try:
+        return _read(store, store.resolve(shortened))
+    except SessionNotFound:
+        brought = cli.sessions_brought()
+        if brought is None:
+            raise
+        return _read(brought, brought.resolve(shortened))
+
+
+def _foreign(cli: Cli) -> list[_Shown]:
+    return [
+        _read(store, one.session_id)
+        for store in filter(None, (cli.store(), cli.sessions_brought()))
+        for one in store.summaries()
+        if isinstance(one, SessionSummary) and not store.is_own(one.session_id)
+    ]
 
 
 def _say(
-    cli: Cli, asked: list[harness.SessionContext], adopted: list[harness.SessionContext]
+    cli: Cli, asked: list[_Shown], adopted: list[_Shown], questions: list[QuestionSession]
 ) -> None:
-    if cli.output.wrote(lambda: {"adopted": [_document(cli, one) for one in adopted]}):
+    names = [one.session_id for one in questions]
+    if cli.output.wrote(
+        lambda: {"adopted": [_document(one) for one in adopted], "questions": names}
+    ):
         return
-    for session in adopted:
-        cli.output.line(f"Session {session.session_id} is yours.")
-    if not adopted:
+    for question in questions:
+        cli.output.line(f"Question session {question.session_id} is yours.")
+    for one in adopted:
+        cli.output.line(f"Session {one.session_id} is yours.")
+    if not adopted and not questions:
         which = "It is yours already." if asked else "All sessions here are yours."
         cli.output.line(f"{which} Nothing was changed.")
+    elif adopted and adopted[-1].store is not cli.store():
+        cli.output.remark(
+            f"The sessions of this project are in {adopted[-1].store.where} from now on; "
+            f"`agentforge --base {cli.store().where} list` shows those that you had before"
+        )
 
 
-def _document(cli: Cli, session: harness.SessionContext) -> dict[str, Any]:
+def _document(one: _Shown) -> dict[str, Any]:
     from ...output.documents import state_document
 
+    session = one.session
     return {
-        **state_document(session, cli.store()),
+        **state_document(session, one.store),
         "title": session.title,
         "goal": session.goal,
-        "runs": sorted(_runs(cli, session.session_id)),
-        "asks": _asks(cli, session.session_id),
+        "runs": sorted(_runs(one.store, session.session_id)),
+        "asks": _asks(one.store, session.session_id),
     }
 
 
-def _view(cli: Cli, session: harness.SessionContext) -> list[RenderableType]:
+def _view(one: _Shown) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
     from ...output.render import budget_bar, field, labels_lines, words
     from ...output.text import shorten
 
-    directory = cli.store().session_directory(session.session_id)
+    session = one.session
+    directory = one.store.session_directory(session.session_id)
     lines: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", State(session.state.value)),
@@ -99,10 +185,10 @@ def _view(cli: Cli, session: harness.SessionContext) -> list[RenderableType]:
         field("budget", budget_bar(session.token_budget)),
         field("files", f"{directory}, of {_owner(directory)}"),
     ]
-    asks = _asks(cli, session.session_id)
+    asks = _asks(one.store, session.session_id)
     if asks is not None:
         lines.append(field("asks", asks))
-    runs = _runs(cli, session.session_id)
+    runs = _runs(one.store, session.session_id)
     if not runs:
         lines.append(field("runs", "nothing: it keeps no workflow"))
     for name, text in sorted(runs.items()):
@@ -111,7 +197,7 @@ def _view(cli: Cli, session: harness.SessionContext) -> list[RenderableType]:
     return lines
 
 
-def _asks(cli: Cli, session_id: str) -> str | None:
+def _asks(store: LocalSessions, session_id: str) -> str | None:
     """Return which agent a run of a session asks, and what that is given; None where it has none.
 
     Of a command, that is what it runs.
@@ -120,7 +206,7 @@ def _asks(cli: Cli, session_id: str) -> str | None:
     from .....workflows.job import AgentWork
 
     try:
-        agent = AgentWork.of_session(cli.store(), session_id).agent
+        agent = AgentWork.of_session(store, session_id).agent
     except NotAWorkflowSession:
         return None
     except InvalidWorkflow as error:
@@ -133,11 +219,11 @@ def _asks(cli: Cli, session_id: str) -> str | None:
     return f"{what}; it is given {', '.join(given)}" if given else what
 
 
-def _runs(cli: Cli, session_id: str) -> dict[str, str]:
+def _runs(store: LocalSessions, session_id: str) -> dict[str, str]:
     """Return what a run of a session goes by: the text of the workflows that it keeps."""
     from .....harness.session_layout import RUN_LOCKS
 
-    found = ((name, cli.store().read_attachment(session_id, name)) for name in RUN_LOCKS)
+    found = ((name, store.read_attachment(session_id, name)) for name in RUN_LOCKS)
     return {name: data.decode("utf-8", "replace") for name, data in found if data is not None}
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import asdict, frozen
 
 from ..... import harness
+from .....base.errors import counted
 from ...context import Cli
 from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
 from ...signatures import CommandModule
@@ -112,6 +113,7 @@ def list_sessions(
         if manager.store.is_interrupted(one.session_id, one.head.state)
     }
     foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
+    _say_what_was_brought(cli)
     if cli.output.json:
         from ...output.documents import summary_document, unreadable_document
 
@@ -151,6 +153,17 @@ def list_sessions(
         which = "fits" if filters or after is not None else "is there"
         cli.output.line(f"No session {which} in {manager.store.where}.")
     cli.output.show(*render.unreadable_lines(unreadable))
+
+
+def _say_what_was_brought(cli: Cli) -> None:
+    brought = cli.sessions_brought()
+    count = 0 if brought is None else sum(1 for _ in brought.list_sessions())
+    if brought is not None and count:
+        cli.output.remark(
+            f"{counted(count, 'session')} came with this repository, in {brought.where}: "
+            f"`agentforge --base {brought.where} list` lists them, `agentforge adopt ID` shows one "
+            "and makes it yours"
+        )
 
 
 def _page(

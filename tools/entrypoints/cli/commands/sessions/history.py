@@ -43,7 +43,7 @@ def history(
     wanted = None if status is None else _status_of(status)
     sessions = question_sessions(cli, place)
     if session_id is not None:
-        _show(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
+        show_question_session(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
         return
     unreadable: list[UnreadableQuestion] = []
     found = sessions.list_sessions(on_unreadable=unreadable.append)
@@ -69,7 +69,8 @@ def history(
         cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
 
 
-def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+def show_question_session(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+    """Show a question session in full."""
     from .....questions import format_user_response
 
     if cli.output.wrote(session_document(sessions, session)):

@@ -53,19 +53,19 @@ def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
     """Return a session and its page."""
     from .....wiring.bootstrap import open_snapshots
     from ....pages.session_page import session_report
+    from ....pages.values.material import PageSource
 
     manager, session = cli.load(shortened, manager=cli.keeping_manager())
     snapshots = open_snapshots(cli.store(), cli.objects_url)
     is_here = snapshots.is_here(session.session_id)
-    page = session_report(
+    source = PageSource(
         session,
         manager.store,
         workspace=manager.store.workspace_path(session.session_id) if is_here else None,
         differences=lambda before, after: manager.diff(before, after, patch=True),
         questions=lambda question_id: _questions(cli, question_id),
-        now=cli.outside.clock(),
     )
-    return session, page
+    return session, session_report(source, now=cli.outside.clock())
 
 
 def _questions(cli: Cli, question_id: str) -> Sequence[Question]:

@@ -1,0 +1,216 @@
+"""What Git tracks of what is in a directory: read in the index around it; no program is run.
+
+What a clone brought is what Git tracks. A repository can't bring a file into a checkout without an
+entry in the index, nor a `.git` of its own, so it can't hide what it brought.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ..data_folder import read_plain
+
+_GIT: Final = ".git"
+_POINTER: Final = b"gitdir: "
+_MAX_POINTER_BYTES: Final = 8192
+_MAX_INDEX_BYTES: Final = 1 << 30
+_HEADER_BYTES: Final = 12
+_BEFORE_NAME: Final = 40
+"""The bytes of an entry before the object's name: times, device, inode, mode, owner, size."""
+_WITH_PREFIXES: Final = 4
+"""The version of Git's index that leaves out of a path what it begins with as the one before."""
+_EXTENDED: Final = 0x40
+_MOST_LENGTH: Final = 0xFFF
+_NAME_AND_FLAGS: Final = 22
+"""The bytes before a path: at least the 20 last of the object's name, and the flags."""
+_SHARED: Final = "sharedindex."
+
+_Stamps = tuple[str, str, tuple[tuple[str, int, int, int], ...]]
+
+
+class Tracked:
+    """What Git tracks of what is in a directory.
+
+    Args:
+        versions: What names the versions of the files below each name, by the name.
+        others: The same of every other name: empty, unless an index can't be understood.
+    """
+
+    __slots__ = ("others", "versions")
+
+    def __init__(self, versions: Mapping[str, str] | None = None, others: str = "") -> None:
+        self.versions: Final[Mapping[str, str]] = versions or {}
+        self.others: Final = others
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or self.others)
+
+    def version(self, name: str) -> str:
+        """Return what names the versions of the files below a name; empty for none."""
+        return self.versions.get(name, self.others)
+
+
+class GitIndex:
+    """The index of the Git repository around a directory. May be shared between threads.
+
+    Args:
+        directory: The directory; what it leads to is meant.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._known: tuple[_Stamps, Tracked] | None = None
+
+    def tracked(self) -> Tracked:
+        """Return what is tracked now; the index is read again only if it has changed."""
+        directory = os.path.realpath(self._directory)
+        found = _index_around(directory)
+        if found is None:
+            return Tracked()
+        root, index = found
+        stamps = (root, index, tuple(_stamps(index)))
+        known = self._known
+        if known is None or known[0] != stamps:
+            self._known = known = (stamps, _read(index, _prefix(directory, root)))
+        return known[1]
+
+
+def _prefix(directory: str, root: str) -> bytes:
+    below = os.path.relpath(directory, root)
+    return b"" if below == os.curdir else os.fsencode(os.path.join(below, ""))
+
+
+def _index_around(directory: str) -> tuple[str, str] | None:
+    """Return the root of the Git repository that a directory is in, and its index; None if none."""
+    while True:
+        found = os.path.join(directory, _GIT)
+        if os.path.isdir(found):
+            return directory, os.path.join(found, "index")
+        if os.path.isfile(found):
+            index = _index_named_by(found)
+            return None if index is None else (directory, index)
+        above = os.path.dirname(directory)
+        if above == directory:
+            return None
+        directory = above
+
+
+def _index_named_by(pointer: str) -> str | None:
+    """Return the index of a linked work tree or a submodule, whose `.git` is a file."""
+    try:
+        said = read_plain(pointer, most=_MAX_POINTER_BYTES)
+    except OSError:
+        return None
+    if not said.startswith(_POINTER):
+        return None
+    folder = os.fsdecode(said.removeprefix(_POINTER).strip())
+    return os.path.join(os.path.dirname(pointer), folder, "index")
+
+
+def _files(index: str) -> list[str]:
+    """Return of what an index consists: itself, and what it shares with others if it is split."""
+    folder = os.path.dirname(index)
+    try:
+        shared = sorted(one for one in os.listdir(folder) if one.startswith(_SHARED))
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in ("index", *shared)]
+
+
+def _stamps(index: str) -> Iterator[tuple[str, int, int, int]]:
+    for path in _files(index):
+        with suppress(OSError):
+            found = os.stat(path)
+            yield path, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _read(index: str, prefix: bytes) -> Tracked:
+    import hashlib  # takes long to load, and few of these directories are in a repository
+
+    versions: dict[bytes, list[bytes]] = {}
+    unclear = []
+    for path in _files(index):
+        with suppress(OSError):
+            data = read_plain(path, most=_MAX_INDEX_BYTES)
+            try:
+                for before, name in list(_entries(data, prefix, _name_bytes(index))):
+                    first = name[len(prefix) :].partition(b"/")[0]
+                    versions.setdefault(first, []).append(before + name)
+            except (IndexError, ValueError):
+                unclear.append(data)
+    return Tracked(
+        versions={
+            os.fsdecode(name): hashlib.sha256(b"".join([*found, *unclear])).hexdigest()
+            for name, found in versions.items()
+        },
+        others=hashlib.sha256(b"".join(unclear)).hexdigest() if unclear else "",
+    )
+
+
+def _name_bytes(index: str) -> int:
+    """Return the length of an object's name in a repository: SHA-1's, or SHA-256's."""
+    folder = os.path.dirname(index)
+    with suppress(OSError):
+        common = read_plain(os.path.join(folder, "commondir"), most=_MAX_POINTER_BYTES)
+        folder = os.path.join(folder, os.fsdecode(common.strip()))
+    try:
+        said = read_plain(os.path.join(folder, "config"), most=_MAX_POINTER_BYTES).lower()
+    except OSError:
+        return 20
+    return 32 if b"objectformat" in said and b"sha256" in said else 20
+
+
+def _entries(index: bytes, prefix: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the end of the object's name with the flags, and the path, of each entry below one."""
+    if prefix and int.from_bytes(index[4:8], "big") != _WITH_PREFIXES:
+        yield from _found_entries(index, prefix)
+        return
+    for before, path in _all_entries(index, name_bytes):
+        if path.startswith(prefix):
+            yield before, path
+
+
+def _found_entries(index: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the same by a search, which takes a hundredth of the time, where paths are whole."""
+    at = index.find(prefix)
+    while at >= 0:
+        end = index.index(b"\0", at)
+        lengths = {int.from_bytes(index[at - n : at - n + 2], "big") & _MOST_LENGTH for n in (2, 4)}
+        if min(end - at, _MOST_LENGTH) in lengths:  # or it is in the midst of another path
+            yield index[at - _NAME_AND_FLAGS : at], index[at:end]
+        at = index.find(prefix, end)
+
+
+def _all_entries(index: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the same of all entries.
+
+    An entry is 40 bytes, the object's name, the flags (4 bytes where they are extended, else 2),
+    and the path up to a zero byte, with zero bytes after it up to a multiple of 8. In an index in
+    which each path goes on from the one before it, there are no such bytes, and the length that is
+    cut off that one stands before the rest of the path, as a number of variable width.
+    """
+    prefixed = int.from_bytes(index[4:8], "big") == _WITH_PREFIXES
+    at, path = _HEADER_BYTES, b""
+    for _ in range(int.from_bytes(index[8:12], "big")):
+        entry, flags = at, at + _BEFORE_NAME + name_bytes
+        begin = at = flags + (4 if index[flags] & _EXTENDED else 2)
+        if prefixed:
+            byte = index[at]
+            cut, at = byte & 0x7F, at + 1
+            while byte & 0x80:
+                byte = index[at]
+                cut, at = ((cut + 1) << 7) | (byte & 0x7F), at + 1
+            path = path[: len(path) - cut]
+        else:
+            path = b""
+        end = index.index(b"\0", at)
+        path += index[at:end]
+        at = end + 1 if prefixed else entry + (end - entry + 8) // 8 * 8
+        yield index[begin - _NAME_AND_FLAGS : begin], path
+
+
+__all__ = ["GitIndex", "Tracked"]
