@@ -22,7 +22,7 @@ BUDGETS: Final = {
     "base": 6_450,
     "entrypoints": 19_240,
     "fleet": 5_620,
-    "harness": 9_110,
+    "harness": 8_980,
     "integrations": 2_360,
     "jail": 2_230,
     "prune": 3_680,

@@ -17,11 +17,11 @@ from tests.architecture.ways import Way
 
 CHECKOUT: Final = Path(__file__).parents[2]
 BOUNDS: Final = {
-    "a_save": Way(calls=154, modules=22, crossings=16),
-    "a_load": Way(calls=209, modules=26, crossings=10),
-    "a_phase": Way(calls=800, modules=97, crossings=88),  # how often it looks at the clock varies
-    "a_question": Way(calls=725, modules=39, crossings=195),
-    "a_prune": Way(calls=550, modules=44, crossings=100),  # which thread deletes varies
+    "a_save": Way(calls=86, modules=19, crossings=14),
+    "a_load": Way(calls=86, modules=21, crossings=7),
+    "a_phase": Way(calls=770, modules=97, crossings=88),  # how often it looks at the clock varies
+    "a_question": Way(calls=735, modules=39, crossings=197),
+    "a_prune": Way(calls=560, modules=46, crossings=106),  # which thread deletes varies
 }
 """The most that each way may cost."""
 

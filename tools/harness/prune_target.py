@@ -60,16 +60,13 @@ class HarnessTarget:
 
     def leaving(self, fs: FileSystem, session_fd: int, session_id: str) -> None:
         """Keep what receivers of events have not had of a session that is about to be removed."""
-
-        def load() -> SessionContext | None:
-            path = Path(session_id) / SESSION_FILE
-            data = read_regular_file(
-                fs, SESSION_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd
-            )
-            return None if data is None else decode_session(data, path=path)
-
-        own = OwnSessions(self.root)
-        keep_untold(self.root, fs, session_fd, is_own=lambda: own.has(session_id), load=load)
+        keep_untold(
+            self.root,
+            fs,
+            session_fd,
+            is_own=lambda: OwnSessions(self.root).has(session_id),
+            load=lambda: _whole(fs, session_fd, session_id),
+        )
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         """Date a session by when it ended, from the head of its file."""
@@ -107,19 +104,23 @@ def _dated(head: SessionHead, record: Record | None) -> Dated:
     )
 
 
-def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
+def _whole(fs: FileSystem, session_fd: int, session_id: str) -> SessionContext | None:
     path = Path(session_id) / SESSION_FILE
+    data = read_regular_file(
+        fs, SESSION_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd
+    )
+    return None if data is None else decode_session(data, path=path)
+
+
+def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
     try:
-        data = read_regular_file(
-            fs, SESSION_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd
-        )
-        if data is None:
-            return None
-        session = decode_session(data, path=path)
+        session = _whole(fs, session_fd, session_id)
     except ReadError as error:
         return undatable(error)
     except SessionCorrupted as error:
         return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
+    if session is None:
+        return None
     if session.session_id != session_id:
         detail = f"its file is that of session {session.session_id}"
         return Undatable(SkipReason.CORRUPTED_METADATA, detail)

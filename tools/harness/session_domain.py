@@ -8,7 +8,7 @@ names are also found here. The module is long because a session is one entity wi
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Self, cast
@@ -32,23 +32,23 @@ from .domain.session_checks import (
     InvalidSession,
     InvalidSessionId,
     check,
-    count_fault,
     in_utc,
     item_faults,
     name_fault,
+    require_count,
     validate_session_id,
 )
 from .domain.session_data import (
     NO_METADATA,
     NO_WORKFLOW_STATE,
+    SETTLED,
     Metadata,
     frozen_workflow_state,
     metadata_fault,
-    settled,
 )
 from .domain.session_description import Description, DescriptionChange, described_event
 from .domain.session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
-from .domain.session_fields import SESSION, as_json, field_faults
+from .domain.session_fields import SESSION, as_json, field_faults, field_values
 from .domain.session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
@@ -146,7 +146,10 @@ class SessionContext:
     def __setattr__(self, name: str, value: object) -> None:
         if name == "session_id" and hasattr(self, name):
             raise ImmutableSessionId(self.session_id)
-        object.__setattr__(self, name, settled(name, value))
+        if name in SETTLED:
+            found, faults = SETTLED[name](value)
+            value = value if faults else found  # what is wrong is left as it is, for `faults`
+        object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
         if name == "session_id":
@@ -181,13 +184,17 @@ class SessionContext:
                 )
             )
 
-    def faults(self) -> list[str]:
+    def faults(self, judged: Sequence[object] = ()) -> list[str]:
         """Return everything that is wrong with the session's own fields; empty when nothing is.
 
         The entries of `artifacts` and `history` can't be changed and were checked when they were
         made, so this costs the same however many there are.
+
+        Args:
+            judged: Values that nothing was wrong with, as `field_values` returns them: what is
+                still the same is not judged again.
         """
-        faults = field_faults(self)
+        faults = field_faults(field_values(self), judged)
         wrong = {fault.partition(":")[0] for fault in faults}
         if self.history == []:
             faults.append(_NO_HISTORY)
@@ -198,10 +205,10 @@ class SessionContext:
             faults.append("updated_at: is before created_at")
         if wrong & {"state", "completed_at"}:
             return faults
-        ended = self.completed_at
-        if self.state.is_terminal and ended is None:
+        ended, terminal = self.completed_at, self.state.is_terminal
+        if terminal and ended is None:
             faults.append(f"completed_at: is missing, and the session is {self.state.value}")
-        elif not self.state.is_terminal and ended is not None:
+        elif not terminal and ended is not None:
             faults.append(f"completed_at: is set, and the session is {self.state.value}")
         elif ended is not None and "created_at" not in wrong and ended < self.created_at:
             faults.append("completed_at: is before created_at")
@@ -272,8 +279,7 @@ class SessionContext:
 
     def touch(self, now: datetime | None = None) -> datetime:
         """Move `updated_at` to now, never back, and return it."""
-        moment = as_utc(now) if now is not None else utc_now()
-        self.updated_at = max(moment, self.updated_at)
+        self.updated_at = self._moment(now)
         return self.updated_at
 
     def spend(self, tokens: int, *, now: datetime | None = None) -> BudgetState:
@@ -293,7 +299,7 @@ class SessionContext:
         self.token_budget.record_usage(tokens)
         after = self.token_budget.snapshot()
         self.touch(now)
-        for event in self.token_budget.crossings(before):
+        for event in after.crossed_since(before):
             self.add_event(event, now=now)
         return after
 
@@ -520,7 +526,7 @@ class SessionContext:
             InvalidStateTransition: The session is not active, or in no phase.
         """
         self.require(SessionState.ACTIVE, operation="retry_phase")
-        check(count_fault("attempt_number", self.attempt_number + 1, least=1))
+        require_count("attempt_number", self.attempt_number + 1, least=1)
         event = PhaseRetried(attempt=self.attempt_number + 1, reason=reason)
         entry = self.add_event(event, now=now)
         self.attempt_number += 1

@@ -8,9 +8,8 @@ because its docstrings are the reference of the library's face; the methods are 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -37,7 +36,14 @@ from .domain.history_events import (
 from .domain.session_checks import check, clean_up_faults, count_fault, input_faults
 from .domain.session_data import NO_METADATA, NO_WORKFLOW_STATE
 from .domain.session_description import UNCHANGED, DescriptionChange, Unchanged, merged
-from .domain.session_notices import Notice
+from .domain.session_notices import (
+    Notice,
+    PhaseStarted,
+    SessionDeleted,
+    SessionLoaded,
+    SessionPassedOver,
+    SessionsCleanedUp,
+)
 from .domain.session_observer import SessionObserver
 from .errors import (
     BudgetExceeded,
@@ -84,7 +90,7 @@ from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from .views.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .views.checkpoints import CheckpointEntry, checkpoints
-from .views.session_filter import AskedFilters, BudgetLeft, SessionFilter
+from .views.session_filter import AskedFilters, SessionFilter
 from .views.session_head import SessionSummary, UnreadableSession
 from .views.session_page import (
     MAX_PAGE,
@@ -292,7 +298,7 @@ class SessionManager:
 
     def _trace_origin(self) -> Carrier:
         """Return the span that what is done to the current session belongs under."""
-        if self._current is None or not is_traced():
+        if self._current is None:
             return UNKNOWN_TRACE.origin
         session_id = self._current.session_id
         if self._trace is None or self._trace[0] != session_id:
@@ -337,10 +343,11 @@ class SessionManager:
                 can't be read at all).
         """
         self._refuse_within_changes("load")
-        self._current = session = self.store.load(session_id)
+        self._current = session = self._store.load(session_id)
         if session is None:
             return None
-        self._events.loaded(session)
+        notice = SessionLoaded(state=session.state.value, revision=session.revision)
+        self._events.announce(session, notice)
         return session
 
     def open(self, session_id: str) -> SessionContext:
@@ -390,7 +397,7 @@ class SessionManager:
             self._current = None
         self._checkpoints.forget_deleted()
         if deleted:
-            self._events.deleted(session_id)
+            self._events.announce(session_id, SessionDeleted())
         return deleted
 
     def reload(self) -> SessionContext:
@@ -403,8 +410,7 @@ class SessionManager:
             NoActiveSession: There is none, or it was deleted (then none is current any more).
             SessionCorrupted: Its file is no session any more; the one in memory is as it was.
         """
-        self._refuse_within_changes("reload")
-        session = self._require("reload")
+        session = self._require_alone("reload")
         found = self.store.load(session.session_id)
         if found is None:
             self._current = None
@@ -438,12 +444,11 @@ class SessionManager:
             SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
-        self._refuse_within_changes("save")
-        session = self._require("save")
+        session = self._require_alone("save")
         self._changes.save(session)
         return self._file_of(session)
 
-    def changes(self) -> AbstractContextManager[None]:
+    def changes(self) -> AbstractContextManager[object]:
         """Put several changes of the current session together into one save.
 
         ```
@@ -475,7 +480,7 @@ class SessionManager:
                 back what is stored.
             WriteError: At the end: it could not be saved.
         """
-        return self._changes.together(self._require("changes"))
+        return self._changes.changing(self._require("changes"), unless_unchanged=True)
 
     # --------------------------------------------------------------------------------- life cycle
 
@@ -641,12 +646,30 @@ class SessionManager:
             OperationCancelled: The thread's operation was cancelled (`cancellation`); the run was
                 not recorded.
         """
-        with attempt_span(self._current, self._trace_origin()) as span:
-            result = self._run_phase(
-                code, files or {}, tokens=tokens, deadline_s=deadline_s, fuel=fuel, judge=judge
-            )
-            span.set(Attribute.OUTCOME, "passed" if result.success else "failed")
-            return result
+        with attempt_span(self._current, self._trace_origin) as span:
+            if self._executor is None:
+                raise NoPhaseExecutor
+            session = self._require_alone("run_phase")
+            session.require(SessionState.ACTIVE, operation="run_phase")
+            check([*count_fault("tokens", tokens, least=0), *input_faults(files or {})])
+            self._checkpoints.prepare(session)
+            self._events.announce(session, PhaseStarted())
+            run = self._executor.execute
+            execute = partial(run, files=files) if files else run  # only some executors take files
+            result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
+            if result.trapped == "cancelled":
+                check_cancelled()
+            problem = judge(result) if judge is not None else result.problem
+            judged = evolve(result, success=problem is None)
+            taken = self._checkpoints.take(session, "result")
+
+            def change() -> PhaseEnded:
+                now = self._clock()
+                return record_result(session, judged, problem, tokens=tokens, now=now, taken=taken)
+
+            self._changes.record(session, change)
+            span.set(Attribute.OUTCOME, "passed" if judged.success else "failed")
+            return judged
 
     def check_executor(self) -> None:
         """See whether phases can be run here, as far as the executor tells before it runs one.
@@ -660,40 +683,6 @@ class SessionManager:
         tell = getattr(self._executor, "check", None)
         if callable(tell):
             tell()
-
-    def _run_phase(
-        self,
-        code: str,
-        files: Mapping[str, bytes | str],
-        *,
-        tokens: int,
-        deadline_s: float | None,
-        fuel: int | None,
-        judge: Callable[[PhaseResult], str | None] | None,
-    ) -> PhaseResult:
-        if self._executor is None:
-            raise NoPhaseExecutor
-        self._refuse_within_changes("run_phase")
-        session = self._require("run_phase")
-        session.require(SessionState.ACTIVE, operation="run_phase")
-        check([*count_fault("tokens", tokens, least=0), *input_faults(files)])
-        self._checkpoints.prepare(session)
-        self._events.phase_started(session)
-        run = self._executor.execute
-        execute = partial(run, files=files) if files else run  # only some executors take files
-        result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
-        if result.trapped == "cancelled":
-            check_cancelled()
-        problem = judge(result) if judge is not None else result.problem
-        judged = evolve(result, success=problem is None)
-        taken = self._checkpoints.take(session, "result")
-
-        def change() -> PhaseEnded:
-            now = self._clock()
-            return record_result(session, judged, problem, tokens=tokens, now=now, taken=taken)
-
-        self._changes.record(session, change)
-        return judged
 
     def checkpoint_session(self) -> Path:
         """Save the session where it is, with an entry in its history.
@@ -747,8 +736,7 @@ class SessionManager:
             WriteError: The disk or its permissions.
             AgentForgeError: The workspace could not be made; the error says what to do.
         """
-        self._refuse_within_changes("prepare_workspace")
-        self._checkpoints.prepare(self._require("prepare_workspace"))
+        self._checkpoints.prepare(self._require_alone("prepare_workspace"))
 
     def checkpoints(self) -> _Checkpoints:
         """Return the checkpoints of the session, oldest first.
@@ -806,8 +794,7 @@ class SessionManager:
             WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
             WriteError: The disk or its permissions.
         """
-        self._refuse_within_changes("rewind")
-        session = self._require("rewind")
+        session = self._require_alone("rewind")
         session.require(*_OPEN, operation="rewind")
         target = self._checkpoints.rewind(session, to)
         if self._questions is not None:
@@ -833,8 +820,7 @@ class SessionManager:
             SessionInUse: Something is at work in its workspace.
             WriteError: The disk or its permissions.
         """
-        self._refuse_within_changes("begin_phase_again")
-        session = self._require("begin_phase_again")
+        session = self._require_alone("begin_phase_again")
         session.require(*_OPEN, operation="rewind")
         done = self._checkpoints.begin_again(session, phase)
         if done and self._questions is not None:
@@ -877,8 +863,7 @@ class SessionManager:
             InvalidSession: `token_budget` is none.
             WriteError: It could not be saved.
         """
-        self._refuse_within_changes("fork")
-        parent = self._require("fork")
+        parent = self._require_alone("fork")
         fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
         inherited = self.store.read_attachments(parent.session_id)
         fork = self._save_new(fork, inherited=inherited)
@@ -934,8 +919,7 @@ class SessionManager:
         """
         if self._questions is None:
             raise NoQuestionChannel
-        self._refuse_within_changes("ask")
-        session = self._require("ask")
+        session = self._require_alone("ask")
         return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
         )
@@ -1055,7 +1039,7 @@ class SessionManager:
             remove_metadata=remove_metadata,
         )
         session = self._require("describe")
-        with self._changes.together(session):
+        with self._changes.changing(session, unless_unchanged=True):
             session.describe(change, now=self._clock())
         return session
 
@@ -1073,7 +1057,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the state.
         """
-        with self._put_together("set_workflow_state") as session:
+        with self._changing("set_workflow_state", unless_unchanged=True) as session:
             session.set_workflow_state(state, now=self._clock())
         return session
 
@@ -1091,7 +1075,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the state that it would be.
         """
-        with self._put_together("update_workflow_state") as session:
+        with self._changing("update_workflow_state", unless_unchanged=True) as session:
             session.set_workflow_state(
                 merged(session.workflow_state, values, remove), now=self._clock()
             )
@@ -1264,17 +1248,8 @@ class SessionManager:
     def find(
         self,
         *,
-        state: SessionState | str | Iterable[SessionState | str] | None = None,
-        workflow_type: str | None = None,
-        current_phase: str | None = None,
-        older_than: timedelta | None = None,
-        younger_than: timedelta | None = None,
-        tags: str | Iterable[str] | None = None,
-        parent_id: str | None = None,
-        goal: str | None = None,
-        title: str | None = None,
-        budget_left: BudgetLeft | str | None = None,
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
+        **filters: Unpack[AskedFilters],
     ) -> Iterator[SessionSummary]:
         """Go through the sessions that fit everything that is given, sorted by id.
 
@@ -1298,24 +1273,12 @@ class SessionManager:
                 range of the budget is none.
             ReadError: The base is there and can't be read.
         """
-        wanted = SessionFilter.asked(
-            self._clock(),
-            state=state,
-            workflow_type=workflow_type,
-            current_phase=current_phase,
-            older_than=older_than,
-            younger_than=younger_than,
-            tags=tags,
-            parent_id=parent_id,
-            goal=goal,
-            title=title,
-            budget_left=budget_left,
-        )
+        wanted = SessionFilter.asked(self._clock(), **filters)
         for found in self.store.summaries(wanted):
             if isinstance(found, SessionSummary):
                 yield found
                 continue
-            self._events.unreadable(found)
+            self._passed_over([found])
             if on_unreadable is not None:
                 on_unreadable(found)
 
@@ -1351,8 +1314,7 @@ class SessionManager:
             limit=limit,
             after=SessionCursor.parse(after) if isinstance(after, str) else after,
         )
-        for one in page.unreadable:
-            self._events.unreadable(one)
+        self._passed_over(page.unreadable)
         return page
 
     def list(
@@ -1399,8 +1361,7 @@ class SessionManager:
         wanted = SessionFilter.asked(self._clock(), **filters)
         candidates = self.store.candidates(asked, wanted)
         matches = match_sessions(candidates, self.store.load, asked, limit=limit)
-        for one in matches.unreadable:
-            self._events.unreadable(one)
+        self._passed_over(matches.unreadable)
         return matches
 
     def events(
@@ -1467,30 +1428,32 @@ class SessionManager:
         deleted = self.store.delete_ended(days=days, dry_run=dry_run, clock=self._clock)
         if deleted and not dry_run:
             self._checkpoints.forget_deleted()
-        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
+        notice = SessionsCleanedUp(days=days, dry_run=dry_run, count=len(deleted))
+        self._events.announce(None, notice)
         return deleted
 
     # ------------------------------------------------------------------------------------ helpers
 
-    @contextmanager
-    def _changing(self, operation: str) -> Iterator[SessionContext]:
+    def _changing(
+        self, operation: str, *, unless_unchanged: bool = False
+    ) -> AbstractContextManager[SessionContext]:
         """Yield the current session, which must not have ended; save what the block changes."""
         session = self._require(operation)
         session.require(*_OPEN, operation=operation)
-        with self._changes.changing(session):
-            yield session
+        return self._changes.changing(session, unless_unchanged=unless_unchanged)
 
-    @contextmanager
-    def _put_together(self, operation: str) -> Iterator[SessionContext]:
-        """Yield the current session, which must not have ended; save it if the block changed it."""
-        session = self._require(operation)
-        session.require(*_OPEN, operation=operation)
-        with self._changes.together(session):
-            yield session
+    def _passed_over(self, unreadable: Iterable[UnreadableSession]) -> None:
+        for one in unreadable:
+            self._events.announce(one.session_id, SessionPassedOver(error=str(one.error)))
 
     def _refuse_within_changes(self, operation: str) -> None:
         if self._changes.together_on is not None:
             raise ChangesUnsaved(operation, session_id=self._changes.together_on)
+
+    def _require_alone(self, operation: str) -> SessionContext:
+        """Return the current session for what can't be put together with other changes."""
+        self._refuse_within_changes(operation)
+        return self._require(operation)
 
     def _file_of(self, session: SessionContext) -> Path:
         return self.store.session_directory(session.session_id) / SESSION_FILE

@@ -176,12 +176,13 @@ class SessionStore(SessionReader):
                 is left, and `session` is as it was. Only if the error says `visible` is the new
                 content in place, and `session.revision` with it.
         """
-        path = self.session_path(session.session_id)
+        path = self._place(session.session_id)[1]
         writer = self._writer(session.session_id)
         with writer.lock:
             revision = session.revision + 1
             pieces = writer.encoder.encode(session, revision=revision)
-            self._bounded(session, path, pieces)
+            if sum(map(len, pieces)) > self._max_file_bytes:
+                raise self._too_large(session, path, pieces)
             try:
                 if session.revision == 0:
                     files = kept_documents(attachments, inherited)
@@ -193,8 +194,10 @@ class SessionStore(SessionReader):
                     session.revision = revision
                 raise
             session.revision = revision
-            session.unlike_its_digest = False
-            writer.written(pieces[0], session)
+            if session.unlike_its_digest:
+                session.unlike_its_digest = False
+            writer.head = pieces[0]
+            writer.stamp = SessionStamp(revision, session.state, session.created_at)
         return path
 
     @SESSION_ERRORS.raised("session.session_id")
@@ -208,9 +211,9 @@ class SessionStore(SessionReader):
         """
         require_saved(session)
         path = self.session_path(session.session_id)
-        pieces = self._bounded(
-            session, path, SessionEncoder().encode(session, revision=session.revision)
-        )
+        pieces = SessionEncoder().encode(session, revision=session.revision)
+        if sum(map(len, pieces)) > self._max_file_bytes:
+            raise self._too_large(session, path, pieces)
         files = kept_documents(None, documents)
         if not self._adopt_in_place(session, pieces, files, path):
             self._create(session, pieces, files, path)
@@ -267,15 +270,15 @@ class SessionStore(SessionReader):
         except FileNotFoundError:
             return None
 
-    def _bounded(
+    def _too_large(
         self, session: SessionContext, path: Path, pieces: list[bytes | bytearray]
-    ) -> list[bytes | bytearray]:
-        size = sum(map(len, pieces))
-        if size > self._max_file_bytes:
-            raise SessionTooLarge(
-                session.session_id, path=path, size_bytes=size, max_bytes=self._max_file_bytes
-            )
-        return pieces
+    ) -> SessionTooLarge:
+        return SessionTooLarge(
+            session.session_id,
+            path=path,
+            size_bytes=sum(map(len, pieces)),
+            max_bytes=self._max_file_bytes,
+        )
 
     def _replace(
         self,
@@ -285,8 +288,7 @@ class SessionStore(SessionReader):
         writer: _Writer,
     ) -> bool:
         """Replace the stored session; False if there was nothing to write."""
-        directory = self._place(session.session_id)[0]
-        lock = DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s)
+        lock = DirectoryLock(self._fs, path.parent, timeout_s=self._lock_timeout_s)
         try:
             lock.acquire()
         except FileNotFoundError:
@@ -306,8 +308,7 @@ class SessionStore(SessionReader):
                 raise WriteError(path=path, operation="read the old file", cause=error) from error
             else:
                 stored = self._stamp(previous_fd, path, writer)
-            state = self._require_next(session, stored, path)
-            if not self._is_to_be_written(session, state, path):
+            if not self._is_to_be_written(session, stored, path):
                 return False
             replace_file(
                 self._fs,
@@ -324,29 +325,29 @@ class SessionStore(SessionReader):
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
 
-    def _is_to_be_written(self, session: SessionContext, stored: SessionState, path: Path) -> bool:
-        """Refuse what can't follow the stored state; False if there is nothing to write."""
-        ended = self._load(path) if stored.is_terminal else None
-        if ended is None or not session.only_describes(ended):
-            if ended == session:
-                return False
-            session.require_follows(stored)
-        return True
-
-    def _require_next(
+    def _is_to_be_written(
         self, session: SessionContext, stored: SessionStamp | None, path: Path
-    ) -> SessionState:
-        """Refuse a session that was not made from the stored one; return the stored state."""
-        made_anew = stored is not None and stored.created_at != session.created_at
-        if stored is None or made_anew or stored.revision != session.revision:
+    ) -> bool:
+        """Refuse what was not made from the stored session; False if there is nothing to write."""
+        replaced = stored is not None and stored.created_at != session.created_at
+        if stored is None or replaced or stored.revision != session.revision:
             raise SessionConflict(
                 session.session_id,
                 path=path,
                 expected_revision=session.revision,
                 actual_revision=None if stored is None else stored.revision,
-                replaced=made_anew,
+                replaced=replaced,
             )
-        return stored.state
+        if not stored.state.is_terminal:
+            if session.state is not stored.state:
+                session.require_follows(stored.state)
+            return True
+        ended = self._load(path)
+        if ended is None or not session.only_describes(ended):
+            if ended == session:
+                return False
+            session.require_follows(stored.state)
+        return True
 
     def _stamp(self, fd: int, path: Path, writer: _Writer | None = None) -> SessionStamp | None:
         """Read what identifies the session that is on disk."""
@@ -354,9 +355,8 @@ class SessionStore(SessionReader):
             if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
                 raise SessionCorrupted(path=path, faults=["it is not a regular file"])
             data = self._fs.pread(fd, HEAD_BYTES, 0)
-            stamp = None if writer is None else writer.stamp_of(data)
-            if stamp is None:
-                stamp = decode_stamp(data)
+            known = writer is not None and writer.stamp and data.startswith(writer.head)
+            stamp = writer.stamp if writer is not None and known else decode_stamp(data)
         except OSError as error:
             raise WriteError(path=path, operation="read the old file", cause=error) from error
         if stamp is not None:
@@ -378,54 +378,56 @@ class SessionStore(SessionReader):
             with DirectoryLock(
                 self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True
             ) as base:
-                self._create_in(base.fd, session, pieces, attachments, path)
+                self._build(
+                    base.fd, session.session_id, {**attachments, SESSION_FILE: pieces}, path
+                )
         except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
         from ..prune import prepare_root  # what only creations and deletions need is loaded by them
 
         prepare_root(self.base_path)
 
-    def _create_in(
+    def _build(
         self,
         base_fd: int,
-        session: SessionContext,
-        pieces: list[bytes | bytearray],
-        attachments: Mapping[str, bytes],
+        session_id: str,
+        files: Mapping[str, bytes | Sequence[bytes | bytearray]],
         path: Path,
     ) -> None:
+        """Build a session's directory under a hidden name, then give it its own, if it is free.
+
+        Args:
+            base_fd: The base, open and locked.
+            session_id: The session.
+            files: Its files, its own the last one.
+            path: The path of that, for messages.
+        """
+        fs = self._fs
         try:
-            self._fs.stat(session.session_id, dir_fd=base_fd)
+            fs.stat(session_id, dir_fd=base_fd)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise WriteError(path=path, operation="look for it", cause=error) from error
         else:
-            raise SessionIdTaken(session.session_id, path=path)
+            raise SessionIdTaken(session_id, path=path)
         self._sweep(base_fd)
-        self._stage(base_fd, session.session_id, pieces, attachments, path)
-
-    def _stage(
-        self,
-        base_fd: int,
-        session_id: str,
-        pieces: list[bytes | bytearray],
-        attachments: Mapping[str, bytes],
-        path: Path,
-    ) -> None:
-        """Build the session's directory under a hidden name, then give it its own."""
-        fs = self._fs
         new = NewDirectory(fs, base_fd, f"{_STAGING}{self._token()}")
         try:
             with new:
-                for name, content in attachments.items():
+                for name, content in files.items():
                     *above, last = name.split("/")
                     with directory_beneath(
                         fs, new.fd, above, missing=Missing.MADE_DURABLY
                     ) as folder_fd:
-                        create_file(fs, folder_fd, last, [content])
+                        create_file(
+                            fs,
+                            folder_fd,
+                            last,
+                            [content] if isinstance(content, bytes) else content,
+                        )
                         if above:
                             fs.fsync(folder_fd)
-                create_file(fs, new.fd, SESSION_FILE, pieces)
                 new.sync()
                 self._mark(session_id, new.fd)  # first: it is own from when it is there
                 new.appear(session_id)
@@ -682,7 +684,11 @@ class SessionStore(SessionReader):
 
     def _state_in(self, directory_fd: int, directory: Path) -> SessionState | None:
         """Return the state of the session whose directory is open, None if it holds none."""
-        path = directory / SESSION_FILE
+        stamp = self._stamp_in(directory_fd, directory / SESSION_FILE)
+        return None if stamp is None else stamp.state
+
+    def _stamp_in(self, directory_fd: int, path: Path) -> SessionStamp | None:
+        """Read what identifies the session whose directory is open, None if it holds none."""
         try:
             fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
         except FileNotFoundError:
@@ -690,10 +696,9 @@ class SessionStore(SessionReader):
         except OSError as error:
             raise ReadError(path=path, cause=error) from error
         try:
-            stamp = self._stamp(fd, path)
+            return self._stamp(fd, path)
         finally:
             close_reader(self._fs, fd)
-        return None if stamp is None else stamp.state
 
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
@@ -711,18 +716,8 @@ class SessionStore(SessionReader):
     def _require_revision(
         self, directory_fd: int, session_id: str, path: Path, expected: int
     ) -> None:
-        try:
-            fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
-        except FileNotFoundError:
-            actual = None
-        except OSError as error:
-            raise ReadError(path=path, cause=error) from error
-        else:
-            try:
-                stamp = self._stamp(fd, path)
-                actual = None if stamp is None else stamp.revision
-            finally:
-                close_reader(self._fs, fd)
+        stamp = self._stamp_in(directory_fd, path)
+        actual = None if stamp is None else stamp.revision
         if actual != expected:
             raise SessionConflict(
                 session_id, path=path, expected_revision=expected, actual_revision=actual
@@ -730,24 +725,20 @@ class SessionStore(SessionReader):
 
 
 class _Writer:
-    """What writes one session: its encoder, whose pieces are good until it is used again."""
+    """What writes one session: its encoder, whose pieces are good until it is used again.
 
-    __slots__ = ("_head", "_stamp", "encoder", "lock")
+    Attributes:
+        head: The beginning of the file as it was written last.
+        stamp: What that says; None until something was written.
+    """
+
+    __slots__ = ("encoder", "head", "lock", "stamp")
 
     def __init__(self, encoder: SessionEncoder) -> None:
         self.encoder = encoder
         self.lock = RLock()
-        self._head: bytes | bytearray = b""
-        self._stamp: SessionStamp | None = None
-
-    def written(self, head: bytes | bytearray, session: SessionContext) -> None:
-        """Remember the head of the file as it was written, and what it says."""
-        self._head = head
-        self._stamp = SessionStamp(session.revision, session.state, session.created_at)
-
-    def stamp_of(self, data: bytes) -> SessionStamp | None:
-        """Return the stamp of a file that begins as it was written last, else None."""
-        return self._stamp if data.startswith(self._head) else None
+        self.head: bytes | bytearray = b""
+        self.stamp: SessionStamp | None = None
 
 
 __all__ = [

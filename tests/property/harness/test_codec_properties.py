@@ -297,7 +297,7 @@ def test_readers_never_contradict_each_other_on_a_changed_file(
 
 def judged_head(data: bytes) -> SessionHead | None:
     """Read a head as `decode_head` does, and have the domain judge every one."""
-    match = HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+    match = HEAD_RE().match(data.decode("utf-8", "surrogateescape"))
     try:
         head = None if match is None else make_head(match)
         if head is not None:
@@ -337,7 +337,7 @@ def test_a_head_that_is_judged_cheaply_is_one_that_the_domain_takes(choice: dict
 
 
 def test_the_heads_that_we_write_are_judged_cheaply() -> None:
-    assert SOUND_HEAD_RE.match(encode_session(session_with()).decode()) is not None
+    assert SOUND_HEAD_RE().match(encode_session(session_with()).decode()) is not None
 
 
 def test_the_campaign_of_changed_files_does_reach_the_quick_reader() -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import (
+    InvalidSession,
     SessionArtifact,
     SessionContext,
     SessionCorrupted,
     SessionHistory,
 )
 from agentforge_sessions.harness.format.session_codec import (
+    SessionEncoder,
     decode_ours,
     decode_session,
     encode_session,
@@ -118,3 +120,24 @@ def test_an_artifact_and_an_entry_of_the_same_time_are_apart() -> None:
     assert {type(one) for one in session.artifacts} == {SessionArtifact}
     assert {type(one) for one in session.history} == {SessionHistory}
     assert session.history[1].timestamp - START == timedelta(0)
+
+
+def test_a_goal_in_our_own_form_is_judged_like_any_other() -> None:
+    broken = written().replace("goal: null", f"goal: {'g' * 4001}")
+    with pytest.raises(SessionCorrupted, match=r"goal: has 4,001 characters"):
+        decode_session(broken.encode(), path=PATH)
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+def test_what_changed_since_it_was_judged_is_judged_by_the_next_encoding(seeded: bool) -> None:
+    encoder = SessionEncoder()
+    session = decode_session(written().encode(), path=PATH, encoder=encoder if seeded else None)
+    encoder.encode(session, revision=1)
+    session.token_budget.tokens_used = -1
+    with pytest.raises(InvalidSession, match="tokens_used: -1 is less than 0"):
+        encoder.encode(session, revision=2)
+    session.token_budget.tokens_used = 0
+    session.current_phase = "\n"
+    for _ in range(2):  # what was refused is not remembered as sound
+        with pytest.raises(InvalidSession, match="current_phase: is empty"):
+            encoder.encode(session, revision=2)

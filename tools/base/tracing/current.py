@@ -40,7 +40,7 @@ def traced(
     attributes: Mapping[str, Value | None] = _NOTHING,
     *,
     detail: str | None = None,
-    parent: Carrier = _NO_CONTEXT,
+    parent: Carrier | Callable[[], Carrier] = _NO_CONTEXT,
     links: Iterable[Carrier] = (),
 ) -> Span:
     """Return a span for a `with` block; one that does nothing where nobody takes it.
@@ -49,16 +49,20 @@ def traced(
         span_type: Its kind.
         attributes: What is known of it now, by the names of `Attribute`.
         detail: What follows in its name: a phase, a model; of few values.
-        parent: Its parent, where no span is current and the environment names none.
+        parent: Its parent, where no span is current and the environment names none, or what
+            returns it, which is called only where somebody takes the span.
         links: Spans that it has to do with; an empty one is left out.
     """
     tracing = _current()
     if tracing is None:
         return _UNTRACED
     name = f"{span_type.prefix} {detail or ''}".strip()
-    return _GuardedSpan(
-        lambda: tracing.begin(span_type, name, attributes, parent=parent, links=links)
-    )
+
+    def begin() -> OpenSpan:
+        under = parent() if callable(parent) else parent
+        return tracing.begin(span_type, name, attributes, parent=under, links=links)
+
+    return _GuardedSpan(begin)
 
 
 def count(

@@ -56,21 +56,21 @@ class HistoryEvent(Occurrence):
 
     action: ClassVar[str]
 
+    spoken: ClassVar[str | None] = None
+    """The field that says to people what happened; None where the action says all."""
+
     @property
     def sentence(self) -> str | None:
         """What happened, for people; None where the action says all."""
-        return None
+        return None if self.spoken is None else getattr(self, self.spoken)
 
 
 @_fields
 class _WithReason(HistoryEvent):
     """What happened for a reason, in words for people, or None."""
 
+    spoken = "reason"
     reason: str | None = None
-
-    @property
-    def sentence(self) -> str | None:
-        return self.reason
 
 
 @_fields
@@ -456,24 +456,16 @@ class AgentStarted(_OfAgent):
 class AgentPrompted(_OfAgent):
     """A person gave the agent a prompt."""
 
+    spoken = "text"
     text: str = field(default="", metadata=_QUIET)
-
-    @property
-    def sentence(self) -> str:
-        """The prompt."""
-        return self.text
 
 
 @_event("agent_turn_ended")
 class AgentTurnEnded(_OfAgent):
     """The agent ended a turn, with what it said last."""
 
+    spoken = "text"
     text: str = field(default="", metadata=_QUIET)
-
-    @property
-    def sentence(self) -> str:
-        """What it said."""
-        return self.text
 
 
 @_event("agent_edited")
@@ -506,13 +498,9 @@ class AgentCompacted(_OfAgent):
         summary: The summary.
     """
 
+    spoken = "summary"
     trigger: str = ""
     summary: str = field(default="", metadata=_QUIET)
-
-    @property
-    def sentence(self) -> str:
-        """The summary."""
-        return self.summary
 
 
 @_event("agent_usage")

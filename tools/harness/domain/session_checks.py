@@ -195,6 +195,12 @@ def count_fault(name: str, value: object, *, least: int) -> list[str]:
     return []
 
 
+def require_count(name: str, value: object, *, least: int = 0) -> None:
+    """Raise `InvalidSession` unless a value is a whole number of at least `least`."""
+    if type(value) is not int or not least <= value <= MAX_COUNT:
+        check(count_fault(name, value, least=least))
+
+
 def clean_up_faults(days: object, dry_run: object) -> list[str]:
     """Return what is wrong with the arguments of a clean-up."""
     number = isinstance(days, int | float) and not isinstance(days, bool)

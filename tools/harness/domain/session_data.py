@@ -151,21 +151,9 @@ def workflow_state_fault(value: object) -> list[str]:
     return [] if type(value) is WorkflowState else frozen_workflow_state(value)[1]
 
 
-_SETTLED: Final[Mapping[str, Callable[[object], tuple[Any, list[str]]]]] = {
+SETTLED: Final[Mapping[str, Callable[[object], tuple[Any, list[str]]]]] = {
     "tags": sorted_tags,
     "metadata": frozen_metadata,
     "workflow_state": frozen_workflow_state,
 }
-
-
-def settled(name: str, value: object) -> object:
-    """Return the value that a session's field takes when it is set.
-
-    Tags, metadata and workflow state are copied into what can't be changed in place. What is wrong
-    is left as it is, for `SessionContext.faults`.
-    """
-    settle = _SETTLED.get(name)
-    if settle is None:
-        return value
-    found, faults = settle(value)
-    return value if faults else found
+"""The fields that are copied, when they are set, into what can't be changed in place."""

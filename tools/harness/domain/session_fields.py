@@ -6,8 +6,9 @@ database follow from it; pure.
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -139,54 +140,63 @@ CHOICES: Final[Mapping[Kind, tuple[str, ...]]] = {
 }
 
 
-def _id_fault(field: Field, value: object) -> list[str]:
+def _id_fault(name: str, value: object) -> list[str]:
     if is_session_id(value):
         return []
-    return [fault.replace("session_id:", f"{field.name}:", 1) for fault in id_fault(value)]
+    return [fault.replace("session_id:", f"{name}:", 1) for fault in id_fault(value)]
 
 
-def _state_fault(field: Field, value: object) -> list[str]:
+def _state_fault(value: object) -> list[str]:
     if isinstance(value, SessionState):
         return []
-    return [f"{field.name}: expected a SessionState, got {with_type(value)}"]
+    return [f"state: expected a SessionState, got {with_type(value)}"]
 
 
-def _budget_fault(field: Field, value: object) -> list[str]:
+def _budget_fault(value: object) -> list[str]:
     if isinstance(value, TokenBudget):
         return value.faults()
-    return [f"{field.name}: expected a TokenBudget, got {with_type(value)}"]
+    return [f"token_budget: expected a TokenBudget, got {with_type(value)}"]
 
 
-def _data_fault(field: Field, value: object) -> list[str]:
-    check = metadata_fault if field.bounds is METADATA_BOUNDS else workflow_state_fault
-    return check(value)
+def _check_of(field: Field) -> Callable[[Any], list[str]]:
+    """Return what judges the values of a field that are not null where they may be."""
+    name, kind = field.name, field.kind
+    checks: Mapping[Kind, Callable[[Any], list[str]]] = {
+        Kind.ID: partial(_id_fault, name),
+        Kind.NAME: partial(name_fault, name, optional=False),
+        Kind.TEXT: partial(text_fault, name, optional=False, limit=field.most),
+        Kind.TAGS: tags_fault,
+        Kind.COUNT: partial(count_fault, name, least=field.least),
+        Kind.TIME: partial(time_fault, name),
+        Kind.STATE: _state_fault,
+        Kind.BUDGET: _budget_fault,
+        Kind.DATA: metadata_fault if field.bounds is METADATA_BOUNDS else workflow_state_fault,
+        Kind.ARTIFACTS: partial(list_fault, name),
+        Kind.HISTORY: partial(list_fault, name),
+    }
+    return checks[kind]
 
 
-_CHECKS: Final[Mapping[Kind, Callable[[Field, Any], list[str]]]] = {
-    Kind.ID: _id_fault,
-    Kind.NAME: lambda one, value: name_fault(one.name, value, optional=one.nullable),
-    Kind.TEXT: lambda one, value: text_fault(
-        one.name, value, optional=one.nullable, limit=one.most
-    ),
-    Kind.TAGS: lambda _, value: tags_fault(value),
-    Kind.COUNT: lambda one, value: count_fault(one.name, value, least=one.least),
-    Kind.TIME: lambda one, value: time_fault(one.name, value, optional=one.nullable),
-    Kind.STATE: _state_fault,
-    Kind.BUDGET: _budget_fault,
-    Kind.DATA: _data_fault,
-    Kind.ARTIFACTS: lambda one, value: list_fault(one.name, value),
-    Kind.HISTORY: lambda one, value: list_fault(one.name, value),
-}
-_JUDGED: Final = tuple((one, one.nullable, _CHECKS[one.kind]) for one in SESSION)
-_VALUES: Final = attrgetter(*[one.name for one in SESSION])
+_CHECKS: Final = tuple((one.nullable, _check_of(one)) for one in SESSION)
+_BUDGET_AT: Final = [one.kind for one in SESSION].index(Kind.BUDGET)
+field_values: Final = attrgetter(*[one.name for one in SESSION])
+"""Return the values of a session's fields, in their order."""
 
 
-def field_faults(session: object) -> list[str]:
-    """Return what is wrong with the fields of a session, each by itself."""
+def field_faults(values: Sequence[Any], judged: Sequence[object]) -> list[str]:
+    """Return what is wrong with the fields of a session, each by itself.
+
+    Args:
+        values: The values, as `field_values` returns them.
+        judged: Values that nothing was wrong with; a field that still has the same object is not
+            judged again, but for the budget, the one value that can be changed in place.
+    """
     faults: list[str] = []
-    for (one, nullable, judge), value in zip(_JUDGED, _VALUES(session), strict=True):
+    for at, ((nullable, judge), value) in enumerate(zip(_CHECKS, values, strict=True)):
+        if judged and value is judged[at] and at != _BUDGET_AT:
+            continue
         if value is not None or not nullable:
-            faults += judge(one, value)
+            faults += judge(value)
     return faults
 
 

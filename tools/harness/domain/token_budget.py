@@ -3,10 +3,10 @@
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from .history_events import BudgetCrossed, LimitCrossed, WarningCrossed
-from .session_checks import check, count_fault
+from .session_checks import check, count_fault, require_count
 
 DEFAULT_TOKEN_BUDGET: Final = 100_000
 WARNING_PERCENT: Final = 80.0
@@ -34,6 +34,18 @@ class BudgetState(NamedTuple):
     def __bool__(self) -> bool:
         """Return `is_warning`."""
         return self.is_warning
+
+    def crossed_since(self, before: Self) -> list[BudgetCrossed]:
+        """Return which limits were crossed between an earlier state and this one."""
+        limits = (
+            (self.is_warning > before.is_warning, WarningCrossed),
+            (self.is_over_budget > before.is_over_budget, LimitCrossed),
+        )
+        return [
+            limit(tokens_used=self.tokens_used, total_budget=self.total_budget)
+            for crossed, limit in limits
+            if crossed
+        ]
 
 
 @dataclass(slots=True)
@@ -70,12 +82,12 @@ class TokenBudget:
     @property
     def utilization_percent(self) -> float:
         """Tokens spent as a percentage of those allotted."""
-        return self.tokens_used / self.total_budget * 100
+        return self.snapshot().utilization_percent
 
     @property
     def is_warning(self) -> bool:
-        """Whether 80 % or more of the budget is spent (in whole numbers, so exactly at 80 %)."""
-        return self.tokens_used * 100 >= self.total_budget * int(WARNING_PERCENT)
+        """Whether 80 % or more of the budget is spent."""
+        return self.snapshot().is_warning
 
     @property
     def is_exhausted(self) -> bool:
@@ -85,30 +97,19 @@ class TokenBudget:
     @property
     def is_over_budget(self) -> bool:
         """Whether more was spent than allotted."""
-        return self.tokens_remaining < 0
+        return self.snapshot().is_over_budget
 
     def snapshot(self) -> BudgetState:
-        """Return how the budget stands now."""
+        """Return the state of the budget now; 80 % is exact, in whole numbers."""
+        total, used = self.total_budget, self.tokens_used
         return BudgetState(
-            total_budget=self.total_budget,
-            tokens_used=self.tokens_used,
-            tokens_remaining=self.tokens_remaining,
-            utilization_percent=self.utilization_percent,
-            is_warning=self.is_warning,
-            is_over_budget=self.is_over_budget,
+            total_budget=total,
+            tokens_used=used,
+            tokens_remaining=total - used,
+            utilization_percent=used / total * 100,
+            is_warning=used * 100 >= total * int(WARNING_PERCENT),
+            is_over_budget=used > total,
         )
-
-    def crossings(self, before: BudgetState) -> list[BudgetCrossed]:
-        """Return which lines were crossed since the budget stood as it did before."""
-        lines = (
-            (self.is_warning and not before.is_warning, WarningCrossed),
-            (self.is_over_budget and not before.is_over_budget, LimitCrossed),
-        )
-        return [
-            line(tokens_used=self.tokens_used, total_budget=self.total_budget)
-            for crossed, line in lines
-            if crossed
-        ]
 
     def can_continue(self, required_tokens: int = 1) -> bool:
         """Return whether what is left covers `required_tokens` (0 or more).
@@ -116,7 +117,7 @@ class TokenBudget:
         Raises:
             InvalidSession: `required_tokens` is no count.
         """
-        check(count_fault("required_tokens", required_tokens, least=0))
+        require_count("required_tokens", required_tokens)
         return self.tokens_remaining >= required_tokens
 
     def record_usage(self, tokens: int) -> None:
@@ -125,8 +126,8 @@ class TokenBudget:
         Raises:
             InvalidSession: `tokens` is no such count, or the sum is more than can be kept.
         """
-        check(count_fault("tokens", tokens, least=1))
-        check(count_fault("token_budget.tokens_used", self.tokens_used + tokens, least=0))
+        require_count("tokens", tokens, least=1)
+        require_count("token_budget.tokens_used", self.tokens_used + tokens)
         self.tokens_used += tokens
 
     def extend(self, additional_tokens: int) -> None:
@@ -135,7 +136,7 @@ class TokenBudget:
         Raises:
             InvalidSession: `additional_tokens` is no such count, or the sum is too large.
         """
-        check(count_fault("additional_tokens", additional_tokens, least=1))
+        require_count("additional_tokens", additional_tokens, least=1)
         total = self.total_budget + additional_tokens
-        check(count_fault("token_budget.total_budget", total, least=1))
+        require_count("token_budget.total_budget", total, least=1)
         self.total_budget = total

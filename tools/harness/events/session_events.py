@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from ...base.clock import Clock, utc_now
-from ...base.files import WriteError
 from ..domain.event_codec import logged
 from ..domain.event_values import Occurrence
 from ..domain.history_events import (
@@ -19,20 +18,10 @@ from ..domain.history_events import (
 )
 from ..domain.session_entries import SessionHistory
 from ..domain.session_notices import (
-    ConflictMet,
     Notice,
-    PhaseStarted,
-    QuestionNotWithdrawn,
-    SaveFailed,
-    SessionDeleted,
-    SessionLoaded,
-    SessionPassedOver,
-    SessionsCleanedUp,
 )
 from ..domain.session_observer import Observers, SessionEvent, SessionObserver, occurrences
-from ..errors import SessionConflict
 from ..session_domain import SessionContext, SessionState
-from ..views.session_head import UnreadableSession
 
 _STEPS: Final[dict[type[Occurrence], tuple[str, SessionState]]] = {
     SessionPaused: ("pause", SessionState.PAUSED),
@@ -160,48 +149,6 @@ class SessionEvents:
             notice: What happened.
         """
         self._tell(_place(session) if isinstance(session, SessionContext) else session, notice)
-
-    def loaded(self, session: SessionContext) -> None:
-        """A session was made the current one."""
-        self.announce(session, SessionLoaded(state=session.state.value, revision=session.revision))
-
-    def unreadable(self, found: UnreadableSession) -> None:
-        """A session was passed over because it can't be read."""
-        self.announce(found.session_id, SessionPassedOver(error=str(found.error)))
-
-    def deleted(self, session_id: str) -> None:
-        """A session was deleted."""
-        self.announce(session_id, SessionDeleted())
-
-    def phase_started(self, session: SessionContext) -> None:
-        """The work of the phase is about to run."""
-        self.announce(session, PhaseStarted())
-
-    def question_not_withdrawn(
-        self, session: SessionContext, question_id: str, error: Exception
-    ) -> None:
-        """A question of a session that has ended could not be ended with it."""
-        self.announce(session, QuestionNotWithdrawn(question_id=question_id, error=str(error)))
-
-    def conflict(self, session: SessionContext, error: SessionConflict) -> None:
-        """Another worker saved the session first."""
-        self.announce(
-            session,
-            ConflictMet(
-                expected_revision=error.expected_revision, actual_revision=error.actual_revision
-            ),
-        )
-
-    def save_failed(self, session: SessionContext, error: WriteError) -> None:
-        """A session could not be saved."""
-        self.announce(
-            session,
-            SaveFailed(path=str(error.path), operation=error.operation, errno=error.errno),
-        )
-
-    def cleaned_up(self, *, days: float, dry_run: bool, count: int) -> None:
-        """Old sessions were deleted, or would have been."""
-        self.announce(None, SessionsCleanedUp(days=days, dry_run=dry_run, count=count))
 
     # ------------------------------------------------------------------------- log and observers
 

@@ -8,6 +8,7 @@ somebody takes spans; what can't be read is logged, and the work goes on.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.errors import AgentForgeError
@@ -26,12 +27,12 @@ _MEMBERS: Final = ("traceparent", "tracestate")
 _LONGEST: Final = 1024
 
 
-def attempt_span(session: SessionContext | None, parent: Carrier) -> Span:
+def attempt_span(session: SessionContext | None, parent: Carrier | Callable[[], Carrier]) -> Span:
     """Return the span of an attempt at a session's current phase; of none if None.
 
     Args:
         session: The session.
-        parent: The span that it belongs under, where no span is current.
+        parent: The span that it belongs under, where no span is current, or what returns it.
     """
     if session is None:
         return traced(Traced.ATTEMPT)

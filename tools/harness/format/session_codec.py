@@ -13,18 +13,20 @@ two directions of one form are easier to keep alike side by side.
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
+from zlib import crc32
 
 from ...base.identifiers import SESSION_ID_PATTERN
 from ..domain.entry_data import NO_DATA, EntryData, freeze
-from ..domain.session_checks import check, name_fault, path_fault
+from ..domain.session_checks import check, name_fault, path_fault, text_fault
 from ..domain.session_data import MAX_TAG_CHARS, MAX_TAGS, NO_METADATA, NO_WORKFLOW_STATE
 from ..domain.session_entries import sound_artifacts, sound_entries
+from ..domain.session_fields import field_values
 from ..errors import SessionCorrupted
 from ..session_domain import (
     MAX_GOAL_CHARS,
@@ -44,17 +46,19 @@ from .session_values import (
     BARE_TIME,
     BLOCK,
     COUNT,
+    LONGEST_RESERVED,
     NAME,
     NAME_RE,
     OWN_INDENT,
     PLAIN,
+    QUOTED,
     TIME,
     NotOurs,
     decode_block,
     decode_data,
+    decode_known_text,
     decode_name,
     decode_text,
-    decode_time,
     encode_data,
     encode_name,
     encode_own_data,
@@ -116,7 +120,7 @@ def encode_head(session: SessionContext, *, revision: int, minor: int) -> bytes:
         f"{HEADER}"
         f"schema_version: {_version(minor)}\n"
         f"session_id: {encode_name(session.session_id)}\n"
-        f"{_encode_identity(session)}"
+        f"{_encode_identity(session) if minor else ''}"
         f"revision: {revision}\n"
         f"state: {session.state.value}\n"
         f"workflow_type: {encode_name(session.workflow_type)}\n"
@@ -128,8 +132,8 @@ def encode_head(session: SessionContext, *, revision: int, minor: int) -> bytes:
         f"token_budget:\n"
         f"  total_budget: {int(budget.total_budget)}\n"
         f"  tokens_used: {int(budget.tokens_used)}\n"
-        f"  remaining: {budget.tokens_remaining}\n"
-        f"{indented(budget.newer_fields, '  ')}"
+        f"  remaining: {int(budget.total_budget) - int(budget.tokens_used)}\n"
+        f"{budget.newer_fields and indented(budget.newer_fields, '  ')}"
         f"goal: {encode_text(session.goal, indent=2)}\n"
     ).encode()
 
@@ -172,7 +176,7 @@ def encode_entry(entry: SessionHistory) -> str:
 
 
 class _EncodedList(Generic[_T]):
-    """A list's entries as they stand in the file, grown as the list grows.
+    """A list as it stands in the file, grown as the list grows.
 
     The entries can't be changed, so what was written for them stays good as long as the list
     still begins with the same ones; comparing that takes one look at each pointer.
@@ -182,34 +186,25 @@ class _EncodedList(Generic[_T]):
         self._key = key
         self.kind = kind
         self._encode = encode
-        self._entries: list[_T] = []
-        self._bytes = bytearray()
-        self._checksum = GrowingChecksum()
+        self.seed([], b"")
 
     def seed(self, entries: list[_T], encoded: bytes) -> None:
+        """Take over entries and the lines that are written for them, less those of the key."""
         self._entries = entries.copy()
-        self._bytes = bytearray(encoded)
-        self._checksum = GrowingChecksum()
+        self._bytes = bytearray(f"{self._key}:\n".encode() + encoded)
+        self.checksum = GrowingChecksum()
 
-    def checksum(self, before: int) -> int:
-        """Return the checksum of the list as it was written last, and of what stands before it."""
-        opening = self._opening(self._entries)
-        return self._checksum.behind(checksum_of([opening], before), self._bytes)
-
-    def _opening(self, entries: list[_T]) -> bytes:
-        return f"{self._key}:\n".encode() if entries else f"{self._key}: []\n".encode()
-
-    def pieces(self, entries: list[_T]) -> list[bytes | bytearray]:
+    def piece(self, entries: list[_T]) -> bytearray:
+        """Return the list as it is written; good until the next call."""
         new = entries[len(self._entries) :]
         encoded = self._encoded(new) if new else b""
         self._entries += new
         if self._entries != entries:  # compared in place: a slice would touch every entry
-            self._entries, self._bytes = [], bytearray()
-            self._checksum = GrowingChecksum()
+            self.seed([], b"")
             encoded = self._encoded(entries)
             self._entries = entries.copy()
         self._bytes += encoded
-        return [self._opening(entries), self._bytes]
+        return self._bytes if entries else bytearray(f"{self._key}: []\n".encode())
 
     def _encoded(self, entries: list[_T]) -> bytes:
         """Write entries; nothing is kept yet, so one that can't be written changes nothing."""
@@ -218,31 +213,17 @@ class _EncodedList(Generic[_T]):
         return "".join(map(self._encode, entries)).encode()
 
 
-class _EncodedData:
-    """A field of data as it stands in the file; written anew where another one is set.
+class SessionEncoder:
+    """Writes one session again and again, paying for each entry once.
 
-    What is set can't be changed in place, so as long as it is the same object, it is the same.
+    What can't be changed in place is judged and written again only where another object is set.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._data: Mapping[str, Any] | None = None
-        self._bytes = b""
-
-    def piece(self, data: Mapping[str, Any]) -> bytes:
-        if self._data is not data:
-            self._data, self._bytes = data, encode_own_data(self._name, data).encode()
-        return self._bytes
-
-
-class SessionEncoder:
-    """Writes one session again and again, paying for each entry once."""
-
     def __init__(self) -> None:
-        self._metadata = _EncodedData("metadata")
-        self._workflow_state = _EncodedData("workflow_state")
+        self._own_data: dict[str, tuple[Mapping[str, Any], bytes]] = {}
         self._artifacts = _EncodedList("artifacts", SessionArtifact, encode_artifact)
         self._history = _EncodedList("history", SessionHistory, encode_entry)
+        self._judged: tuple[object, ...] = ()
 
     def encode(self, session: SessionContext, *, revision: int) -> list[bytes | bytearray]:
         """Write the session's file, in pieces that are good until the next call.
@@ -254,22 +235,30 @@ class SessionEncoder:
         Raises:
             InvalidSession: It breaks the rules of the domain, so it must not reach the disk.
         """
-        faults = session.faults()
+        faults = session.faults(self._judged)
         if faults:
             raise InvalidSession(faults)
-        before = [
+        self._judged = field_values(session)
+        before: list[bytes | bytearray] = [
             encode_head(session, revision=revision, minor=minor_version(session)),
-            self._metadata.piece(session.metadata),
-            self._workflow_state.piece(session.workflow_state),
-            *self._artifacts.pieces(session.artifacts),
+            self._encoded_data("metadata", session.metadata),
+            self._encoded_data("workflow_state", session.workflow_state),
+            self._artifacts.piece(session.artifacts),
         ]
-        history = self._history.pieces(session.history)
-        newer = session.newer_fields.encode()
-        checksum = checksum_of([newer], self._history.checksum(checksum_of(before)))
-        return [*before, *history, newer, digest_line(checksum), END_MARK]
+        history, newer = self._history.piece(session.history), session.newer_fields.encode()
+        checksum = self._history.checksum.behind(checksum_of(before), history)
+        return [*before, history, newer, digest_line(crc32(newer, checksum)), END_MARK]
+
+    def _encoded_data(self, name: str, data: Mapping[str, Any]) -> bytes:
+        """Return a field of data as it stands in the file."""
+        known = self._own_data.get(name)
+        if known is None or known[0] is not data:
+            known = self._own_data[name] = (data, encode_own_data(name, data).encode())
+        return known[1]
 
     def seed(self, session: SessionContext, artifacts: bytes, history: bytes) -> None:
-        """Take over what a session's lists look like in the file it was read from."""
+        """Take over a session as it was judged, and its lists as they stand in its file."""
+        self._judged = field_values(session)
         self._artifacts.seed(session.artifacts, artifacts)
         self._history.seed(session.history, history)
 
@@ -289,35 +278,16 @@ HEAD_BYTES: Final = 4096
 """How much of a file is enough to read its head (`goal`, the one long field, comes after it)."""
 
 
-class Expression:
-    """A regular expression that is compiled when it is first needed; few commands need all."""
-
-    __slots__ = ("_compiled", "_text")
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._compiled: re.Pattern[str] | None = None
-
-    @property
-    def match(self) -> Callable[..., re.Match[str] | None]:
-        """The pattern's own `match`."""
-        return self._pattern.match
-
-    @property
-    def finditer(self) -> Callable[..., Iterator[re.Match[str]]]:
-        """The pattern's own `finditer`."""
-        return self._pattern.finditer
-
-    @property
-    def _pattern(self) -> re.Pattern[str]:
-        if self._compiled is None:
-            self._compiled = re.compile(self._text)
-        return self._compiled
+def compiled_later(text: str) -> Callable[[], re.Pattern[str]]:
+    """Return what compiles an expression when it is first called; few commands need all."""
+    return cache(partial(re.compile, text))
 
 
-def _head_pattern(*, identity: str, name: str, tag: str, count: str, positive: str) -> Expression:
+def _head_pattern(
+    *, identity: str, name: str, tag: str, count: str, positive: str
+) -> Callable[[], re.Pattern[str]]:
     """Write the expression for a head whose fields look so."""
-    return Expression(
+    return compiled_later(
         re.escape(HEADER) + rf'schema_version: (1|"1\.{OWN_DATA_MINOR}")\n'
         rf"session_id: ({identity})\n"
         rf"(?:parent_id: ({identity})\n)?"
@@ -357,7 +327,7 @@ _REVISION, _STATE, _CREATED_AT = 6, 7, 11
 
 def _head_in(text: str) -> re.Match[str] | None:
     """What `HEAD_RE` finds: the sound heads are some of its own, and by then compiled mostly."""
-    return SOUND_HEAD_RE.match(text) or HEAD_RE.match(text)
+    return SOUND_HEAD_RE().match(text) or HEAD_RE().match(text)
 
 
 def make_head(match: re.Match[str]) -> SessionHead:
@@ -367,12 +337,12 @@ def make_head(match: re.Match[str]) -> SessionHead:
         decode_name(identity),
         int(found[0]),
         SessionState(found[1]),
-        decode_text(found[2]),
-        decode_text(found[3]),
+        decode_known_text(found[2]),
+        decode_known_text(found[3]),
         int(found[4]),
         datetime.fromisoformat(found[5][1:-1]),
         datetime.fromisoformat(found[6][1:-1]),
-        decode_time(found[7]),
+        None if found[7] == "null" else datetime.fromisoformat(found[7][1:-1]),
         int(found[8]),
         int(found[9]),
         None if title is None else decode_name(title),
@@ -389,24 +359,33 @@ def _decode_tags(lines: str) -> tuple[str, ...]:
     return tags
 
 
-def session_of(
-    head: SessionHead,
-    goal: str | None = None,
-    artifacts: list[SessionArtifact] | None = None,
-    history: list[SessionHistory] | None = None,
-    metadata: Mapping[str, Any] = NO_METADATA,
-    workflow_state: Mapping[str, Any] = NO_WORKFLOW_STATE,
-) -> SessionContext:
-    """Build, and so judge, the session that a head begins."""
+def session_of(head: SessionHead, **others: Any) -> SessionContext:
+    """Build, and so judge, the session that a head begins; `others` are its other fields."""
     return SessionContext(
         **{name: getattr(head, name) for name in OWN_FIELDS},
         token_budget=TokenBudget(head.total_budget, head.tokens_used),
-        artifacts=artifacts or [],
-        history=history or [],
-        goal=goal,
-        metadata=metadata,
-        workflow_state=workflow_state,
+        **others,
     )
+
+
+def _sound_session(head: SessionHead, **others: Any) -> SessionContext:
+    """Build the session that a head begins, of fields that are judged already."""
+    session: SessionContext = object.__new__(SessionContext)
+    budget = TokenBudget(head.total_budget, head.tokens_used)
+    for fields in (_UNSET, {name: getattr(head, name) for name in OWN_FIELDS}, others):
+        for name, value in fields.items():
+            object.__setattr__(session, name, value)
+    object.__setattr__(session, "token_budget", budget)
+    return session
+
+
+_UNSET: Final[Mapping[str, Any]] = {
+    "metadata": NO_METADATA,
+    "workflow_state": NO_WORKFLOW_STATE,
+    "schema_minor": 0,
+    "newer_fields": "",
+    "unlike_its_digest": False,
+}
 
 
 def decode_head(data: bytes) -> SessionHead | None:
@@ -421,12 +400,12 @@ def decode_head(data: bytes) -> SessionHead | None:
     """
     text = data.decode("utf-8", "surrogateescape")
     try:
-        match = SOUND_HEAD_RE.match(text)
+        match = SOUND_HEAD_RE().match(text)
         if match is not None:
             head = make_head(match)
             if _is_sound(head):
                 return head
-        match = HEAD_RE.match(text)
+        match = HEAD_RE().match(text)
         if match is None:
             return None
         head = make_head(match)
@@ -477,22 +456,22 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
 
 _GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
 """More than a goal ever takes: ten characters for one at most, and its margin."""
-_GOAL_RE: Final = Expression(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
-_END_RE: Final = Expression(rf"(?:{DIGEST_LINE})?\.\.\.\n\Z")
+_GOAL_RE: Final = compiled_later(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
+_END_RE: Final = compiled_later(rf"(?:{DIGEST_LINE})?\.\.\.\n\Z")
 _BEHIND_GOAL: Final = ("artifacts:", "metadata:", "workflow_state:")
 _OWN_DATA: Final = r"%s:\n((?:  [^\n]*+\n|\n++)++)"
-_OWN_DATA_RE: Final = Expression(
+_OWN_DATA_RE: Final = compiled_later(
     rf"(?:{_OWN_DATA % 'metadata'})?(?:{_OWN_DATA % 'workflow_state'})?"
 )
-_ARTIFACT_RE: Final = Expression(
+_ARTIFACT_RE: Final = compiled_later(
     rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
     rf'    timestamp: "({BARE_TIME})"\n    phase: ([^\n]++)\n|()'
 )
 """An artifact, or the end of the list, where the last group is."""
-_ENTRY_RE: Final = Expression(
+_ENTRY_RE: Final = compiled_later(
     rf'  - timestamp: "({BARE_TIME})"\n'
     r"    action: ([^\n]++)\n    phase: ([^\n]++)\n"
-    rf"    details: (?:\"([^\"\\\n]*+)\"\n|({NAME})\n|({BLOCK % '      '}))"
+    rf"    details: (?:\"([^\"\\\n]*+)\"\n|({PLAIN})\n|({QUOTED})\n|({BLOCK % '      '}))"
     r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?|()"
 )
 """An entry, or the end of the list."""
@@ -528,7 +507,8 @@ def decode_session(
     else:
         if encoder is not None:
             encoder.seed(session, artifacts, history)
-    session.unlike_its_digest = differs(data, carried=carries_digest)
+    if differs(data, carried=carries_digest):
+        session.unlike_its_digest = True
     return session
 
 
@@ -581,26 +561,31 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
     match = _head_in(text)
     if match is None or not _goal_ends(text, match.end()):
         raise NotOurs
-    goal = _GOAL_RE.match(text, match.end())
+    goal = _GOAL_RE().match(text, match.end())
     if goal is None:
         raise NotOurs
     head = make_head(match)
     quoted, block = goal.groups()
-    own = _OWN_DATA_RE.match(text, goal.end())
+    own = _OWN_DATA_RE().match(text, goal.end())
     metadata, state = (None, None) if own is None else own.groups()
     position = goal.end() if own is None else own.end()
     artifacts, first, second = _decode_artifacts(text, position)
     history, third, fourth = _decode_history(text, second)
-    if not _END_RE.match(text, fourth):
+    if not _END_RE().match(text, fourth):
         raise NotOurs
-    session = session_of(
-        head,
-        decode_text(quoted) if block is None else decode_block(block, "  "),
-        artifacts,
-        history,
-        NO_METADATA if metadata is None else decode_data(metadata, indent=OWN_INDENT),
-        NO_WORKFLOW_STATE if state is None else decode_data(state, indent=OWN_INDENT),
-    )
+    text_of_goal = decode_text(quoted) if block is None else decode_block(block, "  ")
+    lists = {"goal": text_of_goal, "artifacts": artifacts, "history": history}
+    if metadata is None and state is None and match.re is SOUND_HEAD_RE() and _is_sound(head):
+        check(text_fault("goal", text_of_goal, optional=True, limit=MAX_GOAL_CHARS))
+        session = _sound_session(head, **lists)
+    else:
+        written = {"metadata": metadata, "workflow_state": state}
+        own_data = {
+            name: decode_data(one, indent=OWN_INDENT)
+            for name, one in written.items()
+            if one is not None
+        }
+        session = session_of(head, **lists, **own_data)
     if match[1] != _version(minor_version(session)):
         raise NotOurs
     return session, text[first:second].encode(), text[third:fourth].encode()
@@ -619,7 +604,7 @@ def decode_goal(data: bytes, *, path: Path) -> str | None:
     """
     text = data[: HEAD_BYTES + _GOAL_SPAN].decode("utf-8", "surrogateescape")
     match = _head_in(text)
-    goal = None if match is None else _GOAL_RE.match(text, match.end())
+    goal = None if match is None else _GOAL_RE().match(text, match.end())
     if goal is None or not text.startswith(_BEHIND_GOAL, goal.end()):
         return decode_session(data, path=path).goal
     quoted, block = goal.groups()
@@ -635,8 +620,8 @@ def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], 
     if text.startswith(empty, position):
         end = position + len(empty)
         return [], end, end
-    rows, begin, end = _rows(text, position, "artifacts", _ARTIFACT_RE)
-    paths, blocks, kinds, timestamps, phases, _ = zip(*rows, strict=True)
+    columns, begin, end = _columns(text, position, "artifacts", _ARTIFACT_RE())
+    paths, blocks, kinds, timestamps, phases = columns
     found = [
         decode_name(path) if block is None else decode_block(block, "      ")
         for path, block in zip(paths, blocks, strict=True)
@@ -648,13 +633,15 @@ def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], 
 
 def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int, int]:
     """Read the entries as `_decode_artifacts` does; what a large session takes long for."""
-    rows, begin, end = _rows(text, position, "history", _ENTRY_RE)
-    timestamps, actions, phases, quoted, others, blocks, data, _ = zip(*rows, strict=True)
+    columns, begin, end = _columns(text, position, "history", _ENTRY_RE())
+    timestamps, actions, phases, *texts, data = columns
     details = [
-        (decode_text(other) if block is None else decode_block(block, "      "))
-        if text is None
-        else text
-        for text, other, block in zip(quoted, others, blocks, strict=True)
+        quoted
+        if quoted is not None
+        else (plain if len(plain) > LONGEST_RESERVED else decode_text(plain))
+        if plain is not None
+        else (decode_text(escaped) if escaped is not None else decode_block(block, "      "))
+        for quoted, plain, escaped, block in zip(*texts, strict=True)
     ]
     known = _SoundData()
     entries = sound_entries(
@@ -667,24 +654,28 @@ def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int
     return entries, begin, end
 
 
-def _rows(
-    text: str, position: int, key: str, pattern: Expression
-) -> tuple[list[tuple[Any, ...]], int, int]:
-    """Read one list; return what its items are made of, and where they begin and end."""
+def _columns(
+    text: str, position: int, key: str, pattern: re.Pattern[str]
+) -> tuple[list[list[Any]], int, int]:
+    """Read one list; return each group of its items, and where they begin and end.
+
+    The groups of all items are in one list at first: to keep a tuple of each item has the garbage
+    collector look at them again and again, which takes as long as to read them.
+    """
     opening = f"{key}:\n"
     if not text.startswith(opening, position):
         raise NotOurs
     begin = end = position + len(opening)
-    rows = []
+    groups: list[Any] = []
     for found in pattern.finditer(text, begin):
-        row = found.groups()
-        if row[-1] is not None:
+        item = found.groups()
+        if item[-1] is not None:
             end = found.start()
             break
-        rows.append(row)
-    if not rows:
+        groups += item
+    if not groups:
         raise NotOurs
-    return rows, begin, end
+    return [groups[at :: pattern.groups] for at in range(pattern.groups - 1)], begin, end
 
 
 @lru_cache(maxsize=512)

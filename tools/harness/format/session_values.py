@@ -22,6 +22,7 @@ PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:[ -]++[A-Za-z0-9_./()+=]++)*+"
 _PLAIN_RE: Final = re.compile(PLAIN)
 _RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
 """What YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
+LONGEST_RESERVED: Final = max(map(len, _RESERVED))
 
 # What a double-quoted or literal scalar may hold as it is: YAML's printable characters less the
 # line breaks of YAML 1.1, the byte order mark and the marks that reorder text on a screen.
@@ -188,8 +189,8 @@ def _encode_item(value: Any, indent: int) -> str:
 
 # ---------------------------------------------------------------------------- reading texts, times
 
-_QUOTED: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
-NAME: Final = f"(?:{PLAIN}|{_QUOTED})"
+QUOTED: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+NAME: Final = f"(?:{PLAIN}|{QUOTED})"
 NAME_RE: Final = re.compile(NAME)
 BLOCK: Final = r"\|2?[-+]?\n(?:%s[^\n]*+\n|\n++)++"
 BARE_TIME: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"
@@ -243,17 +244,17 @@ def decode_block(scalar: str, margin: str) -> str:
     return bare if header.endswith("-") else f"{bare}\n"
 
 
+decode_known_text: Final = lru_cache(maxsize=512)(decode_text)
+"""As `decode_text`, remembered, for the few names of a session."""
+
+
+@lru_cache(maxsize=512)
 def decode_name(scalar: str) -> str:
     """Read a text that can't be null back; `NotOurs` if it is spelled otherwise."""
     text = decode_text(scalar)
     if text is None:
         raise NotOurs
     return text
-
-
-def decode_time(scalar: str) -> datetime | None:
-    """Read a time, or null, back."""
-    return None if scalar == "null" else datetime.fromisoformat(scalar[1:-1])
 
 
 def is_plain(data: bytes, text: str) -> bool:

@@ -16,6 +16,7 @@ from ..domain.history_events import (
     QuestionEnded,
     QuestionNotAsked,
 )
+from ..domain.session_notices import QuestionNotWithdrawn
 from ..errors import QuestionWaits, SessionConflict
 from ..events.session_events import SessionEvents
 from ..lazy import Lazy
@@ -149,7 +150,8 @@ class PersonQuestions:
             try:
                 self._channel.withdraw(question_id, reason)
             except (AgentForgeError, OSError) as error:
-                self._events.question_not_withdrawn(session, question_id, error)
+                notice = QuestionNotWithdrawn(question_id=question_id, error=str(error))
+                self._events.announce(session, notice)
 
     def _id_of(self, session: SessionContext, key: str) -> str:
         """Return the id of what a session asks under a key."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...base.clock import Clock
 from ...base.files.tree_changes import TreeChanges
@@ -185,13 +185,7 @@ class SessionCheckpoints:
         snapshots = self._require("rewind")
         with self._places.idle(session.session_id, GUARDS):
             target = self._kept(session, to)
-            event = SessionRewound(
-                checkpoint=target.number,
-                position=target.position,
-                attempt=target.attempt,
-                succeeded=target.succeeded,
-                snapshot=target.snapshot or "",
-            )
+            event = SessionRewound(**_reached(target))
             self._go_back(snapshots, session, event, phase=target.phase)
         return target
 
@@ -250,8 +244,7 @@ class SessionCheckpoints:
         """Return a new session, not saved yet, that stands at a checkpoint of another one."""
         snapshots = self._require("fork")
         target = self._kept(parent, at)
-        snapshot = target.snapshot or ""
-        snapshots.require(parent.session_id, snapshot)
+        snapshots.require(parent.session_id, target.snapshot or "")
         now = self._clock()
         spent = parent.token_budget
         fork = SessionContext.create(
@@ -273,13 +266,7 @@ class SessionCheckpoints:
         fork.history = list(parent.history[: target.position + 1])
         fork.artifacts = [one for one in parent.artifacts if one.timestamp <= target.at]
         event = SessionForked(
-            checkpoint=target.number,
-            position=target.position,
-            attempt=target.attempt,
-            succeeded=target.succeeded,
-            snapshot=snapshot,
-            parent_id=parent.session_id,
-            parent_entries=len(parent.history),
+            **_reached(target), parent_id=parent.session_id, parent_entries=len(parent.history)
         )
         fork.go_back(event, phase=target.phase, now=now)
         return fork
@@ -310,3 +297,14 @@ class SessionCheckpoints:
         if self._snapshots is None:
             raise NoSnapshotKeeper(operation)
         return self._snapshots
+
+
+def _reached(target: CheckpointEntry) -> dict[str, Any]:
+    """Return the fields that an event of going to a checkpoint has of it."""
+    return {
+        "checkpoint": target.number,
+        "position": target.position,
+        "attempt": target.attempt,
+        "succeeded": target.succeeded,
+        "snapshot": target.snapshot or "",
+    }

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from ...base.files import ReadError, WriteError
 from ...base.tracing import Attribute, Counter, Traced, count, traced
 from ..domain.history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from ..domain.session_checks import storable
+from ..domain.session_notices import ConflictMet, SaveFailed
 from ..errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from ..events.session_events import SessionEvents, SessionStep
 from ..session_domain import MAX_PATH_CHARS, SessionContext
@@ -56,68 +58,69 @@ def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attem
     raise ValueError(f"attempts: expected 1 or more, got {attempts}")
 
 
-class _Snapshot:
+class _Before(NamedTuple):
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
 
-    def __init__(self, session: SessionContext) -> None:
-        self.workflow_type: Final = session.workflow_type
-        self.goal: Final = session.goal
-        self.created_at: Final = session.created_at
-        self.state: Final = session.state
-        self.updated_at: Final = session.updated_at
-        self.completed_at: Final = session.completed_at
-        self.current_phase: Final = session.current_phase
-        self.attempt_number: Final = session.attempt_number
-        self.title: Final = session.title
-        self.tags: Final = session.tags
-        self.metadata: Final = session.metadata
-        self.workflow_state: Final = session.workflow_state
-        self.total_budget: Final = session.token_budget.total_budget
-        self.tokens_used: Final = session.token_budget.tokens_used
-        self.artifacts: Final = len(session.artifacts)
-        self.history: Final = len(session.history)
+    values: tuple[Any, ...]
+    total_budget: int
+    tokens_used: int
+    artifacts: int
+    history: int
+
+    @classmethod
+    def of(cls, session: SessionContext) -> Self:
+        """Return a session as it is now."""
+        budget = session.token_budget
+        return cls(
+            _changeable(session),
+            budget.total_budget,
+            budget.tokens_used,
+            len(session.artifacts),
+            len(session.history),
+        )
 
     def restore(self, session: SessionContext) -> None:
-        session.workflow_type = self.workflow_type
-        session.goal = self.goal
-        session.created_at = self.created_at
-        session.state = self.state
-        session.updated_at = self.updated_at
-        session.completed_at = self.completed_at
-        session.current_phase = self.current_phase
-        session.attempt_number = self.attempt_number
-        session.title = self.title
-        session.tags = self.tags
-        session.metadata = self.metadata
-        session.workflow_state = self.workflow_state
+        """Make a session what it was."""
+        for name, value in zip(_CHANGEABLE, self.values, strict=True):
+            setattr(session, name, value)
         session.token_budget.total_budget = self.total_budget
         session.token_budget.tokens_used = self.tokens_used
         del session.artifacts[self.artifacts :]
         del session.history[self.history :]
 
     def equals(self, session: SessionContext) -> bool:
-        """Return whether the session is as it was."""
-        other = _Snapshot(session)
-        data = ("metadata", "workflow_state")  # of equal ones, no two are surely the same
-        return all(getattr(self, name) is getattr(other, name) for name in data) and all(
-            getattr(self, name) == getattr(other, name) for name in vars(self)
-        )
+        """Return whether a session is as it was."""
+        now = self.of(session)
+        own_data = zip(now.values[-2:], self.values[-2:], strict=True)
+        return now == self and all(one is other for one, other in own_data)  # 1 equals 1.0 and true
 
 
-class _Together:
-    """What belongs to one save: a session, its changes, and what follows once it is saved.
+_CHANGEABLE: Final = (
+    "state",
+    "updated_at",
+    "completed_at",
+    "current_phase",
+    "attempt_number",
+    "workflow_type",
+    "goal",
+    "created_at",
+    "title",
+    "tags",
+    "metadata",
+    "workflow_state",
+)
+_changeable: Final = attrgetter(*_CHANGEABLE)
 
-    Args:
-        session: The session.
-    """
 
-    def __init__(self, session: SessionContext) -> None:
-        self.session: Final = session
-        self.steps: Final[list[SessionStep]] = []
-        self.following: Final[list[Callable[[], object]]] = []
+class _Together(NamedTuple):
+    """What belongs to one save: a session, its changes, and what follows once it is saved."""
+
+    session: SessionContext
+    steps: list[SessionStep]
+    following: list[Callable[[], object]]
 
 
-def _step(session: SessionContext, before: _Snapshot) -> SessionStep:
+def _step(session: SessionContext, before: _Before) -> SessionStep:
     """Return what a session is at after a change."""
     return SessionStep(
         entries=len(session.history),
@@ -161,47 +164,46 @@ class SessionChanges:
             self._together.following.append(act)
 
     @contextmanager
-    def together(self, session: SessionContext) -> Iterator[None]:
+    def changing(
+        self, session: SessionContext, *, unless_unchanged: bool = False
+    ) -> Iterator[SessionContext]:
         """Save all that the block changes at its end, once; if anything fails, take it all back.
 
-        A block within the block takes back its own changes where it fails, and saves nothing.
+        A block within the block is saved with it: it takes back its own changes where it fails.
+
+        Args:
+            session: The session; yielded.
+            unless_unchanged: Whether nothing is saved where the block changed nothing.
 
         Raises:
             SessionConflict: Another worker saved the session since.
             WriteError: It could not be saved; what is `visible` is not taken back.
         """
-        outer = self._together
-        snapshot = _Snapshot(session)
-        if outer is not None:
-            steps, held = len(outer.steps), len(outer.following)
-            try:
-                yield
-                if len(outer.steps) == steps:
-                    outer.steps.append(_step(session, snapshot))
-            except BaseException:
-                snapshot.restore(session)
-                del outer.steps[steps:]
-                del outer.following[held:]
-                raise
-            return
-        together = self._together = _Together(session)
+        outer, before = self._together, _Before.of(session)
+        inside = outer is not None and outer.session is session
+        together = outer if outer is not None and inside else _Together(session, [], [])
+        steps, held = len(together.steps), len(together.following)
+        self._together = together
         try:
             try:
-                yield
+                yield session
             finally:
-                self._together = None
-            if not snapshot.equals(session):
+                self._together = outer
+            if inside:
+                if len(together.steps) == steps:
+                    together.steps.append(_step(session, before))
+            elif not unless_unchanged or not before.equals(session):
                 self.save(session)
-        except WriteError as error:
-            if not error.visible:
-                snapshot.restore(session)
+        except BaseException as error:
+            if not (isinstance(error, WriteError) and error.visible):
+                before.restore(session)
+                del together.steps[steps:]
+                del together.following[held:]
             raise
-        except BaseException:
-            snapshot.restore(session)
-            raise
-        self._tell(session, snapshot, together.steps)
-        for act in together.following:
-            act()
+        if not inside:
+            self._tell(session, before, together.steps)
+            for act in together.following:
+                act()
 
     def save(
         self,
@@ -223,55 +225,28 @@ class SessionChanges:
         """
         try:
             about = {Attribute.SESSION_ID: session.session_id}
-            with traced(Traced.SAVE, about, parent=self._origin()) as span:
+            with traced(Traced.SAVE, about, parent=self._origin) as span:
                 self._store.save(session, attachments=attachments, inherited=inherited)
                 span.set(Attribute.SESSION_REVISION, session.revision)
         except SessionIdTaken:
             raise
         except SessionConflict as error:
             count(Counter.CONFLICTS)
-            self._events.conflict(session, error)
+            expected, actual = error.expected_revision, error.actual_revision
+            notice = ConflictMet(expected_revision=expected, actual_revision=actual)
+            self._events.announce(session, notice)
             raise
         except WriteError as error:
-            self._events.save_failed(session, error)
+            failed = SaveFailed(path=str(error.path), operation=error.operation, errno=error.errno)
+            self._events.announce(session, failed)
             raise
 
-    @contextmanager
-    def changing(self, session: SessionContext) -> Iterator[None]:
-        """Save what the block changes; if anything fails, take it back.
-
-        Raises:
-            SessionConflict: Another worker saved the session since.
-            WriteError: It could not be saved; what is `visible` is not taken back.
-        """
-        snapshot = _Snapshot(session)
-        try:
-            yield
-            together = self._together if self._is_together(session) else None
-            if together is None:
-                self.save(session)
-            else:
-                together.steps.append(_step(session, snapshot))
-        except WriteError as error:
-            if not error.visible:
-                snapshot.restore(session)
-            raise
-        except BaseException:
-            snapshot.restore(session)
-            raise
-        if together is None:
-            self._tell(session, snapshot)
-
-    def _is_together(self, session: SessionContext) -> bool:
-        return self._together is not None and self._together.session is session
-
-    def _tell(
-        self, session: SessionContext, before: _Snapshot, steps: Sequence[SessionStep] = ()
-    ) -> None:
-        """Tell what was saved of a session since it was as before, and by which steps."""
+    def _tell(self, session: SessionContext, before: _Before, steps: Sequence[SessionStep]) -> None:
+        """Report what was saved of a session since it was as before, and by which steps."""
+        if len(session.history) > before.history:
+            self._events.added(session, before.history, came_from=before.values[0], steps=steps)
         spent = session.token_budget.tokens_used - before.tokens_used
-        rest = spent - sum(one.tokens for one in steps)
-        self._events.added(session, before.history, came_from=before.state, steps=steps)
+        rest = spent - sum([one.tokens for one in steps])
         # What was spent without a step was added to the budget by hand.
         counted = [*((one.phase, one.tokens) for one in steps), (session.current_phase, rest)]
         for phase, tokens in counted:

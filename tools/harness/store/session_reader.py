@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -504,10 +504,18 @@ class SessionReader:
         Raises:
             ReadError: The base is there and can't be read.
         """
+        return self._fitting(wanted, self._summary)
+
+    def _fitting(
+        self,
+        wanted: SessionFilter | None,
+        look: Callable[[str, str], SessionSummary | UnreadableSession | None],
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions that fit, as `look` finds each by its id and its file."""
         base = os.fspath(self.base_path)
         for name, linked in self._names():
             file = f"{base}/{name}/{SESSION_FILE}"
-            found = self._careful_summary(name) if linked else self._summary(name, file)
+            found = self._careful_summary(name) if linked else look(name, file)
             if found is not None and (wanted is None or self._fits(found, wanted)):
                 yield found
 
@@ -562,14 +570,12 @@ class SessionReader:
         from ..format.session_sieve import DocumentSieve
         from ..views.session_page import SessionOrder, in_order
 
-        sieve, base = DocumentSieve(words), os.fspath(self.base_path)
+        sieve = DocumentSieve(words)
         held: list[SessionSummary] = []
-        for name, linked in self._names():
-            file = f"{base}/{name}/{SESSION_FILE}"
-            found = self._careful_summary(name) if linked else self._sifted(name, file, sieve)
+        for found in self._fitting(wanted, lambda name, file: self._sifted(name, file, sieve)):
             if isinstance(found, UnreadableSession):
                 yield found
-            elif found is not None and (wanted is None or self._fits(found, wanted)):
+            else:
                 held.append(found)
         yield from in_order(held, SessionOrder.LAST_CHANGED)
 
@@ -642,13 +648,10 @@ class SessionReader:
             return None
         except SessionCorrupted as error:
             return UnreadableSession(name, path, error)
-        except ReadError as error:
-            return UnreadableSession(name, path, retyped(error, SessionUnreadable, session_id=name))
-        except OSError as error:
-            refused = ReadError(path=path, cause=error)
-            return UnreadableSession(
-                name, path, retyped(refused, SessionUnreadable, session_id=name)
-            )
+        except (ReadError, OSError) as error:
+            refused = error if isinstance(error, ReadError) else ReadError(path=path, cause=error)
+            unreadable = retyped(refused, SessionUnreadable, session_id=name)
+            return UnreadableSession(name, path, unreadable)
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that `shortened` is, begins, ends or is part of.

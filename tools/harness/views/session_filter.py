@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self, TypedDict
+from typing import Final, Self, TypedDict, Unpack
 
 import attrs
 from attrs import frozen
@@ -104,18 +104,23 @@ AskedStates = SessionState | str | Iterable[SessionState | str] | None
 """One state or its name, several, or None where any is asked for."""
 
 
-class AskedFilters(TypedDict, total=False):
-    """What a caller may ask for, by name; `SessionManager.find` says what each means."""
+class _SameFilters(TypedDict, total=False):
+    """What a caller asks for as a filter has it."""
 
     state: AskedStates
     workflow_type: str | None
     current_phase: str | None
-    older_than: timedelta | None
-    younger_than: timedelta | None
     tags: str | Iterable[str] | None
     parent_id: str | None
     goal: str | None
     title: str | None
+
+
+class AskedFilters(_SameFilters, total=False):
+    """What a caller may ask for, by name; `SessionManager.find` says what each means."""
+
+    older_than: timedelta | None
+    younger_than: timedelta | None
     budget_left: BudgetLeft | str | None
 
 
@@ -189,16 +194,10 @@ class SessionFilter:
         cls,
         now: datetime,
         *,
-        state: AskedStates = None,
-        workflow_type: str | None = None,
-        current_phase: str | None = None,
         older_than: timedelta | None = None,
         younger_than: timedelta | None = None,
-        tags: str | Iterable[str] | None = None,
-        parent_id: str | None = None,
-        goal: str | None = None,
-        title: str | None = None,
         budget_left: BudgetLeft | str | None = None,
+        **same: Unpack[_SameFilters],
     ) -> Self:
         """Return the filter of what a caller asks for at some time; see `SessionManager.find`.
 
@@ -207,15 +206,9 @@ class SessionFilter:
                 budget's range is none.
         """
         return cls(
-            state=state,
-            workflow_type=workflow_type,
-            current_phase=current_phase,
+            **same,
             changed_until=None if older_than is None else _before(now, older_than),
             changed_since=None if younger_than is None else _before(now, younger_than),
-            tags=tags,
-            parent_id=parent_id,
-            goal=goal,
-            title=title,
             budget_left=(
                 BudgetLeft.parse(budget_left) if isinstance(budget_left, str) else budget_left
             ),
