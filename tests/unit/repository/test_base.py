@@ -172,7 +172,7 @@ def test_a_submodule_is_an_empty_folder_and_stays_one_in_every_snapshot(
     write_files(workspace, {"a.txt": "changed\n"})
     second = snapshots.take("x")
     assert second is not None
-    assert [one.path for one in snapshots.changes(head, second.id).files] == [b"a.txt"]
+    assert [one.path for one in snapshots.changes(head, second.id).files] == ["a.txt"]
 
 
 @pytest.mark.parametrize("kind", ["shallow", "detached", "linked", "rebase"])

@@ -1,6 +1,6 @@
 """Changes of a session, a phase's result among them: each saved once, or taken back as a whole."""
 
-from __future__ import annotations
+# Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -141,10 +141,10 @@ class SessionChanges:
 
     def __init__(
         self,
-        store: SessionRepository,
+        store: "SessionRepository",
         events: SessionEvents,
         *,
-        origin: Callable[[], Carrier] = dict,
+        origin: "Callable[[], Carrier]" = dict,
     ) -> None:
         self._store = store
         self._origin = origin
@@ -349,12 +349,12 @@ def take_over(session: SessionContext, found: SessionContext) -> None:
 
 def record_result(
     session: SessionContext,
-    result: PhaseResult,
+    result: "PhaseResult",
     problem: str | None,
     *,
     tokens: int,
     now: datetime,
-    taken: SnapshotTaken | None = None,
+    taken: "SnapshotTaken | None" = None,
 ) -> PhaseEnded:
     """Record a phase's result in its session: files, tokens and an event.
 
@@ -399,7 +399,7 @@ def record_result(
     return event
 
 
-def _artifacts_of(result: PhaseResult) -> Iterator[tuple[str, str]]:
+def _artifacts_of(result: "PhaseResult") -> Iterator[tuple[str, str]]:
     """Name the files to record: whatever the code did, what is recorded stays bounded and valid."""
     made = [(path, "created") for path in result.files_created]
     made += [(path, "modified") for path in result.files_modified]
@@ -410,7 +410,7 @@ def _artifacts_of(result: PhaseResult) -> Iterator[tuple[str, str]]:
 
 
 def _describe(
-    result: PhaseResult, problem: str | None, *, attempt: int, tokens: int, recorded: int
+    result: "PhaseResult", problem: str | None, *, attempt: int, tokens: int, recorded: int
 ) -> str:
     """Describe a run for people: the facts on the first line, then the end of its output."""
     facts = [f"attempt {attempt}", problem or f"exit code {result.exit_code}"]
