@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...harness.store.sessions_place import brought_with, sessions_directory
-
 if TYPE_CHECKING:
     import typer
 
@@ -18,6 +16,8 @@ def default_base(configuration: Configuration | None = None) -> Path | None:
     """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
     if configuration is not None and configuration.sessions is not None:
         return configuration.sessions
+    from ...harness.store.sessions_place import sessions_directory
+
     return sessions_directory(Path.cwd())
 
 
@@ -31,6 +31,7 @@ def sessions_brought(base: Path | None, *, named: bool) -> LocalSessions | None:
         named: Whether the command line says where.
     """
     from ...fleet.stores import open_folder
+    from ...harness.store.sessions_place import brought_with, sessions_directory
 
     brought = None if base is None or named else brought_with(Path.cwd())
     if brought is None or base != sessions_directory(Path.cwd()):
