@@ -7,6 +7,7 @@ import io
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,7 @@ def code_lines(source: str) -> int:
     return len(bearing - documented)
 
 
+@cache
 def lines_of_packages() -> Counter[str]:
     """Count the code lines of each package at the top."""
     found: Counter[str] = Counter()
