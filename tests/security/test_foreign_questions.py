@@ -10,7 +10,7 @@ import pytest
 from mcp import Client
 
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
+from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.questions import (
     Option,
     Question,
@@ -121,8 +121,8 @@ def test_one_that_changed_since_it_was_shown_is_not_adopted(clone: Path) -> None
 
 @pytest.mark.anyio
 async def test_no_tool_shows_them_and_the_first_answer_says_so(clone: Path) -> None:
-    places = Places(sessions=clone / "s", questions=clone / ".agentforge" / "questions")
-    async with Client(server_of(Services.at(places))) as client:
+    places = McpPlaces(sessions=clone / "s", questions=clone / ".agentforge" / "questions")
+    async with Client(server_of(McpServices.at(places))) as client:
         told = [await client.call_tool("session_list", {}) for _ in range(2)]
         found = await client.call_tool("get_answered_questions", {"session_id": FIRST})
     texts = [one.model_dump_json() for one in (*told, found)]

@@ -232,10 +232,16 @@ def history(view: SessionView) -> Element:
     )
 
 
-def _entry(number: int, entry: SessionHistory) -> tuple[Child, ...]:
-    first, _, rest = (entry.details or "").partition("\n")
+def _first_line(text: str) -> tuple[str, str]:
+    """Divide a text for people into what is shown at once and what is folded."""
+    first, _, rest = text.partition("\n")
     if len(first) > _MAX_DETAILS:
         first, rest = first[:_MAX_DETAILS], f"{first[_MAX_DETAILS:]}\n{rest}"
+    return first, rest
+
+
+def _entry(number: int, entry: SessionHistory) -> tuple[Child, ...]:
+    first, rest = _first_line(entry.details or "")
     details: Child = first
     if rest.strip():
         details = folded(first, plain_text(rest, "Details", most=_MAX_DETAILS), class_="more")

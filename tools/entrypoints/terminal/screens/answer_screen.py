@@ -177,10 +177,13 @@ class AnswerScreen(Screen[None]):
         self.call_after_refresh(self._write_lines)
 
     def _fit(self) -> None:
-        """Give the prompt what the options leave; neither pushes the other out of sight."""
+        """Give the prompt what the options leave; neither pushes the other out of sight.
+
+        A body that is being filled has not all of them yet; it is fitted again when it is whole.
+        """
         body = self.query_one("#body", Vertical)
         for prompt, choices, text in zip(
-            body.query(PromptView), body.query(Choices), body.query(OtherText), strict=True
+            body.query(PromptView), body.query(Choices), body.query(OtherText), strict=False
         ):
             taken = text.outer_size.height if text.display else 0
             room = body.size.height - taken
