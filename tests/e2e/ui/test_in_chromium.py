@@ -48,7 +48,7 @@ def test_the_list_is_narrowed_while_one_types_and_opened_by_keyboard(
     page.keyboard.press("/")
     assert focused(page) == "q"
     page.keyboard.type("leak importer")
-    page.wait_for_selector("#pages:has-text('1 session')")
+    page.wait_for_selector("#pages:has-text('1 session'):not(:has-text('1 sessions'))")
     assert page.locator(".row").count() == 1
     page.wait_for_url("**/?q=leak+importer")
     assert focused(page) == "q"
