@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from agentforge_sessions.sandbox.session_workspaces.deferred_close import Closer
 from tests.support.descriptors import held_below
+from tests.support.interruption import interrupted_everywhere
 
 
 def opened(path: Path) -> int:
@@ -46,6 +48,29 @@ def test_a_descriptor_that_is_closed_already_ends_nothing(tmp_path: Path) -> Non
     closer.close(1 << 30)  # nobody else's either
     closer.close(opened(tmp_path))
     wait_until_closed(tmp_path)
+
+
+def test_a_handler_that_raises_while_a_descriptor_is_handed_over_leaves_others_closed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "others").mkdir()
+    closer = Closer()
+    closer.close(opened(tmp_path / "others"))  # its thread has started
+    handed: list[int] = []
+
+    def hand_over() -> None:
+        closer.close(handed[-1])
+
+    handed.append(opened(tmp_path))
+    for _ in interrupted_everywhere(hand_over):
+        other = threading.Thread(
+            target=closer.close, args=(opened(tmp_path / "others"),), daemon=True
+        )
+        other.start()
+        other.join(10)
+        assert not other.is_alive()
+        wait_until_closed(tmp_path / "others")
+        handed.append(opened(tmp_path))
 
 
 def test_a_process_ends_with_descriptors_still_waiting(tmp_path: Path) -> None:

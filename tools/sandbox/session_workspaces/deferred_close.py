@@ -27,7 +27,8 @@ class Closer:
     """
 
     def __init__(self, *, most: int = _MOST_WAITING, idle_s: float = _IDLE_SECONDS) -> None:
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()
+        self._condition = threading.Condition(self._lock)
         self._waiting: deque[int] = deque()
         self._most = most
         self._idle_s = idle_s
@@ -35,7 +36,7 @@ class Closer:
 
     def close(self, fd: int) -> None:
         """Close a descriptor soon; at once where too many wait already or no thread starts."""
-        with self._condition:
+        with self._lock:  # not the condition: a handler that raises as it is entered keeps it
             if len(self._waiting) < self._most and self._started():
                 self._waiting.append(fd)
                 self._condition.notify()

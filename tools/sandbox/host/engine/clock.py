@@ -131,15 +131,20 @@ class Ticker:
         self._interrupt = interrupt
         self._monotonic = monotonic
         self._look_s = look_s
-        self._condition = threading.Condition()
+        self._lock = threading.RLock()  # entered itself: see `watch`
+        self._condition = threading.Condition(self._lock)
         self._due: list[tuple[float, int, TurnClock]] = []
         self._numbers = itertools.count()
         self._wakes_at = float("inf")
         self._thread: threading.Thread | None = None
 
     def watch(self, clock: TurnClock) -> None:
-        """Interrupt a turn when it is due, until its clock says that it is over."""
-        with self._condition:
+        """Interrupt a turn when it is due, until its clock says that it is over.
+
+        What a signal's handler raises here leaves nothing locked: a condition is entered in Python,
+        where a handler can raise after it was acquired and before the block, the lock is not.
+        """
+        with self._lock:
             at = self._push(clock)
             if self._thread is None:
                 self._thread = threading.Thread(

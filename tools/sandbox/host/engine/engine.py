@@ -213,9 +213,9 @@ class Instance:
         c_api.context_set_epoch_deadline(self._open(), 1)
         self._engine.check_ready()
         outer, _current.instance = _current.instance, self
-        self._engine.ticker.watch(clock)
         try:
             clock.signals.hold()
+            self._engine.ticker.watch(clock)
             yield
         finally:
             clock.over = True

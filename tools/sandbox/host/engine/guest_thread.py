@@ -47,7 +47,7 @@ class _GuestThread:
 
     def do(self, work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
         """Do work there, and return what it returns."""
-        done = threading.Event()
+        working = threading.Lock()
         results: list[_T] = []
         errors: list[BaseException] = []
 
@@ -56,15 +56,18 @@ class _GuestThread:
                 results.append(work())
             except BaseException as error:  # noqa: BLE001 (raised where it is waited for)
                 errors.append(error)
-            done.set()
+            working.release()
 
         context = contextvars.copy_context()
-        self._work.put(lambda: context.run(run))
+        working.acquire()  # no Event: it stays locked where a handler raises as it is entered
         try:
-            done.wait()
+            self._work.put(lambda: context.run(run))
+            with working:
+                pass
         except BaseException:  # Ctrl-C: the guest is ended before anybody else is told
             interrupted()
-            done.wait()
+            with working:
+                pass
             raise
         if errors:
             raise errors[0]
