@@ -10,10 +10,11 @@ the key.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final, TypeVar
 
 from attrs import define, field
+
+_Kind = TypeVar("_Kind", bound=asyncio.Protocol)
 
 MAX_STRANGERS: Final = 64
 """How many connections may be open that have not shown the key."""
@@ -44,13 +45,24 @@ class ConnectionRoom:
         self._head_timeout_s = head_timeout_s
         self._strangers: dict[object, _Stranger] = {}  # by the peer's address, the oldest first
 
-    def watched(self, make: Callable[..., Any]) -> Callable[..., asyncio.Protocol]:
-        """Return a maker of protocols whose connections have a place here.
+    def watched(self, kind: type[_Kind]) -> type[_Kind]:
+        """Return a protocol whose connections have a place here."""
+        room = self
 
-        Args:
-            make: Makes the protocol of one connection.
-        """
-        return lambda *given, **named: _Watched(self, make(*given, **named))
+        class Watched(kind):  # type: ignore[valid-type,misc]  # a base that is a variable
+            """The protocol, which reports its connection."""
+
+            def connection_made(self, transport: asyncio.Transport) -> None:
+                # Host and port alone, as a request's scope has them: IPv6 has two numbers more.
+                self._peer_in_room = (transport.get_extra_info("peername") or ())[:2]
+                room.opened(self._peer_in_room, transport)
+                super().connection_made(transport)
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                room.closed(self._peer_in_room)
+                super().connection_lost(exc)
+
+        return Watched
 
     def opened(self, peer: object, transport: asyncio.Transport) -> None:
         """Give a new connection a place, which may be that of the oldest."""
@@ -90,34 +102,3 @@ class ConnectionRoom:
         transport = self._strangers[peer].transport
         self.closed(peer)
         transport.abort()
-
-
-class _Watched(asyncio.Protocol):
-    """A protocol as it was made, whose connection has a place in a room."""
-
-    def __init__(self, room: ConnectionRoom, inner: asyncio.Protocol) -> None:
-        self._room = room
-        self._inner = inner
-        self._peer: object = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Host and port alone, as a request's scope has them: of IPv6 there are two numbers more.
-        self._peer = tuple((transport.get_extra_info("peername") or ())[:2])
-        self._room.opened(self._peer, cast("asyncio.Transport", transport))
-        self._inner.connection_made(transport)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._room.closed(self._peer)
-        self._inner.connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
     from ...harness.submission import Submission
     from ...jail import JailPolicy
-    from ...wiring.observing import ConfiguredObservers
     from ...workflows.gate_port import GateSandbox
 
 BASE_VARIABLE = "AGENTFORGE_BASE"
@@ -96,8 +96,6 @@ class Cli:
     store_url: str | None = field(default=None, repr=False)
     store_given: bool = False
     opened: ExitStack = field(factory=ExitStack)
-    _store: list[LocalSessions] = field(factory=list, init=False, repr=False)
-    _observers: list[ConfiguredObservers] = field(factory=list, init=False, repr=False)
     submission: Submission | None = None
     labels: SessionLabels | None = None
 
@@ -142,22 +140,21 @@ class Cli:
         Where they are submitted, each save hands the session to the fleet. They are closed when the
         command ends.
         """
-        if not self._store:
-            store = self._opened_store()
-            self.opened.callback(store.close)
-            self._store.append(store)
-        return self._store[0]
+        return self._store
 
-    def _opened_store(self) -> LocalSessions:
-        if self.submission is not None and self.store_url is not None:
+    @cached_property
+    def _store(self) -> LocalSessions:
+        url, direct = self.store_url, self.store_direct
+        if self.submission is not None and url is not None:
             from ...wiring.fleet import open_submitting
 
-            return open_submitting(
-                self.store_url, self.base, self.submission, direct=self.store_direct
-            )
-        from ...fleet.stores import open_sessions
+            store = open_submitting(url, self.base, self.submission, direct=direct)
+        else:
+            from ...fleet.stores import open_sessions
 
-        return open_sessions(self.base, store=self.store_url, direct=self.store_direct)
+            store = open_sessions(self.base, store=url, direct=direct)
+        self.opened.callback(store.close)
+        return store
 
     def sessions_brought(self) -> LocalSessions | None:
         """Return the sessions that came with the repository, where the command's are elsewhere."""
@@ -182,20 +179,30 @@ class Cli:
 
     def observers(self) -> Sequence[SessionObserver]:
         """Return what the configuration tells others by; it is closed when the command ends."""
-        if not self._observers:
-            configured = self.usable
-            if configured is None or not configured.names_observers:
-                return ()
-            from ...wiring.observing import configured_observers
+        return self._observers
 
-            opened = configured_observers(configured, self.store)
-            self.opened.callback(opened.close)
-            self._observers.append(opened)
-        return self._observers[0].observers
+    @cached_property
+    def _observers(self) -> Sequence[SessionObserver]:
+        configured = self.usable
+        if configured is None or not configured.names_observers:
+            return ()
+        from ...wiring.observing import configured_observers
 
-    def manager(self) -> SessionManager:
-        """Return a manager without a session that runs no code and asks nothing."""
-        return self._manager()
+        opened = configured_observers(configured, self.store)
+        self.opened.callback(opened.close)
+        return opened.observers
+
+    def manager(self, **adapters: Any) -> SessionManager:
+        """Return a manager without a session that runs no code and asks nothing by itself."""
+        from ...harness import SessionManager
+
+        return SessionManager(
+            self.store(),
+            clock=self.outside.clock,
+            observers=self.observers(),
+            briefing_shows=self.briefing_shows,
+            **adapters,
+        )
 
     def keeping_manager(
         self, channel: QuestionChannel | None = None, executor: PhaseExecutor | None = None
@@ -205,7 +212,7 @@ class Cli:
         from ...wiring.bootstrap import open_snapshots
 
         snapshots = Lazy(lambda: open_snapshots(self.store(), self.objects_url))
-        return self._manager(channel=channel, executor=executor, snapshots=snapshots)
+        return self.manager(channel=channel, executor=executor, snapshots=snapshots)
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
         """Return a manager without a session, that can run phases.
@@ -224,17 +231,6 @@ class Cli:
             jail=self.jail(),
             observers=self.observers(),
             briefing_shows=self.briefing_shows,
-        )
-
-    def _manager(self, **adapters: Any) -> SessionManager:
-        from ...harness import SessionManager
-
-        return SessionManager(
-            self.store(),
-            clock=self.outside.clock,
-            observers=self.observers(),
-            briefing_shows=self.briefing_shows,
-            **adapters,
         )
 
     @property
@@ -256,8 +252,8 @@ class Cli:
         What a variable or the configuration says already, it does not repeat.
         """
         start = ["agentforge"]
-        said = self.base_given and self.base is not None
-        if said and os.environ.get(BASE_VARIABLE) != str(self.base):
+        base = str(self.base) if self.base_given and self.base is not None else None
+        if base not in (None, os.environ.get(BASE_VARIABLE)):
             start += ["--base", str(self.base)]
         store = self.named_store()
         if store is not None:

@@ -7,14 +7,14 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, TextIO
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import typer
 
 from ...base.data_folder import configuration_folder, find_data_folder
 from ...base.errors import AgentForgeError
-from ...base.result import Failure, Success, attempt
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
 from .default_sessions import default_base
 from .on_demand import GroupOnDemand, commands_in
@@ -31,6 +31,8 @@ _NAME = "agentforge"
 _FILES_OF_PEOPLE = frozenset({"InvalidConfiguration", "InvalidWorkflow", "InvalidSpecification"})
 _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
+_OWN_FIELDS: Final = frozenset({"type", "message", "exit_code"})
+"""Fields of the JSON of every error, which hide those of the same names that an error has."""
 
 _LISTED: Final = (
     ("init", "setup.init", "Begin a project: configuration, specification, workflow."),
@@ -156,7 +158,10 @@ def _global_options(
     )
     context.call_on_close(context.obj.opened.close)
     if version:
-        _show_version(output)
+        from importlib import metadata
+
+        number = metadata.version("agentforge-sessions")
+        output.outcome({"version": number}, f"{_NAME} {number}")
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -164,11 +169,8 @@ def _global_options(
     from .output.logs import configure_logs
 
     configure_logs(verbose=verbose)
-    if (
-        usable is not None
-        and usable.left_out
-        and context.invoked_subcommand not in _TELL_THEMSELVES
-    ):
+    told = context.invoked_subcommand in _TELL_THEMSELVES
+    if usable is not None and usable.left_out and not told:
         from ...base.settings.trust_table import ignored
 
         output.remark(ignored(usable.left_out, usable.path))
@@ -193,13 +195,6 @@ def _configured() -> Configuration | AgentForgeError | None:
         return error
 
 
-def _show_version(output: Output) -> None:
-    from importlib.metadata import version
-
-    number = version("agentforge-sessions")
-    output.outcome({"version": number}, f"{_NAME} {number}")
-
-
 # -------------------------------------------------------------------------------- the boundary
 
 
@@ -215,25 +210,13 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     as_json = _wants_json(arguments)
     code: int
     try:
-        outcome = attempt(
-            _command().main,
-            args=list(arguments),
-            prog_name=_NAME,
-            standalone_mode=False,
-            obj=outside,
+        value = _command().main(
+            args=list(arguments), prog_name=_NAME, standalone_mode=False, obj=outside
         )
-        match outcome:
-            case Failure(error):
-                code = _report_error(error, as_json=as_json)
-            case Success(value):
-                code = value if isinstance(value, int) else ExitCode.OK
-                if code == ExitCode.INTERRUPTED and not isinstance(
-                    code, GuestExit
-                ):  # what the framework makes of Ctrl-C
-                    _report_error(Interrupted(), as_json=as_json)
-    except KeyboardInterrupt:
-        code = _report_error(Interrupted(), as_json=as_json)
-    except typer.Abort:
+        code = value if isinstance(value, int) else ExitCode.OK
+        if code == ExitCode.INTERRUPTED and not isinstance(code, GuestExit):
+            _report_error(Interrupted(), as_json=as_json)  # what the framework makes of Ctrl-C
+    except (KeyboardInterrupt, typer.Abort):
         code = _report_error(Interrupted(), as_json=as_json)
     except Exception as error:  # noqa: BLE001 (the boundary: every error is reported in one line)
         code = _report_error(error, as_json=as_json)
@@ -246,12 +229,10 @@ _command = functools.cache(functools.partial(typer.main.get_command, app))
 
 def main() -> None:
     """Run the command line of this process."""
-    if sys.stdout is None:
-        sys.stdout = _nowhere()
-    if sys.stderr is None:
-        sys.stderr = _nowhere()
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (for good)
+        reconfigure = getattr(getattr(sys, name), "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     if any(name.startswith("OTEL_") for name in os.environ):
@@ -261,8 +242,9 @@ def main() -> None:
     try:
         code = run(sys.argv[1:])
     finally:
-        _close_pool()
-        _end_telemetry()
+        for module, end in _ENDS:
+            if module in sys.modules:
+                getattr(sys.modules[module], end)()
     if "wasmtime" in sys.modules:  # only then is the engine's threads' end of any concern
         from ...sandbox import end_process
 
@@ -270,30 +252,17 @@ def main() -> None:
     sys.exit(code)
 
 
-def _close_pool() -> None:
-    """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
-    pool = sys.modules.get("agentforge_sessions.sandbox.interpreters.process_pool")
-    if pool is not None:
-        pool.close_pool()
-
-
-def _end_telemetry() -> None:
-    """Send what was traced and is not sent yet, within a bound."""
-    telemetry = sys.modules.get("agentforge_sessions.integrations.telemetry")
-    if telemetry is not None:
-        telemetry.end_telemetry()
-
-
-def _nowhere() -> TextIO:
-    return open(os.devnull, "w", encoding="utf-8")
+_ENDS: Final = (
+    ("agentforge_sessions.sandbox.interpreters.process_pool", "close_pool"),
+    ("agentforge_sessions.integrations.telemetry", "end_telemetry"),
+)
+"""What ends a loaded module: the open interpreters, while the engine beneath them still works; then
+traces that are not sent yet, within a bound."""
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     """Return whether errors are written as JSON, also those raised before options are parsed."""
-    options = list(arguments)
-    if "--" in options:
-        options = options[: options.index("--")]
-    return "--json" in options
+    return "--json" in takewhile(lambda one: one != "--", arguments)
 
 
 def _report_error(error: BaseException, *, as_json: bool) -> ExitCode:
@@ -306,14 +275,13 @@ def _report_error(error: BaseException, *, as_json: bool) -> ExitCode:
     message = _message(error, code)
     if as_json and not isinstance(error, OutputLost):
         fields = {} if usage else public_fields(error)
-        fields.pop("message", None)
         payload = {
             "type": type(error).__name__,
             "message": message,
             "exit_code": int(code),
-            "session_id": fields.pop("session_id", None),
-            "path": fields.pop("path", None),
-            **{name: value for name, value in fields.items() if name not in {"type", "exit_code"}},
+            "session_id": None,
+            "path": None,
+            **{name: value for name, value in fields.items() if name not in _OWN_FIELDS},
         }
         Output(json=True).document({"error": payload})
     else:

@@ -33,8 +33,8 @@ class ProjectFolder:
             InvalidArguments: It named a base, and there is no repository.
         """
         named = None if repo is None else Path(repo)
-        if named is not None and named != NO_REPOSITORY:
-            named = self.inside(repo or "")
+        if repo is not None and named != NO_REPOSITORY:
+            named = self.inside(repo)
         found = self.repository.asked_for(named, base, with_uncommitted=with_uncommitted)
         if not found.use and (base is not None or with_uncommitted):
             raise InvalidArguments(
@@ -52,7 +52,7 @@ class ProjectFolder:
         if path.is_absolute() or ".." in path.parts or "\0" in given:
             raise OutsideProject(given, "write it relative to the project, without ..")
         found = self.path / path
-        if not _is_in(Path(os.path.realpath(found)), self.path):
+        if not Path(os.path.realpath(found)).is_relative_to(os.path.realpath(self.path)):
             raise OutsideProject(given, "a link on its way leads out of the project")
         return found
 
@@ -67,7 +67,3 @@ class ProjectFolder:
         if not parts or any(part.startswith(".") for part in parts):
             raise OutsideProject(given, "name a new folder, of which no part begins with a dot")
         return found
-
-
-def _is_in(path: Path, folder: Path) -> bool:
-    return path.is_relative_to(os.path.realpath(folder))

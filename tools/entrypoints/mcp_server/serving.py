@@ -265,7 +265,9 @@ async def _until_signal(
     ended = _EndingSignal()
 
     async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(*_ending_signals()) as signals:
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as `nohup` has it
+        ending = [signal.SIGINT, signal.SIGTERM, *([] if ignored else [signal.SIGHUP])]
+        with anyio.open_signal_receiver(*ending) as signals:
             task_status.started()
             async for number in signals:
                 if ended.signal is not None:  # a second one: at once
@@ -286,14 +288,6 @@ async def _until_signal(
         await group.start(wait_for_signal)
         yield ended
         group.cancel_scope.cancel()
-
-
-def _ending_signals() -> list[signal.Signals]:
-    """Return SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP."""
-    ending = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        ending.append(signal.SIGHUP)
-    return ending
 
 
 class _EventHandler(logging.Handler):

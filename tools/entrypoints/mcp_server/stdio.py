@@ -77,10 +77,7 @@ class LineFramer:
         *ends, rest = data.split(b"\n")
         for piece in ends:
             self._take(piece)
-            if self._dropped:
-                frames.append(TooLong(self._dropped))
-            else:
-                frames.append(bytes(self._held))
+            frames.append(TooLong(self._dropped) if self._dropped else bytes(self._held))
             self._held.clear()
             self._dropped = 0
         self._take(rest)

@@ -44,7 +44,7 @@ async def serve(
     server = _Server(
         uvicorn.Config(
             application(services, live, key=key, room=room),
-            http=room.watched(H11Protocol),  # type: ignore[arg-type]  # called, as a class is
+            http=room.watched(H11Protocol),
             lifespan="on",
             ws="none",
             log_config=None,

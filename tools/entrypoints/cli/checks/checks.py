@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from .... import harness, prune, sandbox
 from ....base.errors import AgentForgeError
 from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
-from ..context import DIRECT_VARIABLE
+from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
 from .agent_program_checks import AgentProgramChecks
 from .configured_checks import configured_checks
@@ -27,53 +27,40 @@ from .directory_checks import (
     check_lock,
     check_space,
 )
-from .findings import Finding, fail, ok, warn
+from .findings import Check, Finding, fail, ok, warn
 from .webhook_checks import check_webhooks
 
 if TYPE_CHECKING:
-    from ....base.settings.configuration import Configuration
     from ....harness.session_ports import LocalSessions, SessionRepository
 
 _DISTRIBUTION: Final = "agentforge-sessions"
 _LEAST_PYTHON: Final = (3, 11)
 _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
+_OBJECTS: Final = "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs."
 
 
-def examine(
-    store: LocalSessions,
-    *,
-    now: datetime,
-    database: str | None = None,
-    objects: str | None = None,
-    configuration: Configuration | None = None,
-) -> Iterator[tuple[str, Finding]]:
-    """Run all checks that have something to check; yield the name and the finding of each.
-
-    Args:
-        store: The sessions to check.
-        now: The time now.
-        database: The address of the database that they are in; None if they are in files.
-        objects: The object store of the workspaces, or None.
-        configuration: The project's configuration, or None where there is none that can be used.
-    """
+def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
+    """Run all checks that have something to check; yield the name and the finding of each."""
+    store, now, configuration = cli.store(), cli.outside.clock(), cli.usable
+    database, objects = cli.store_url if cli.in_database else None, cli.objects_url
     told = configuration if configuration is not None and configuration.webhooks else None
     base = store.base_path
     programs = AgentProgramChecks(agent=None if configuration is None else configuration.run.agent)
-    checks: tuple[tuple[str, Callable[[], Finding | None]], ...] = (
+    checks: tuple[Check, ...] = (
         ("python", check_python),
         ("dependencies", check_dependencies),
         ("libyaml", check_libyaml),
         ("plugins", check_plugins),
         ("configuration", check_configuration),
         ("privacy", check_privacy),
-        ("store", lambda: check_store(store, database)),
+        ("store", lambda: check_store(store, database), "Mend this, or name another store."),
         ("base", lambda: check_base(base)),
         ("durability", lambda: check_durability(base)),
         ("lock", lambda: check_lock(base)),
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
-        *([] if objects is None else [("objects", lambda: check_objects(objects))]),
+        *([] if objects is None else [("objects", lambda: check_objects(objects), _OBJECTS)]),
         *([] if told is None else [("webhooks", lambda: check_webhooks(told, store))]),
         ("agents", programs.check_installed),
         ("versions", programs.check_versions),
@@ -89,11 +76,13 @@ def examine(
         ("orphans", lambda: check_orphans(store)),
         ("clock", lambda: check_clock(store, now=now)),
     )
-    for name, check in checks:
+    for name, check, *advice in checks:
         try:
             found = check()
         except Exception as error:  # noqa: BLE001 (one check that fails must not hide the others)
-            found = fail(f"{type(error).__name__}: {error}", "Mend this, then check again.")
+            foreseen = advice and isinstance(error, AgentForgeError | ValueError)
+            said = str(error) if foreseen else f"{type(error).__name__}: {error}"
+            found = fail(said, advice[0] if foreseen else "Mend this, then check again.")
         if found is not None:
             yield name, found
 
@@ -220,10 +209,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
         return ok(f"files in {store.where}")
     from ....fleet.opening import store_status
 
-    try:
-        found = store_status(database)
-    except AgentForgeError as error:
-        return fail(str(error), "Mend this, or name another store.")
+    found = store_status(database)
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
     if not found.is_usable:
         newer = found.found > found.needed
@@ -242,13 +228,7 @@ def check_objects(url: str) -> Finding:
     """Check that the object store can be written and read; what is written is removed."""
     from ....wiring.bootstrap import try_objects
 
-    try:
-        address, took_s = try_objects(url)
-    except AgentForgeError as error:
-        return fail(
-            str(error),
-            "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs.",
-        )
+    address, took_s = try_objects(url)
     return ok(f"{address}: an object was written, read and removed in {took_s:.2f} s")
 
 
@@ -263,8 +243,8 @@ def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
     if problem is not None:
         said, _, advice = problem.partition(": ")
         return warn(said, f"{advice[:1].upper()}{advice[1:]}.")
-    asked = {"traces": request.traces, "metrics": request.metrics}
-    return ok(", ".join(f"{kind} by {one}" for kind, one in asked.items() if one))
+    asked = (("traces", request.traces), ("metrics", request.metrics))
+    return ok(", ".join(f"{kind} by {one}" for kind, one in asked if one))
 
 
 # ----------------------------------------------------------------------------------- the sandbox
@@ -309,26 +289,15 @@ def check_sandbox_cache() -> Finding:
 
 def check_sessions(store: SessionRepository) -> Finding:
     """Check that every session can be read."""
-    broken = []
-    total = 0
-    for one in store.summaries():
-        total += 1
-        if isinstance(one, harness.UnreadableSession):
-            broken.append(one.session_id)
+    found = list(store.summaries())
+    broken = [one.session_id for one in found if isinstance(one, harness.UnreadableSession)]
     if broken:
         return warn(
-            f"{len(broken)} of {total} can't be read: {some_of(broken)}",
+            f"{len(broken)} of {len(found)} can't be read: {some_of(broken)}",
             "`agentforge list` shows why; repair the file, restore a copy, or remove its "
             "directory.",
         )
-    return ok(f"{total}, all readable" if total else "none yet")
-
-
-def _entries(base: Path) -> list[str]:
-    try:
-        return sorted(os.listdir(base))
-    except FileNotFoundError:
-        return []
+    return ok(f"{len(found)}, all readable" if found else "none yet")
 
 
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
@@ -355,7 +324,7 @@ def check_orphans(store: LocalSessions) -> Finding:
     known = set(store.list_sessions())
     orphans = [
         name
-        for name in _entries(base)
+        for name in (sorted(os.listdir(base)) if os.path.lexists(base) else ())
         if not name.startswith(".") and name not in known and (base / name).is_dir()
     ]
     if orphans:

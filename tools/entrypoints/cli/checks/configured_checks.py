@@ -6,11 +6,9 @@ name what it tries.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ....base.errors import AgentForgeError
-from .findings import Finding, fail, ok
+from .findings import Check, Finding, ok
 
 if TYPE_CHECKING:
     from ....base.settings.configuration import Configuration
@@ -18,30 +16,37 @@ if TYPE_CHECKING:
     from ....workflows.agents.port import PhaseAgent
 
 
-def configured_checks(
-    configuration: Configuration, store: LocalSessions
-) -> list[tuple[str, Callable[[], Finding | None]]]:
+def configured_checks(configuration: Configuration, store: LocalSessions) -> list[Check]:
     """Return the checks, by name."""
     return [
-        ("jail", lambda: check_jail(configuration)),
-        ("gate", lambda: check_gate(configuration)),
-        ("agent", lambda: check_agent(configuration, store)),
+        (
+            "jail",
+            lambda: check_jail(configuration),
+            "Mend this, or correct [jail] in the configuration.",
+        ),
+        (
+            "gate",
+            lambda: check_gate(configuration),
+            "Correct command in [gate], or install what it needs.",
+        ),
+        (
+            "agent",
+            lambda: check_agent(configuration, store),
+            "Correct agent in [run], or install what it names.",
+        ),
     ]
 
 
 def check_jail(configuration: Configuration) -> Finding | None:
     """Make a jail with all that the configuration shows in it, and run `true` there."""
-    from ....jail import Jail, JailError
+    from ....jail import Jail
     from ....wiring.bootstrap import configured_jail
 
     run = configuration.run
     wanted = run.isolation == "jail" or run.agent_mode == "edit" or configuration.gate.command
     if not wanted:
         return None
-    try:
-        Jail(configured_jail(configuration)).check()
-    except JailError as error:
-        return fail(str(error), "Mend this, or correct [jail] in the configuration.")
+    Jail(configured_jail(configuration)).check()
     return ok("a jail was made as configured, and a command ran in it")
 
 
@@ -52,11 +57,7 @@ def check_gate(configuration: Configuration) -> Finding | None:
     command = configuration.gate.command
     if command is None:
         return None
-    try:
-        program = try_gate(configuration)
-    except (AgentForgeError, ValueError) as error:
-        return fail(str(error), "Correct command in [gate], or install what it needs.")
-    return ok(f"{program} is there in the jail; the tests were not run")
+    return ok(f"{try_gate(configuration)} is there in the jail; the tests were not run")
 
 
 def check_agent(configuration: Configuration, store: LocalSessions) -> Finding | None:
@@ -69,11 +70,8 @@ def check_agent(configuration: Configuration, store: LocalSessions) -> Finding |
     said = configuration.run.agent
     if said is None:
         return None
-    try:
-        agent = _agent(said, configuration, store)
-        check_made(agent)
-    except (AgentForgeError, ValueError) as error:
-        return fail(str(error), "Correct agent in [run], or install what it names.")
+    agent = _agent(said, configuration, store)
+    check_made(agent)
     return ok(f"{agent.description}: can be asked, and was asked nothing")
 
 

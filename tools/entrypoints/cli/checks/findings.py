@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from typing import TypeAlias
 
 from attrs import frozen
 
@@ -28,6 +30,13 @@ class Finding:
     status: Status
     message: str
     advice: str | None = None
+
+
+Check: TypeAlias = (
+    tuple[str, Callable[[], Finding | None]] | tuple[str, Callable[[], Finding | None], str]
+)
+"""A check by its name: it returns None where there is nothing to check. Where advice is beside it,
+an error of the library, or a value that it refuses, is a finding with that advice."""
 
 
 def ok(message: str) -> Finding:

@@ -14,7 +14,7 @@ from ..arguments import MAX_DEADLINE_S, SessionId, Tokens
 from ..calls import Call
 from ..results import SessionStateResult, ToolResult, cut
 from ..tool import Effect, tool
-from .recorded_run import run_recorded
+from .recorded_run import RecordedRun, run_recorded
 from .session_access import SessionAccess
 
 if TYPE_CHECKING:
@@ -60,23 +60,18 @@ class RunCodeResult(ToolResult):
 
     @classmethod
     def of(
-        cls,
-        result: PhaseResult,
-        session: SessionStateResult,
-        *,
-        recorded: bool,
-        problem: str | None,
-        output_chars: int,
+        cls, run: RecordedRun, session: SessionStateResult, *, output_chars: int
     ) -> RunCodeResult:
         """Describe a run with at most so many characters of each output stream."""
+        result = run.result
         stdout, out_cut = cut(result.stdout, output_chars)
         stderr, err_cut = cut(result.stderr, output_chars)
         lists = (result.files_created, result.files_modified, result.files_deleted)
         created, modified, deleted = (list(one[:_FILES_LISTED]) for one in lists)
         made = cls(
             session=session,
-            recorded=recorded,
-            record_problem=problem,
+            recorded=run.is_recorded,
+            record_problem=run.problem,
             success=result.success,
             exit_code=result.exit_code,
             trapped=result.trapped,
@@ -192,10 +187,5 @@ class CodeTool:
                 ),
                 stop=token.cancel,
             )
-        return RunCodeResult.of(
-            run.result,
-            self.sessions.state(run.session),
-            recorded=run.is_recorded,
-            problem=run.problem,
-            output_chars=output_chars,
-        )
+        state = self.sessions.state(run.session)
+        return RunCodeResult.of(run, state, output_chars=output_chars)

@@ -10,7 +10,7 @@ from attrs import define, frozen
 from ....base.errors import AgentForgeError
 from ....base.event_log import get_logger
 from ....base.files import WriteError
-from ....base.result import Failure, Success, attempt
+from ....base.result import Success, attempt
 from ....harness import (
     PhaseExecutor,
     PhaseResult,
@@ -62,14 +62,11 @@ class RecordedRun:
             return None
         reason = str(error)
         if isinstance(error, SessionConflict):
-            found = (
-                "deleted it"
+            reason = "while the code ran, another process ended or changed the session: it " + (
+                "deleted it."
                 if error.actual_revision is None
                 else f"saved revision {error.actual_revision} of it, where this call began with "
-                f"revision {error.expected_revision}"
-            )
-            reason = (
-                f"while the code ran, another process ended or changed the session: it {found}."
+                f"revision {error.expected_revision}."
             )
         return f"{type(error).__name__}: {reason}"
 
@@ -95,9 +92,5 @@ def run_recorded(
         raise outcome.error
     _log.warning("mcp.result_not_recorded", session_id=session_id, error=outcome.code)
     found = attempt(sessions.store.load, session_id)
-    on_disk = None if isinstance(found, Failure) else found.value
-    return RecordedRun(
-        session=on_disk if on_disk is not None else session,
-        result=remembering.result,
-        error=outcome.error,
-    )
+    on_disk = found.value if isinstance(found, Success) else None
+    return RecordedRun(session=on_disk or session, result=remembering.result, error=outcome.error)

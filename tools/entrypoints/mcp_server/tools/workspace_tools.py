@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Final
 
 from attrs import frozen
 from pydantic import Field
 
-from ....harness import SessionContext
 from ....harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ..arguments import MAX_LISTED, SessionId
 from ..calls import Call
@@ -21,7 +19,7 @@ from .session_access import SessionAccess
 
 if TYPE_CHECKING:
     from ....repository.apply.applied import Applied
-    from ....repository.apply.apply_plan import ApplyOptions
+    from ....wiring.workspaces.session_results import SessionResults
 
 _MAX_PATCH_CHARS: Final = 200_000
 _PATCH_CHARS: Final = 16_000
@@ -42,30 +40,6 @@ MaybeCheckpoint = Annotated[
 ]
 
 
-class Results(Protocol):
-    """What brings the results of sessions home; `wiring.bootstrap.session_results` is one."""
-
-    def began_from(self, session_id: str) -> Path | None:
-        """Return the checkout that a session began from, or None."""
-        ...
-
-    def apply(
-        self,
-        session: SessionContext,
-        options: ApplyOptions,
-        *,
-        at: str | int | None = None,
-        checkout: Path | None = None,
-        dry_run: bool = False,
-    ) -> Applied:
-        """Apply what a session changed to a checkout: as a whole, or not at all."""
-        ...
-
-    def export(self, session: SessionContext, folder: Path, *, at: str | int | None = None) -> str:
-        """Write a session's files to a new folder; return the snapshot."""
-        ...
-
-
 @frozen
 class WorkspaceTools:
     """Tools on the workspaces of one store's sessions.
@@ -77,7 +51,7 @@ class WorkspaceTools:
     """
 
     sessions: SessionAccess
-    home: Results
+    home: SessionResults
     project: ProjectFolder
 
     @tool("List checkpoints", Effect.READS)

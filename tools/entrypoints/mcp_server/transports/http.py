@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import anyio
@@ -136,18 +136,13 @@ def listening(settings: HttpSettings) -> Iterator[socket.socket]:
     Raises:
         AddressUnavailable: The system refused.
     """
-    try:
-        found = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        family, kind, protocol, _, address = found[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise AddressUnavailable(
-            settings.host, settings.port, error.strerror or str(error)
-        ) from error
-    with listener:
+    with ExitStack() as opened:
         try:
+            found = socket.getaddrinfo(
+                settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            family, kind, protocol, _, address = found[0]
+            listener = opened.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_PEER_S // 3)
@@ -205,7 +200,7 @@ class HttpServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=room.watched(protocol_with(settings.head_timeout_s)),  # type: ignore[arg-type]  # called, as a class is
+                http=room.watched(protocol_with(settings.head_timeout_s)),
                 lifespan="off",
                 ws="none",
                 log_config=None,

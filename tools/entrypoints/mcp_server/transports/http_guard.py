@@ -155,7 +155,8 @@ class HttpGuard:
             )
         expected = self.settings.token
         if expected is not None and not (
-            len(tokens) == 1 and _same(tokens[0], f"Bearer {expected}")
+            len(tokens) == 1
+            and hmac.compare_digest(tokens[0].encode(), f"Bearer {expected}".encode())
         ):
             return HttpRefusal(401, "the header 'Authorization: Bearer TOKEN' is missing or wrong")
         return None
@@ -163,10 +164,6 @@ class HttpGuard:
 
 def _has_port(host: str) -> bool:
     return host.rpartition("]")[2].count(":") == 1
-
-
-def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())
 
 
 def read_token(path: Path) -> str:

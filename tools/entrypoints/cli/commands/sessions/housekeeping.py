@@ -147,16 +147,7 @@ def doctor(cli: Cli) -> None:
     from ...checks.checks import examine
     from ...checks.findings import Status
 
-    database = cli.store_url if cli.in_database else None
-    findings = list(
-        examine(
-            cli.store(),
-            now=cli.outside.clock(),
-            database=database,
-            objects=cli.objects_url,
-            configuration=cli.usable,
-        )
-    )
+    findings = list(examine(cli))
     statuses = [one.status for _, one in findings]
     failed = Status.FAIL in statuses
     documents = [{"name": name, **asdict(one)} for name, one in findings]
