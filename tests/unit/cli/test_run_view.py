@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.entrypoints.cli.output.progress import RunView
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.domain.history_events import (
@@ -32,7 +33,7 @@ def test_a_run_that_is_taken_up_shows_all_that_was_charged_before(manager: Sessi
     manager.record(PhaseSucceeded(attempt=1, tokens=45, seconds=2.0))  # and 5 by a script
     manager.advance_phase("green")
     manager.record(AgentAnswered(call=1, tokens=7))  # and the worker was killed
-    view = RunView(manager)
+    view = RunView(manager, Output())
     view.run_started(session.session_id, JOB, resumed=True)
     assert [row.tokens for row in view.rows] == [145, 37, 0]
     assert view.row("red").duration_s == 3.0

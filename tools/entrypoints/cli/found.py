@@ -12,11 +12,11 @@ from ...base.search_words import Passage, Place, SearchWords
 from ...harness.views.session_search import SessionMatch
 from .context import Cli
 from .output.documents import error_document, selected, summary_document, unreadable_document
-from .output.render import STATE_STYLES, state_text, unreadable_lines, words
+from .output.render import state_text, unreadable_lines, words
 from .output.text import age_text, first_line, safe, shorten
 
 if TYPE_CHECKING:
-    from ...questions import QuestionSessions, UnreadableQuestion
+    from ...questions import QuestionSessions
     from ...questions.search import QuestionMatch
     from ...wiring.searching import Found
 
@@ -36,11 +36,7 @@ def show_found(
         else:
             cli.output.show(_question_line(one, questions, now))
         cli.output.show(*map(_passage_line, one.passages))
-    cli.output.show(*unreadable_lines(found.unreadable))
-    for failed in found.unreadable_questions:
-        line = words(failed.session_id)
-        line.append("  unreadable  ", STATE_STYLES["unreadable"])
-        cli.output.show(line.append(safe(failed.error)))
+    cli.output.show(*unreadable_lines([*found.unreadable, *found.unreadable_questions]))
 
 
 def _session_lines(one: SessionMatch, manager: harness.SessionManager, now: datetime) -> list[Text]:
@@ -84,14 +80,26 @@ def found_document(
         "questions": questions.where,
         "words": list(asked.terms),
         "matches": [
-            _session_document(one, manager)
-            if isinstance(one, SessionMatch)
-            else _question_document(one, questions)
+            {
+                **(
+                    _session_document(one, manager)
+                    if isinstance(one, SessionMatch)
+                    else _question_document(one, questions)
+                ),
+                "passages": [
+                    {**selected(passage, "place number"), "timestamp": passage.at}
+                    | selected(passage, "text marks")
+                    for passage in one.passages
+                ],
+            }
             for one in found.matches
         ],
         "more": found.more,
         "unreadable": [unreadable_document(one) for one in found.unreadable],
-        "unreadable_questions": [_unreadable(one) for one in found.unreadable_questions],
+        "unreadable_questions": [
+            {"session_id": one.session_id, "error": error_document(one.error)}
+            for one in found.unreadable_questions
+        ],
     }
 
 
@@ -104,7 +112,6 @@ def _session_document(one: SessionMatch, manager: harness.SessionManager) -> dic
         **summary_document(one.summary, interrupted=interrupted, own=own),
         **selected(head, "title tags"),
         "goal": one.goal,
-        "passages": [_passage_document(passage) for passage in one.passages],
     }
 
 
@@ -118,14 +125,4 @@ def _question_document(one: QuestionMatch, questions: QuestionSessions) -> dict[
         "last_modified": one.changed_at,
         "agent_session": None if asker is None else asker.session_name,
         "titles": one.session.titles,
-        "passages": [_passage_document(passage) for passage in one.passages],
     }
-
-
-def _passage_document(passage: Passage) -> dict[str, Any]:
-    place = {"place": passage.place.value, "number": passage.number, "timestamp": passage.at}
-    return {**place, **selected(passage, "text marks")}
-
-
-def _unreadable(one: UnreadableQuestion) -> dict[str, Any]:
-    return {"session_id": one.session_id, "error": error_document(one.error)}

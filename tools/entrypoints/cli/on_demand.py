@@ -32,13 +32,12 @@ class ListedCommand(NamedTuple):
     text: str
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(Mapping[str, Any]):
     """Commands by name, in the order of the help; each is built on first access."""
 
     def __init__(self, group: str, listed: Mapping[str, ListedCommand]) -> None:
         self.register: Final = Register(group, {name: one.target for name, one in listed.items()})
         self._texts: Final = {name: one.text for name, one in listed.items()}
-        self._names: Final = dict.fromkeys(listed)
         self._made: Final[dict[str, Any]] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -50,26 +49,18 @@ class _Commands(MutableMapping[str, Any]):
             made.short_help = self._texts.get(name, made.short_help)
         return self._made[name]
 
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._names.setdefault(name)
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._names[name]
-        self._made.pop(name, None)
-
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._texts)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._texts)
 
     def described(self) -> dict[str, Any]:
         """Return the commands as a list needs them: with their help alone, and none loaded."""
-        texts = {name: self._texts.get(name) for name in self._names}
-        texts |= {one.name: f"Added by {one.package}." for one in self.register.foreign()}
+        added = {one.name: f"Added by {one.package}." for one in self.register.foreign()}
         return {
-            name: TyperCommand(name, short_help=text, params=[]) for name, text in texts.items()
+            name: TyperCommand(name, short_help=text, params=[])
+            for name, text in {**self._texts, **added}.items()
         }
 
 
@@ -87,7 +78,7 @@ class GroupOnDemand(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self._on_demand = _Commands(self.group, self.listed)
-        self.commands = self._on_demand
+        self.commands = cast("MutableMapping[str, Any]", self._on_demand)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the group's own options, with those for the shell's completion."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ..options import misuse
@@ -104,7 +104,35 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
         raise misuse(
             "--select", "there is no terminal to ask at; answer with --select, --text or --file"
         )
-    return [_ask(output, index, question) for index, question in enumerate(questions)]
+
+    def read(prompt: str) -> str:
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        if not (line := sys.stdin.readline()):
+            raise KeyboardInterrupt
+        return line
+
+    return ask_each(output, questions, read) or []
+
+
+def ask_each(
+    output: Output, questions: Sequence[Question], read: Callable[[str], str | None]
+) -> list[UserAnswer] | None:
+    """Ask question by question; None where `read`, which is given a prompt, has no more lines."""
+    answers: list[UserAnswer] = []
+    for index, question in enumerate(questions):
+        show_question(output, index, question)
+        how = "numbers, as in 1,3" if question.multi_select else "a number"
+        while len(answers) == index:
+            line = read(f"   {how}, or your own words: ")
+            if line is None:
+                return None
+            answer = parse_line(line, index, question)
+            if answer is None:
+                output.remark("   That is none of them.")
+            else:
+                answers.append(answer)
+    return answers
 
 
 def show_question(output: Output, index: int, question: Question, *, numbered: bool = True) -> None:
@@ -113,21 +141,6 @@ def show_question(output: Output, index: int, question: Question, *, numbered: b
     for number, option in enumerate(question.options, 1):
         more = f" — {option.description}" if option.description else ""
         output.line(f"   {f'{number})' if numbered else '-'} {option.label}{more}")
-
-
-def _ask(output: Output, index: int, question: Question) -> UserAnswer:
-    show_question(output, index, question)
-    how = "numbers, as in 1,3" if question.multi_select else "a number"
-    while True:
-        sys.stderr.write(f"   {how}, or your own words: ")
-        sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
-            raise KeyboardInterrupt
-        answer = parse_line(line, index, question)
-        if answer is not None:
-            return answer
-        output.remark("   That is none of them.")
 
 
 def parse_line(line: str, index: int, question: Question) -> UserAnswer | None:

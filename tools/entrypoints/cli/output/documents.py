@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ....harness import (
-        SessionArtifact,
-        SessionContext,
-        SessionHistory,
-        SessionSummary,
-        TokenBudget,
-        UnreadableSession,
-    )
+    from .... import harness
     from ....harness.session_ports import LocalSessions
 
 
@@ -27,7 +20,7 @@ def error_document(error: BaseException) -> dict[str, str]:
     return {"type": type(error).__name__, "message": str(error)}
 
 
-def budget_document(budget: TokenBudget) -> dict[str, Any]:
+def budget_document(budget: harness.TokenBudget) -> dict[str, Any]:
     """Describe a budget."""
     return {
         **selected(budget, "total_budget tokens_used"),
@@ -38,23 +31,23 @@ def budget_document(budget: TokenBudget) -> dict[str, Any]:
     }
 
 
-def artifact_document(artifact: SessionArtifact) -> dict[str, Any]:
+def artifact_document(artifact: harness.SessionArtifact) -> dict[str, Any]:
     """Describe a file made."""
     return selected(artifact, "path artifact_type phase timestamp")
 
 
-def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
+def entry_document(index: int, entry: harness.SessionHistory) -> dict[str, Any]:
     """Describe an entry of the history; `index` counts from 0 at the oldest."""
     return {"index": index, **selected(entry, "timestamp action phase details data")}
 
 
-def labels_document(session: SessionContext) -> dict[str, Any]:
+def labels_document(session: harness.SessionContext) -> dict[str, Any]:
     """Describe what people call a session, find it by and keep with it."""
     return selected(session, "parent_id title tags metadata")
 
 
 def session_document(
-    session: SessionContext,
+    session: harness.SessionContext,
     store: LocalSessions,
     *,
     interrupted: bool,
@@ -68,7 +61,7 @@ def session_document(
         interrupted: Whether it is active without a worker.
         children: The sessions that were made from it; None where they are not looked for.
     """
-    whole = session.to_dict()
+    whole, spent = session.to_dict(), time_of_agents(session)
     return {
         "schema_version": whole["schema_version"],
         "session_id": session.session_id,
@@ -84,14 +77,14 @@ def session_document(
         "path": store.where_is(session.session_id),
         "unlike_its_digest": session.unlike_its_digest,
         "workspace": store.workspace_path(session.session_id),
-        "time_s": _time_document(session),
+        "time_s": None if spent is None else {one: round(spent[one], 3) for one in spent},
         **_conversations_document(session),
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "history": [entry_document(index, one) for index, one in enumerate(session.history)],
     }
 
 
-def _conversations_document(session: SessionContext) -> dict[str, Any]:
+def _conversations_document(session: harness.SessionContext) -> dict[str, Any]:
     """Describe what agent programs did, and where the budget stopped them; nothing without any."""
     from ....harness.views.conversations import budget_stops, conversations
 
@@ -107,20 +100,18 @@ def _conversations_document(session: SessionContext) -> dict[str, Any]:
     return {"conversations": talks, "budget_stops": stops}
 
 
-def _time_document(session: SessionContext) -> dict[str, float] | None:
-    """Describe where an agent's session has spent its time; None for one of another kind."""
+def time_of_agents(session: harness.SessionContext) -> dict[str, float] | None:
+    """Return where an agent's session has spent its seconds; None for one of another kind."""
     from ....harness.domain.history_events import AgentAnswered
 
     if not any(entry.event_type is AgentAnswered for entry in session.history):
         return None
     from ....workflows.run.progress import time_spent
 
-    spent = time_spent(session.history)
-    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
-    return {name: round(seconds, 3) for name, seconds in parts}
+    return selected(time_spent(session.history), "agent gate person")
 
 
-def state_document(session: SessionContext, store: LocalSessions) -> dict[str, Any]:
+def state_document(session: harness.SessionContext, store: LocalSessions) -> dict[str, Any]:
     """Describe where a session is, without its artifacts and history."""
     return {
         **selected(session, "session_id state workflow_type current_phase attempt_number"),
@@ -131,7 +122,9 @@ def state_document(session: SessionContext, store: LocalSessions) -> dict[str, A
     }
 
 
-def summary_document(summary: SessionSummary, *, interrupted: bool, own: bool) -> dict[str, Any]:
+def summary_document(
+    summary: harness.SessionSummary, *, interrupted: bool, own: bool
+) -> dict[str, Any]:
     """Describe a session as a listing does.
 
     Args:
@@ -153,7 +146,7 @@ def summary_document(summary: SessionSummary, *, interrupted: bool, own: bool) -
     }
 
 
-def unreadable_document(unreadable: UnreadableSession) -> dict[str, Any]:
+def unreadable_document(unreadable: harness.UnreadableSession) -> dict[str, Any]:
     """Describe a session that can't be read."""
     return {
         **selected(unreadable, "session_id path"),

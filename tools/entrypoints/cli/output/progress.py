@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +40,7 @@ class RunView(RunObserver):
         rows: The state of each phase.
         spent: The budget, once it was read.
         doing: The current step, in a few words, or None.
-        since: When that step began, on the view's clock.
+        since: When that step began, on the monotonic clock.
         last: The result of a script that was recorded last, or None.
         problem: Why that result is no success, or None.
         verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
@@ -49,11 +49,9 @@ class RunView(RunObserver):
         store: The store of the questions, if it has to be named.
     """
 
-    def __init__(
-        self, manager: SessionManager, *, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, manager: SessionManager, output: Output) -> None:
         self._manager = manager
-        self._monotonic = monotonic
+        self._output = output
         self.session_id: str | None = None
         self.job: Job | None = None
         self.rows: list[PhaseRow] = []
@@ -110,7 +108,7 @@ class RunView(RunObserver):
 
     def _do(self, step: str) -> None:
         self.doing = step
-        self.since = self._monotonic()
+        self.since = time.monotonic()
 
     # ------------------------------------------------------------------------------ the events
 
@@ -206,8 +204,7 @@ class LiveRunView(RunView):
     """Redraws a table on a terminal."""
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
-        super().__init__(manager)
-        self._output = output
+        super().__init__(manager, output)
         self._spinner = Spinner("dots", style="bold cyan")
         self._live: Live | None = None
 
@@ -248,7 +245,7 @@ class LiveRunView(RunView):
         parts += [verdict_text(*one) for one in self.verdicts]
         if self.doing is not None:
             line = Table.grid(padding=(0, 1, 0, 0))
-            lasted = duration_text(self._monotonic() - self.since)
+            lasted = duration_text(time.monotonic() - self.since)
             line.add_row(self._spinner, words(f"{self.doing}, {lasted}"))
             parts.append(line)
         if self.spent is not None:
@@ -259,10 +256,6 @@ class LiveRunView(RunView):
 class PlainRunView(RunView):
     """Writes a line for each event."""
 
-    def __init__(self, manager: SessionManager, output: Output) -> None:
-        super().__init__(manager)
-        self._output = output
-
     def _line(self, text: str) -> None:
         self._output.line(text)
 
@@ -270,7 +263,7 @@ class PlainRunView(RunView):
 def run_view(manager: SessionManager, output: Output) -> RunView:
     """Return how a run is shown: not at all in JSON, redrawn on a terminal, else in lines."""
     if output.json:
-        return RunView(manager)
+        return RunView(manager, output)
     return LiveRunView(manager, output) if output.interactive else PlainRunView(manager, output)
 
 

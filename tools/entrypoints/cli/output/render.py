@@ -5,21 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import define
 from rich.console import JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ....harness import (
-    SessionArtifact,
-    SessionContext,
-    SessionHistory,
-    SessionSummary,
-    TokenBudget,
-    UnreadableSession,
-)
+from .... import harness
 from ....harness.domain.history_events import (
     AgentAnswered,
     PhaseAdvanced,
@@ -30,7 +23,21 @@ from ....harness.domain.history_events import (
 )
 from ....harness.format.session_digest import NOTICE
 from ....harness.views.conversations import Conversation, budget_stops, conversations
-from .text import State, age_text, duration_text, first_line, lines_of, moment_text, safe, shorten
+from .documents import time_of_agents
+from .text import (
+    State,
+    age_text,
+    duration_text,
+    first_line,
+    lines_of,
+    moment_text,
+    safe,
+    shorten,
+    some_of,
+)
+
+if TYPE_CHECKING:
+    from ....questions import UnreadableQuestion
 
 STATE_STYLES: Final = {
     "active": "bold cyan",
@@ -70,7 +77,7 @@ def state_text(state: str) -> Text:
     return words(state, STATE_STYLES.get(state, ""))
 
 
-def budget_bar(budget: TokenBudget) -> Text:
+def budget_bar(budget: harness.TokenBudget) -> Text:
     """Draw how much of a budget is spent."""
     share = min(budget.utilization_percent, 100.0) / 100
     filled = min(round(share * _BAR_CELLS), _BAR_CELLS)
@@ -106,6 +113,11 @@ def field(name: str, value: object) -> Text:
     return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(_cell(value))
 
 
+def fields(**values: object) -> list[RenderableType]:
+    """Write a line for each name whose value is not empty."""
+    return [field(name, value) for name, value in values.items() if value]
+
+
 # ------------------------------------------------------------------------------------- the phases
 
 
@@ -133,7 +145,7 @@ class PhaseRow:
     round_number: int = 1
 
 
-def phase_rows(session: SessionContext) -> list[PhaseRow]:
+def phase_rows(session: harness.SessionContext) -> list[PhaseRow]:
     """Read from the history how each phase went, in the order in which they were entered.
 
     What an agent's answers cost counts from the answer on, whether the attempt has a result or not.
@@ -196,7 +208,7 @@ def phase_table(rows: Sequence[PhaseRow]) -> Table:
 
 
 def session_view(
-    session: SessionContext,
+    session: harness.SessionContext,
     *,
     path: object,
     workspace: object,
@@ -221,26 +233,21 @@ def session_view(
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", _state_of(session, interrupted)),
-        *([] if adopt is None else [field("adopted", f"no; look at it, then: {adopt}")]),
+        *fields(adopted=adopt and f"no; look at it, then: {adopt}"),
         *labels_lines(session, children=children),
-    ]
-    if session.workflow_type:
-        parts.append(field("workflow", session.workflow_type))
-    if session.goal:
-        parts.append(field("goal", shorten(session.goal, _GOAL_CHARS)))
-    parts += [
-        field("phase", f"{session.current_phase or 'none'}{attempt}"),
-        field("budget", budget_bar(session.token_budget)),
-        *_time_split(session),
-        field("created", moment_text(session.created_at)),
-        field("updated", f"{moment_text(session.updated_at)} ({age})"),
-    ]
-    if session.completed_at is not None:
-        parts.append(field("ended", moment_text(session.completed_at)))
-    parts += [
-        field("file", f"{path} (revision {session.revision})"),
-        *([field("notice", words(NOTICE, "yellow"))] if session.unlike_its_digest else []),
-        field("workspace", workspace),
+        *fields(
+            workflow=session.workflow_type,
+            goal=session.goal and shorten(session.goal, _GOAL_CHARS),
+            phase=f"{session.current_phase or 'none'}{attempt}",
+            budget=budget_bar(session.token_budget),
+            time=_time_split(session),
+            created=moment_text(session.created_at),
+            updated=f"{moment_text(session.updated_at)} ({age})",
+            ended=moment_text(session.completed_at),
+            file=f"{path} (revision {session.revision})",
+            notice=words(NOTICE, "yellow") if session.unlike_its_digest else None,
+            workspace=workspace,
+        ),
     ]
     rows = phase_rows(session)
     if rows:
@@ -259,29 +266,22 @@ def session_view(
     return parts
 
 
-def labels_lines(session: SessionContext, *, children: Sequence[str] = ()) -> list[RenderableType]:
+def labels_lines(
+    session: harness.SessionContext, *, children: Sequence[str] = ()
+) -> list[RenderableType]:
     """Write what people call a session, find it by and keep with it; nothing of what it has not."""
-    lines: list[RenderableType] = []
-    if session.title is not None:
-        lines.append(field("title", session.title))
-    if session.tags:
-        lines.append(field("tags", ", ".join(session.tags)))
+    lines = [] if session.title is None else [field("title", session.title)]
+    lines += fields(tags=", ".join(session.tags))
     for name, value in session.metadata.items():
         said = f"{name} = {json.dumps(value, ensure_ascii=False)}"
         lines.append(field("metadata", shorten(said, _METADATA_CHARS)))
     if session.workflow_state:
         names = ", ".join(session.workflow_state)
         lines.append(field("state of", shorten(f"its workflow: {names}", _METADATA_CHARS)))
-    if session.parent_id is not None:
-        lines.append(field("parent", session.parent_id))
-    if children:
-        shown = ", ".join(children[:_CHILDREN_SHOWN])
-        more = f" and {len(children) - _CHILDREN_SHOWN} more"
-        lines.append(field("children", shown + (more if len(children) > _CHILDREN_SHOWN else "")))
-    return lines
+    return lines + fields(parent=session.parent_id, children=some_of(children, _CHILDREN_SHOWN))
 
 
-def _state_of(session: SessionContext, interrupted: str | None) -> Text:
+def _state_of(session: harness.SessionContext, interrupted: str | None) -> Text:
     if interrupted is None:
         return state_text(session.state.value)
     text = state_text("interrupted")
@@ -289,16 +289,10 @@ def _state_of(session: SessionContext, interrupted: str | None) -> Text:
     return text
 
 
-def _time_split(session: SessionContext) -> list[RenderableType]:
+def _time_split(session: harness.SessionContext) -> str:
     """Return where an agent's session has spent its time; empty for other sessions."""
-    if not any(entry.event_type is AgentAnswered for entry in session.history):
-        return []
-    from ....workflows.run.progress import time_spent
-
-    spent = time_spent(session.history)
-    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
-    parts_text = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
-    return [field("time", parts_text)]
+    spent = time_of_agents(session)
+    return ", ".join(f"{name} {duration_text(one)}" for name, one in (spent or {}).items())
 
 
 def _title(name: str, shown: int, total: int) -> Text:
@@ -306,7 +300,7 @@ def _title(name: str, shown: int, total: int) -> Text:
     return Text(f"\n{name}{more}", "bold")
 
 
-def entry_line(entry: SessionHistory) -> Text:
+def entry_line(entry: harness.SessionHistory) -> Text:
     """Write an entry of the history on one line."""
     line = _entry_head(entry)
     first = first_line(entry.details)
@@ -315,7 +309,7 @@ def entry_line(entry: SessionHistory) -> Text:
     return line
 
 
-def entry_block(entry: SessionHistory) -> Text:
+def entry_block(entry: harness.SessionHistory) -> Text:
     """Write an entry of the history whole, its further lines indented."""
     block = _entry_head(entry)
     first, *others = lines_of(entry.details)
@@ -326,7 +320,7 @@ def entry_block(entry: SessionHistory) -> Text:
     return block
 
 
-def _entry_head(entry: SessionHistory) -> Text:
+def _entry_head(entry: harness.SessionHistory) -> Text:
     style = {"failed": "red", "paused": "yellow", "aborted": "red", "succeeded": "green"}
     outcome = entry.action.rsplit("_", 1)[-1]
     line = Text(moment_text(entry.timestamp), "dim")
@@ -351,7 +345,7 @@ def conversation_table(found: Iterable[Conversation]) -> Table:
     return table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", rows=rows, right=counts)
 
 
-def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
+def artifact_table(artifacts: Iterable[harness.SessionArtifact]) -> Table:
     """Lay out the files made."""
     rows = (
         (one.path, one.artifact_type, one.phase, moment_text(one.timestamp)) for one in artifacts
@@ -360,7 +354,7 @@ def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
 
 
 def session_table(
-    sessions: Iterable[SessionSummary],
+    sessions: Iterable[harness.SessionSummary],
     *,
     now: datetime,
     interrupted: Collection[str] = (),
@@ -377,7 +371,7 @@ def session_table(
     columns = ("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED")
     rows = []
     for head in (one.head for one in sessions):
-        budget = TokenBudget(head.total_budget, head.tokens_used)
+        budget = harness.TokenBudget(head.total_budget, head.tokens_used)
         attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
         state = state_text("interrupted" if head.session_id in interrupted else head.state.value)
         if head.session_id in foreign:
@@ -389,7 +383,9 @@ def session_table(
     return table(*columns, rows=rows, right=("BUDGET",))
 
 
-def unreadable_lines(unreadable: Iterable[UnreadableSession]) -> list[Text]:
+def unreadable_lines(
+    unreadable: Iterable[harness.UnreadableSession | UnreadableQuestion],
+) -> list[Text]:
     """Write a line for each session that can't be read."""
     lines = []
     for one in unreadable:
@@ -400,7 +396,7 @@ def unreadable_lines(unreadable: Iterable[UnreadableSession]) -> list[Text]:
     return lines
 
 
-def state_line(session: SessionContext) -> Text:
+def state_line(session: harness.SessionContext) -> Text:
     """Write where a session is on one line, for a reader of plain lines."""
     line = Text(moment_text(session.updated_at), "dim")
     line.append(f"  revision {session.revision}  ")

@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from .... import harness
-from ....questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
+from ....questions import InvalidAnswers, QuestionSessions, SessionEnded
 from ....wiring.phases.question_channel import QuestionSessionChannel
-from ..asking.question_answers import parse_line, show_question
+from ..asking.question_answers import ask_each
 
 if TYPE_CHECKING:
     from ....questions import Notify
@@ -73,19 +73,11 @@ class TerminalPerson(QuestionSessionChannel):
     def _ask(self, question_id: str, deadline: float | None) -> None:
         """Ask question by question, until all is answered or no more can be asked here."""
         questions = self.sessions.get(question_id).questions
-        while True:
-            answers: list[UserAnswer] = []
-            for index, question in enumerate(questions):
-                show_question(self._output, index, question)
-                answer = None
-                while answer is None:
-                    line = self._line(question_id, deadline)
-                    if line is None:
-                        return
-                    answer = parse_line(line, index, question)
-                    if answer is None:
-                        self._output.remark("   That is none of them.")
-                answers.append(answer)
+
+        def read(prompt: str) -> str | None:
+            return self._line(prompt, question_id, deadline)
+
+        while (answers := ask_each(self._output, questions, read)) is not None:
             try:
                 self.sessions.save_session_answers(question_id, answers)
             except InvalidAnswers as error:
@@ -95,9 +87,9 @@ class TerminalPerson(QuestionSessionChannel):
                 self._output.remark("   It was answered elsewhere before.")
             return
 
-    def _line(self, question_id: str, deadline: float | None) -> str | None:
+    def _line(self, prompt: str, question_id: str, deadline: float | None) -> str | None:
         """Read a line; None at the end of the input or the time, or when it was ended elsewhere."""
-        sys.stderr.write("   a number, or your own words: ")
+        sys.stderr.write(prompt)
         sys.stderr.flush()
         while b"\n" not in self._typed:
             if not self.waiting(question_id):

@@ -7,12 +7,12 @@ abandoned, so that no answer is lost. One that is not waited for outlives its cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated, Final, Literal
 
 import anyio
-from attrs import frozen
+from attrs import asdict, frozen
 from pydantic import AliasChoices, Field
 
 from ....base.event_log import get_logger
@@ -87,15 +87,7 @@ class QuestionsResult(ToolResult):
         answers = None
         if session.answers is not None and status is SessionStatus.COMPLETED:
             answers = [
-                AnswerResult(
-                    question_index=index,
-                    prompt=session.questions[index].prompt,
-                    selected_option=one.selected_option,
-                    selected_options=None
-                    if one.selected_options is None
-                    else list(one.selected_options),
-                    custom_text=one.custom_text,
-                )
+                AnswerResult(prompt=session.questions[index].prompt, **asdict(one))
                 for index, one in session.answers.numbered()
             ]
         return cls(
@@ -196,7 +188,7 @@ class QuestionTools:
             if not non_blocking:
                 await self._wait(call, session_id, asked, call_id, timeout_s)
                 settled = True
-            result = await self._standing(session_id, _asked_text)
+            result = await self._standing(session_id, just_asked=True)
             settled = True
             return result
         finally:
@@ -289,16 +281,15 @@ class QuestionTools:
             async with self.workers.reporting(call, "waiting for the person's answers"):
                 with suppress(SessionEnded, AnswersTimeout):  # where it stands is said below
                     await self.sessions.wait_for_answers_async(whole_id, timeout_s=timeout_s)
-        result = await self._standing(whole_id, _fetched_text)
+        result = await self._standing(whole_id, just_asked=False)
         await self.workers.quick(lambda: self._note_fetched(whole_id))
         return result
 
-    async def _standing(
-        self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
-    ) -> QuestionsResult:
+    async def _standing(self, session_id: str, *, just_asked: bool) -> QuestionsResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
         status = self.sessions.status_of(session)
-        return QuestionsResult.of(session, status, text(session, status))
+        text = _in_words(session, status, just_asked=just_asked)
+        return QuestionsResult.of(session, status, text)
 
     def _note_fetched(self, session_id: str) -> None:
         """Note on disk that answers were fetched."""
@@ -325,27 +316,15 @@ def _question(given: QuestionArgument) -> Question:
     )
 
 
-def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
-    """Write what the call that asked answers."""
-    session_id, count = session.session_id, len(session.questions)
-    if status is SessionStatus.REJECTED:
-        reason = session.rejection_reason
+def _in_words(session: QuestionSession, status: SessionStatus, *, just_asked: bool) -> str:
+    """Write where questions stand, for the call that asked them or for one that fetches answers."""
+    session_id, count, reason = session.session_id, len(session.questions), session.rejection_reason
+    if status is SessionStatus.REJECTED and just_asked:
         return format_rejection(reason, session_id=session_id, question_count=count)
-    if status is SessionStatus.PENDING:
-        return format_submission(session_id, count)
-    return _ended_text(session, status)
-
-
-def _fetched_text(session: QuestionSession, status: SessionStatus) -> str:
-    """Write what a call that fetches answers answers."""
     if status is SessionStatus.REJECTED:
-        return format_rejected(session.session_id, session.rejection_reason)
+        return format_rejected(session_id, reason)
     if status is SessionStatus.PENDING:
-        return format_pending(session.session_id)
-    return _ended_text(session, status)
-
-
-def _ended_text(session: QuestionSession, status: SessionStatus) -> str:
+        return format_submission(session_id, count) if just_asked else format_pending(session_id)
     if status is SessionStatus.COMPLETED and session.answers is not None:
-        return format_user_response(session.answers, session.questions, session.session_id)
-    return format_inactive(session.session_id, status.value)
+        return format_user_response(session.answers, session.questions, session_id)
+    return format_inactive(session_id, status.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
@@ -11,6 +10,8 @@ from typing import Any, Final
 import anyio
 import uvicorn
 from mcp.server.mcpserver import MCPServer
+from mcp_types import INVALID_REQUEST
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ....base.event_log import get_logger
@@ -80,7 +81,7 @@ def guarded(
             _log.warning(
                 "mcp.request_refused", status=refusal.status, given=refusal.given[:_SHOWN_CHARS]
             )
-            await _refuse(refusal, send)
+            await _answer_of(refusal)(scope, receive, send)
             return
         scope = {**scope, "headers": _for_sdk(scope["headers"])}
         receive = in_time(receive, guard.settings.body_timeout_s)
@@ -92,7 +93,7 @@ def guarded(
                 await app(scope, receive, send)
         except BodyTooSlow as error:
             _log.warning("mcp.request_refused", status=408, given="a body that came too slowly")
-            await _refuse(HttpRefusal(408, str(error)), send)
+            await _answer_of(HttpRefusal(408, str(error)))(scope, receive, send)
         finally:
             over.set()
 
@@ -112,18 +113,14 @@ def _for_sdk(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]
     ]
 
 
-async def _refuse(refusal: HttpRefusal, send: Send) -> None:
-    error = {"code": -32600, "message": refusal.message}
-    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),
-    ]
-    if refusal.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+def _answer_of(refusal: HttpRefusal) -> JSONResponse:
+    error = {"code": INVALID_REQUEST, "message": refusal.message}
+    asks = {"www-authenticate": "Bearer"} if refusal.status == 401 else {}
+    return JSONResponse(
+        {"jsonrpc": "2.0", "id": None, "error": error},
+        refusal.status,
+        headers={"connection": "close", **asks},
+    )
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from typing import Final
 from attrs import field, frozen
 from attrs.validators import ge, gt
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.datastructures import Headers
 
 from ..errors import NotLoopback, TokenRefused, TokenRequired
 from .http_times import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
@@ -132,11 +133,8 @@ class HttpGuard:
         Args:
             headers: Names in lower case, and values.
         """
-        found: dict[bytes, list[str]] = {b"host": [], b"origin": [], b"authorization": []}
-        for name, value in headers:
-            if name in found:
-                found[name].append(value.decode("latin-1"))
-        hosts, origins, tokens = found[b"host"], found[b"origin"], found[b"authorization"]
+        named = Headers(raw=list(headers)).getlist
+        hosts, origins, tokens = named("host"), named("origin"), named("authorization")
         if len(hosts) != 1 or hosts[0].lower() not in self.security.allowed_hosts:
             return HttpRefusal(
                 421,
