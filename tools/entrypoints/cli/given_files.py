@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-import typer
+from .options import misuse
 
 STANDARD_INPUT = Path("-")
 
@@ -24,9 +24,7 @@ def read_given(path: Path, *, option: str, most: int) -> bytes:
     Raises:
         typer.BadParameter: It can't be read, or holds more.
     """
-    too_large = typer.BadParameter(
-        f"{path} has more than {most:,} bytes, the limit", param_hint=option
-    )
+    too_large = misuse(option, f"{path} has more than {most:,} bytes, the limit")
     try:
         with ExitStack() as opened:
             stream: BinaryIO = sys.stdin.buffer
@@ -37,7 +35,7 @@ def read_given(path: Path, *, option: str, most: int) -> bytes:
             data = stream.read(most + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise typer.BadParameter(f"{path} can't be read: {reason}", param_hint=option) from error
+        raise misuse(option, f"{path} can't be read: {reason}") from error
     if len(data) > most:
         raise too_large
     return data
@@ -53,6 +51,4 @@ def read_given_text(path: Path, *, option: str, most: int) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise typer.BadParameter(
-            f"{path} is not UTF-8 at byte {error.start}", param_hint=option
-        ) from error
+        raise misuse(option, f"{path} is not UTF-8 at byte {error.start}") from error

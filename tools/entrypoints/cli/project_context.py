@@ -132,9 +132,7 @@ def _about(cli: Cli) -> str | None:
 
 def list_context(cli: Cli, context: ShownContext | None) -> None:
     """Say on standard error what of the project each prompt shows, before anything is sent."""
-    if context is None:
-        return
-    for line in _lines(context):
+    for line in () if context is None else _lines(context):
         cli.output.remark(line)
 
 
@@ -175,20 +173,16 @@ def show_plan(
         "context": None if context is None else _document(context),
         "prompt": prompt,
     }
-    if cli.output.wrote(document):
-        return
-    if context is None:
-        cli.output.line("Nothing of the project is sent.")
-    else:
-        for line in _lines(context):
-            cli.output.line(line)
-    if phase is not None:
-        cli.output.line(
-            f"The first prompt, of phase {phase.name}, takes at most {most_tokens(prompt):,} "
-            "tokens with the role, the specification and the form of the answer; an answer is "
-            f"expected to take {answer:,}. The budget is {total:,}."
-        )
-    cli.output.line("Nothing was sent, and no session was begun.")
+    cli.output.outcome(
+        document,
+        *(["Nothing of the project is sent."] if context is None else _lines(context)),
+        None
+        if phase is None
+        else f"The first prompt, of phase {phase.name}, takes at most {most_tokens(prompt):,} "
+        "tokens with the role, the specification and the form of the answer; an answer is "
+        f"expected to take {answer:,}. The budget is {total:,}.",
+        "Nothing was sent, and no session was begun.",
+    )
 
 
 def _texts(folder: Path, paths: Iterable[str]) -> dict[str, str]:

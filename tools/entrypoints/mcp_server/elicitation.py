@@ -48,15 +48,11 @@ async def shown(call: Call, questions: Sequence[Question]) -> ElicitResult | Non
     except (MCPError, ValidationError) as error:
         _log.info("mcp.form_not_shown", error=str(error))
         return None
-    if result.action == "decline" and _name_of_client(session) in _DECLINES_UNASKED:
+    client = session.client_params and session.client_params.client_info.name
+    if result.action == "decline" and client in _DECLINES_UNASKED:
         _log.info("mcp.form_not_shown", error="the client declined it, perhaps by itself")
         return None
     return result
-
-
-def _name_of_client(session: ServerSession) -> str | None:
-    params = session.client_params
-    return None if params is None else params.client_info.name
 
 
 def message(questions: Sequence[Question]) -> str:

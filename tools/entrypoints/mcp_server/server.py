@@ -196,14 +196,14 @@ class HarnessServer(MCPServer[Any]):
     ) -> CallToolResult | InputRequiredResult:
         try:
             result = await super().call_tool(name, arguments, context)
-        except AgentForgeError as error:
-            _log.info("mcp.call_refused", error=type(error).__name__)
-            return failed(error)
-        except OSError as error:
-            _log.warning("mcp.call_failed", error=str(error))
-            return failed(error)
         except Exception as error:  # noqa: BLE001 (the boundary: no traceback reaches a model)
-            _log.exception("mcp.call_crashed")
+            match error:
+                case AgentForgeError():
+                    _log.info("mcp.call_refused", error=type(error).__name__)
+                case OSError():
+                    _log.warning("mcp.call_failed", error=str(error))
+                case _:
+                    _log.exception("mcp.call_crashed")
             return failed(error)
         _log.info("mcp.call_done")
         return result

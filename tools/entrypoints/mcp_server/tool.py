@@ -88,7 +88,7 @@ class Tool(SdkTool):
         made = cls.from_function(
             method,
             title=mark.title,
-            description=_flat(text),
+            description=" ".join(text.split()),
             annotations=ToolAnnotations(
                 title=mark.title,
                 read_only_hint=is_read_only,
@@ -100,7 +100,7 @@ class Tool(SdkTool):
         assert isinstance(made, Tool)  # noqa: S101 (the SDK makes one of this class)
         metadata = made.fn_metadata
         for name, meaning in _ARGUMENT.findall(arguments):
-            metadata.arg_model.model_fields[name].description = _flat(meaning)
+            metadata.arg_model.model_fields[name].description = " ".join(meaning.split())
         metadata.arg_model.model_config.update(STRICT)
         metadata.arg_model.model_rebuild(force=True)
         made.parameters = compact(metadata.arg_model.model_json_schema())
@@ -240,10 +240,6 @@ def _fields(fields: Mapping[str, object]) -> dict[str, Any]:
         else _short(getattr(value, "value", value))
         for name, value in fields.items()
     }
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _short(value: object) -> str:

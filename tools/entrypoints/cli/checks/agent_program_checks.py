@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from attrs import field, frozen
+
 from ....agents.programs import codex
 from ..running.session_prospect import no_session, session_prospect
 from .findings import Finding, ok, warn
@@ -21,33 +23,26 @@ if TYPE_CHECKING:
 _DISTRIBUTION: Final = "agentforge-sessions"
 
 
+@frozen
 class AgentProgramChecks:
-    """Checks the agent programs of a person and a project; each of them is run once for a check."""
+    """Checks the agent programs of a person and a project; each of them is run once for a check.
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        environment: Mapping[str, str] = os.environ,
-        *,
-        agent: str | None = None,
-    ) -> None:
-        """Look at nothing yet.
+    Attributes:
+        folder: The folder that agent programs are started in.
+        environment: The environment that they are started with.
+        agent: What `[run] agent` names, or None.
+    """
 
-        Args:
-            folder: The folder that agent programs are started in; the working directory if None.
-            environment: The environment that they are started with.
-            agent: What `[run] agent` names, or None.
-        """
-        self._folder = Path.cwd() if folder is None else folder
-        self._environment = environment
-        self._agent = agent
+    folder: Path = field(factory=Path.cwd)
+    environment: Mapping[str, str] = field(default=os.environ, repr=False)
+    agent: str | None = None
 
     @cached_property
     def _installed(self) -> list[Installed]:
         from ....agents.setup.health import installed_programs
         from ....agents.setup.places import Places
 
-        return installed_programs(Places(Path.home(), self._folder, self._environment))
+        return installed_programs(Places(Path.home(), self.folder, self.environment))
 
     @cached_property
     def _trust(self) -> HookTrust | None:
@@ -55,14 +50,14 @@ class AgentProgramChecks:
         from ....agents.setup.self_report import codex_trust, find_command
 
         commands = [one for each in self._installed_in(codex.NAME) for one in each.commands]
-        program = find_command(codex.COMMAND, self._environment) if commands else None
+        program = find_command(codex.COMMAND, self.environment) if commands else None
         if program is None:
             return None
         return codex_trust(
             program,
-            self._folder,
+            self.folder,
             commands,
-            self._environment,
+            self.environment,
             version=importlib.metadata.version(_DISTRIBUTION),
         )
 
@@ -88,11 +83,11 @@ class AgentProgramChecks:
         shown, silent = [], []
         for program in self._used():
             command = program.COMMAND
-            path = find_command(command, self._environment)
+            path = find_command(command, self.environment)
             if path is None:
                 shown.append(f"{command} is not on the path")
                 continue
-            said = said_version(path, self._environment)
+            said = said_version(path, self.environment)
             if said.version is None:
                 silent.append(path)
                 shown.append(f"{command}: {said.problem}")
@@ -109,7 +104,7 @@ class AgentProgramChecks:
         from ....agents.programs.registry import PROGRAMS, find_program
         from ....workflows.agents.program import is_program
 
-        agent = self._agent or ""
+        agent = self.agent or ""
         asked = agent.partition(":")[0] if is_program(agent) else None
         for program in filter(None, map(find_program, PROGRAMS)):
             if asked == program.COMMAND or self._installed_in(program.NAME):
@@ -134,7 +129,7 @@ class AgentProgramChecks:
         if not programs:
             return ok(no_session("no agent program has the hook", "").message)
         silent = {one: why for one in programs if (why := self._why_silent(one)) is not None}
-        found = session_prospect(self._folder, self._environment)
+        found = session_prospect(self.folder, self.environment)
         if len(silent) == len(programs) and found.advice is None:
             found = no_session("; ".join(silent.values()), "See the checks agents and hook trust.")
         if found.advice is not None:

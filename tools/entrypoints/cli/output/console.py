@@ -12,8 +12,11 @@ from rich.console import Console
 _PIPE_WIDTH: Final = 1000
 
 
-class _Console(Console):
-    """A console that notifies its owner when the reader disappears, and does not raise."""
+class OutputConsole(Console):
+    """A console that notifies its owner when the reader disappears, and does not raise.
+
+    Colour, where it is allowed, is used on a terminal only.
+    """
 
     def __init__(self, *, color: bool, on_broken_pipe: Callable[[], None]) -> None:
         terminal = bool(getattr(sys.stdout, "isatty", lambda: False)())
@@ -27,15 +30,6 @@ class _Console(Console):
         self._notify_owner = on_broken_pipe
 
     def on_broken_pipe(self) -> None:
+        """Write nothing more, and notify the owner."""
         self.quiet = True
         self._notify_owner()
-
-
-def make_console(*, color: bool, on_broken_pipe: Callable[[], None]) -> Console:
-    """Return the console at standard output.
-
-    Args:
-        color: Whether colour is allowed; it is used on a terminal only.
-        on_broken_pipe: Called when the reader has disappeared.
-    """
-    return _Console(color=color, on_broken_pipe=on_broken_pipe)

@@ -149,9 +149,9 @@ class Output:
     def console(self) -> Console:
         """The terminal (or pipe) at standard output; made when it is first needed."""
         if self._console is None:
-            from .console import make_console
+            from .console import OutputConsole
 
-            self._console = make_console(color=self.color, on_broken_pipe=self.close)
+            self._console = OutputConsole(color=self.color, on_broken_pipe=self.close)
         return self._console
 
     @property
@@ -239,17 +239,13 @@ def remark(text: str) -> None:
 
 def public_fields(error: BaseException) -> dict[str, Any]:
     """Return the fields of an error that a program can use."""
-    found: dict[str, Any] = {}
     fields = error.fields if isinstance(error, AgentForgeError) else vars(error)
-    for name, value in fields.items():
-        if name.startswith("_"):
-            continue
-        if value is None or isinstance(value, bool | int | float | str):
-            found[name] = value
-        elif isinstance(value, list | tuple):
-            found[name] = [str(item) for item in value]
-        elif isinstance(value, Enum):
-            found[name] = value.value
-        else:
-            found[name] = str(value)
-    return found
+    return {name: _public(value) for name, value in fields.items() if not name.startswith("_")}
+
+
+def _public(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [str(item) for item in value]
+    return value.value if isinstance(value, Enum) else str(value)

@@ -113,7 +113,7 @@ def field(name: str, value: object) -> Text:
     return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(_cell(value))
 
 
-def fields(**values: object) -> list[RenderableType]:
+def fields(**values: object) -> list[Text]:
     """Write a line for each name whose value is not empty."""
     return [field(name, value) for name, value in values.items() if value]
 
@@ -266,9 +266,7 @@ def session_view(
     return parts
 
 
-def labels_lines(
-    session: harness.SessionContext, *, children: Sequence[str] = ()
-) -> list[RenderableType]:
+def labels_lines(session: harness.SessionContext, *, children: Sequence[str] = ()) -> list[Text]:
     """Write what people call a session, find it by and keep with it; nothing of what it has not."""
     lines = [] if session.title is None else [field("title", session.title)]
     lines += fields(tags=", ".join(session.tags))

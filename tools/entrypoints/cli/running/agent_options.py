@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice
     from ....workflows.job import AgentWork
     from ....workflows.workflow import Workflow
+
+
+_MAX_OUTPUT: Any = option(
+    "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
+)
+_NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
 
 
 @frozen
@@ -45,11 +51,9 @@ class AgentOptions:
         "Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
         min=0.001,
     )
-    max_output: int | None = option(
-        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
-    )
+    max_output: int | None = _MAX_OUTPUT
     record: Path | None = option("--record DIR", "Record the agent's answers in this directory.")
-    no_wait: bool = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+    no_wait: bool = _NO_WAIT
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return a workflow with the mode of the option, else its own, else the configuration's.
@@ -81,11 +85,8 @@ class AgentOptions:
         if not workflow.edits or choice.kind == "recorded":
             return choice
         if choice.kind not in {"command", "program"}:
-            raise misuse(
-                "--agent",
-                f"{choice.value} can't edit files in place; name a command, or leave the mode at "
-                "answer",
-            )
+            instead = "name a command, or leave the mode at answer"
+            raise misuse("--agent", f"{choice.value} can't edit files in place; {instead}")
         said = cli.configuration.run
         network = said.agent_network if self.agent_network is None else self.agent_network
         names = tuple(dict.fromkeys((*said.agent_environment, *(self.agent_env or ()))))
@@ -134,10 +135,8 @@ class OtherAgent:
     agent: str | None = option(
         "--agent AGENT", "Use this agent instead of the one that an agent's session names."
     )
-    max_output: int | None = option(
-        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
-    )
-    no_wait: bool = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+    max_output: int | None = _MAX_OUTPUT
+    no_wait: bool = _NO_WAIT
 
     def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:
         """Return the named agent, or the session's own with another limit; else None.

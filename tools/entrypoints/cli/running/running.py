@@ -213,26 +213,21 @@ def _write_summary(
     reason: str | None,
     following: str,
 ) -> None:
-    from ..output.render import budget_bar, field, words
+    from ..output.render import budget_bar, fields, words
 
-    store = manager.store
-    fields = [field("state", State(session.state.value))]
-    if reason:
-        fields.append(field("reason", reason))
-    fields += [
-        field("session", session.session_id),
-        field("file", store.where_is(session.session_id)),
-        field("workspace", store.workspace_path(session.session_id)),
-    ]
     paths = list(dict.fromkeys(one.path for one in session.artifacts))
-    if paths:
-        fields.append(field("artifacts", some_of(paths, _SHOWN_ARTIFACTS)))
-    fields += [
-        field("budget", budget_bar(session.token_budget)),
-        field("next", words(following, "bold")),
-    ]
+    shown = fields(
+        state=State(session.state.value),
+        reason=reason,
+        session=session.session_id,
+        file=manager.store.where_is(session.session_id),
+        workspace=manager.store.workspace_path(session.session_id),
+        artifacts=some_of(paths, _SHOWN_ARTIFACTS),
+        budget=budget_bar(session.token_budget),
+        next=words(following, "bold"),
+    )
     output.line()
-    output.show(*fields)
+    output.show(*shown)
 
 
 # ------------------------------------------------------------------------------------ the sandbox

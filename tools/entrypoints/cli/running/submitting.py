@@ -68,10 +68,8 @@ def submit_failed(cli: Cli, store: str) -> None:
         found = fleet.failed()
     done: list[str] = []
     left: list[tuple[str, AgentForgeError]] = []
-    for submission, sessions in groupby(sorted(found, key=_as_submitted), key=_as_submitted):
-        queue, priority = submission
-        given = Submission(queue=queue, priority=priority)
-        of_these = evolve(cli, submission=given)
+    for (queue, priority), sessions in groupby(sorted(found, key=_as_submitted), _as_submitted):
+        of_these = evolve(cli, submission=Submission(queue=queue, priority=priority))
         for session_id, _ in sessions:
             try:
                 of_these.change(session_id, submit_session)
@@ -79,25 +77,19 @@ def submit_failed(cli: Cli, store: str) -> None:
                 left.append((session_id, error))
             else:
                 done.append(session_id)
-    _say_all(cli, done, left)
+    failed = [{"session_id": one, **error_document(error)} for one, error in left]
+    cli.output.outcome(
+        {"submitted": done, "left": failed},
+        *(f"Session {one} is submitted again." for one in done),
+        *(f"Session {one} was left: {error}" for one, error in left),
+        "No session has failed." if not done and not left else None,
+    )
     if left:
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
 def _as_submitted(one: tuple[str, Submission]) -> tuple[str, int]:
     return one[1].queue, one[1].priority
-
-
-def _say_all(cli: Cli, done: list[str], left: list[tuple[str, AgentForgeError]]) -> None:
-    failed = [{"session_id": one, **error_document(error)} for one, error in left]
-    if cli.output.wrote({"submitted": done, "left": failed}):
-        return
-    for one in done:
-        cli.output.line(f"Session {one} is submitted again.")
-    for one, error in left:
-        cli.output.line(f"Session {one} was left: {error}")
-    if not done and not left:
-        cli.output.line("No session has failed.")
 
 
 def _say(cli: Cli, session_id: str) -> None:

@@ -27,7 +27,6 @@ from ..project_folder import ProjectFolder
 from ..tool import Effect, tool
 from .session_access import SessionAccess
 
-_State = Literal["active", "paused", "completed", "aborted"]
 _Order = Literal[
     "last_changed",
     "first_changed",
@@ -118,7 +117,7 @@ class SessionTools:
     @tool("List sessions", Effect.READS)
     async def session_list(
         self,
-        state: _State | list[_State] | None = None,
+        state: results.State | list[results.State] | None = None,
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20,
         goal: Annotated[str | None, Field(min_length=3)] = None,
         workflow_type: str | None = None,
