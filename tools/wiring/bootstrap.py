@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..sandbox import CancelToken, ExecutionPolicy
     from ..workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
     from ..workflows.gate_port import GateSandbox
-    from .workspaces.session_results import SessionResults
+    from .workspaces.session_results import SessionResults as SessionResults  # noqa: PLC0414 (entry points name it)
     from .workspaces.session_snapshots import SessionSnapshots
 
 

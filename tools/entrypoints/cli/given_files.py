@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-from .options import misuse
+import typer
 
 STANDARD_INPUT = Path("-")
 
@@ -24,7 +24,9 @@ def read_given(path: Path, *, option: str, most: int) -> bytes:
     Raises:
         typer.BadParameter: It can't be read, or holds more.
     """
-    too_large = misuse(option, f"{path} has more than {most:,} bytes, the limit")
+    too_large = typer.BadParameter(
+        f"{path} has more than {most:,} bytes, the limit", param_hint=option
+    )
     try:
         with ExitStack() as opened:
             stream: BinaryIO = sys.stdin.buffer
@@ -35,7 +37,7 @@ def read_given(path: Path, *, option: str, most: int) -> bytes:
             data = stream.read(most + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise misuse(option, f"{path} can't be read: {reason}") from error
+        raise typer.BadParameter(f"{path} can't be read: {reason}", param_hint=option) from error
     if len(data) > most:
         raise too_large
     return data
@@ -51,4 +53,6 @@ def read_given_text(path: Path, *, option: str, most: int) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise misuse(option, f"{path} is not UTF-8 at byte {error.start}") from error
+        raise typer.BadParameter(
+            f"{path} is not UTF-8 at byte {error.start}", param_hint=option
+        ) from error

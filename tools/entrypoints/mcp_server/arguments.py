@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from ...base.errors import first_of
+from ...base.reading.faults import short
 from ...harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ...questions import QuestionsConfig
 from .errors import InvalidArguments
@@ -181,20 +182,13 @@ def checked(tool: str, model: type[_Model], given: Mapping[str, Any] | None) -> 
 
 
 def _fault(location: tuple[int | str, ...], kind: str, message: str) -> str:
-    where = ""
-    for part in location:
-        if isinstance(part, int):
-            where += f"[{part}]"
-        else:
-            where += f".{_short(part)}" if where else _short(part)
+    parts = (
+        f"[{one}]" if isinstance(one, int) else f".{short(ascii(one)[1:-1])}" for one in location
+    )
+    where = "".join(parts).removeprefix(".")
     if kind == "extra_forbidden":
         return f"{where}: is no argument"
     if kind == "missing":
         return f"{where}: is missing"
     reason = message.removeprefix("Value error, ")
     return f"{where or 'arguments'}: {reason[:1].lower()}{reason[1:]}"
-
-
-def _short(name: str) -> str:
-    shown = ascii(name)[1:-1]
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."

@@ -263,12 +263,8 @@ class SessionShowResult(ToolResult):
     def in_words(self) -> str:
         """Describe its state, then its history and files in a line each."""
         lines = [self.session.in_words()]
-        if self.session.goal:
-            lines.append(f"Goal: {self.session.goal}")
-        if self.title:
-            lines.append(f"Title: {self.title}")
-        if self.tags:
-            lines.append(f"Tags: {', '.join(self.tags)}")
+        about = {"Goal": self.session.goal, "Title": self.title, "Tags": ", ".join(self.tags)}
+        lines += [f"{name}: {text}" for name, text in about.items() if text]
         if self.history:
             lines.append(f"History, the last {len(self.history)} of {self.history_total}:")
             lines += [one.line() for one in self.history]

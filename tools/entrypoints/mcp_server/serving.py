@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import anyio
 from anyio.abc import TaskStatus
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field, frozen
 
 from ...base.event_log import get_logger
 from ...base.settings.choices import DEFAULT_PARTS
@@ -193,9 +193,9 @@ def serve_stdio(
     async def serve(services: McpServices) -> int | None:
         under_way = CancelScopes()
         server = server_of(services, offer, under_way=under_way)
-        async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
+        async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as came:
             await server.run_over(streams)
-        return ended.signal
+        return came[0] if came else None
 
     return _serve(McpServices.at(places, observers=observers), offer, serve)
 
@@ -232,9 +232,9 @@ def serve_http(
         under_way = CancelScopes()
         with listening(settings) as listener:
             server = HttpServer(server_of(services, offer, under_way=under_way), settings, listener)
-            async with _until_signal(under_way, server.stop) as ended, server.serving():
+            async with _until_signal(under_way, server.stop) as came, server.serving():
                 announce(server.url)
-        return ended.signal
+        return came[0] if came else None
 
     services = McpServices.at(places, terminal=terminal, observers=observers)
     return _serve(services, offer, serve)
@@ -250,19 +250,15 @@ def _serve(
         return anyio.run(serve, services)
 
 
-@define
-class _EndingSignal:
-    """The signal that ended the server, or None."""
-
-    signal: int | None = None
-
-
 @asynccontextmanager
 async def _until_signal(
     under_way: CancelScopes, stop: Callable[[], None]
-) -> AsyncIterator[_EndingSignal]:
-    """Run the block; at a signal to end stop the calls under way, then the block."""
-    ended = _EndingSignal()
+) -> AsyncIterator[Sequence[int]]:
+    """Run the block; at a signal to end stop the calls under way, then the block.
+
+    Yields the signals that came; at the second one the block ends at once.
+    """
+    came: list[int] = []
 
     async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as `nohup` has it
@@ -270,10 +266,10 @@ async def _until_signal(
         with anyio.open_signal_receiver(*ending) as signals:
             task_status.started()
             async for number in signals:
-                if ended.signal is not None:  # a second one: at once
+                came.append(int(number))
+                if len(came) > 1:
                     group.cancel_scope.cancel()
                     return
-                ended.signal = int(number)
                 _log.info("mcp.stopping", signal=signal.Signals(number).name)
                 group.start_soon(stop_calls_first)
 
@@ -286,7 +282,7 @@ async def _until_signal(
 
     async with anyio.create_task_group() as group:
         await group.start(wait_for_signal)
-        yield ended
+        yield came
         group.cancel_scope.cancel()
 
 

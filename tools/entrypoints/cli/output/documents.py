@@ -61,7 +61,7 @@ def session_document(
         interrupted: Whether it is active without a worker.
         children: The sessions that were made from it; None where they are not looked for.
     """
-    whole, spent = session.to_dict(), time_of_agents(session)
+    whole = session.to_dict()
     return {
         "schema_version": whole["schema_version"],
         "session_id": session.session_id,
@@ -77,7 +77,7 @@ def session_document(
         "path": store.where_is(session.session_id),
         "unlike_its_digest": session.unlike_its_digest,
         "workspace": store.workspace_path(session.session_id),
-        "time_s": None if spent is None else {one: round(spent[one], 3) for one in spent},
+        "time_s": _time_document(session),
         **_conversations_document(session),
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "history": [entry_document(index, one) for index, one in enumerate(session.history)],
@@ -100,15 +100,16 @@ def _conversations_document(session: harness.SessionContext) -> dict[str, Any]:
     return {"conversations": talks, "budget_stops": stops}
 
 
-def time_of_agents(session: harness.SessionContext) -> dict[str, float] | None:
-    """Return where an agent's session has spent its seconds; None for one of another kind."""
+def _time_document(session: harness.SessionContext) -> dict[str, float] | None:
+    """Describe where an agent's session has spent its time; None for one of another kind."""
     from ....harness.domain.history_events import AgentAnswered
 
     if not any(entry.event_type is AgentAnswered for entry in session.history):
         return None
     from ....workflows.run.progress import time_spent
 
-    return selected(time_spent(session.history), "agent gate person")
+    spent = selected(time_spent(session.history), "agent gate person")
+    return {name: round(seconds, 3) for name, seconds in spent.items()}
 
 
 def state_document(session: harness.SessionContext, store: LocalSessions) -> dict[str, Any]:

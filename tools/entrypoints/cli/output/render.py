@@ -23,7 +23,6 @@ from ....harness.domain.history_events import (
 )
 from ....harness.format.session_digest import NOTICE
 from ....harness.views.conversations import Conversation, budget_stops, conversations
-from .documents import time_of_agents
 from .text import (
     State,
     age_text,
@@ -289,8 +288,13 @@ def _state_of(session: harness.SessionContext, interrupted: str | None) -> Text:
 
 def _time_split(session: harness.SessionContext) -> str:
     """Return where an agent's session has spent its time; empty for other sessions."""
-    spent = time_of_agents(session)
-    return ", ".join(f"{name} {duration_text(one)}" for name, one in (spent or {}).items())
+    if not any(entry.event_type is AgentAnswered for entry in session.history):
+        return ""
+    from ....workflows.run.progress import time_spent
+
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
+    return ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
 
 
 def _title(name: str, shown: int, total: int) -> Text:

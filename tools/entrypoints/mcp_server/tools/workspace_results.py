@@ -64,8 +64,10 @@ class CheckpointsResult(ToolResult):
 
     def in_words(self) -> str:
         """Describe each checkpoint in one line."""
-        lines = [one.line() for one in self.checkpoints]
-        return "\n".join(lines) or "The session has no checkpoint yet."
+        return (
+            "\n".join(one.line() for one in self.checkpoints)
+            or "The session has no checkpoint yet."
+        )
 
 
 class ChangedFileResult(Values):

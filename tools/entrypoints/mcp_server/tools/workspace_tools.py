@@ -19,7 +19,7 @@ from .session_access import SessionAccess
 
 if TYPE_CHECKING:
     from ....repository.apply.applied import Applied
-    from ....wiring.workspaces.session_results import SessionResults
+    from ....wiring.bootstrap import SessionResults
 
 _MAX_PATCH_CHARS: Final = 200_000
 _PATCH_CHARS: Final = 16_000
