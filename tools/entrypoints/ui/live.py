@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import aclosing
 from functools import partial
 from typing import Final
 
@@ -33,6 +34,9 @@ _TICK_S: Final = 1.0
 """How often is looked while a page is open, in seconds: a database, and whose run was cut off."""
 _IDLE_TICK_S: Final = 15.0
 _FLEET_S: Final = 2.0
+_QUESTIONS_S: Final = 10.0
+"""How often waiting questions are looked at though nothing was reported, in seconds: their time may
+be over, and whether an asker lives stands in no file."""
 _HEARTBEAT_S: Final = 15.0
 """How often a page hears that the server lives, in seconds."""
 
@@ -163,13 +167,16 @@ class Live:
                 await anyio.sleep(_GATHER_S)
 
     async def _follow_questions(self) -> None:
-        in_thread = _own_thread()
+        in_thread, questions = _own_thread(), self._services.questions
         while True:
             try:
-                async for _ in self._services.question_changes():
-                    changed = await in_thread(self._services.look_at_questions)
-                    if changed:
-                        self.tell(QUESTIONS, SESSIONS, *map(session_topic, changed))
+                if not self._services.read_only:
+                    questions.prepare()
+                found = questions.changes_async(at_least_every_s=_QUESTIONS_S)
+                async with aclosing(found) as changes:
+                    async for _ in changes:
+                        if asked := await in_thread(self._services.look_at_questions):
+                            self.tell(QUESTIONS, SESSIONS, *map(session_topic, asked))
             except (AgentForgeError, OSError) as error:  # what keeps them can't be read or watched
                 _log.warning("ui.look_failed", error=str(error))
             await anyio.sleep(_TICK_S)

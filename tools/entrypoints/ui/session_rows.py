@@ -77,13 +77,13 @@ class Row:
     Attributes:
         summary: Its head, and where it is.
         interrupted: Whether its run was cut off.
-        questions: The question sessions that wait for an answer for it.
+        asks: Whether a question of it waits for an answer.
         goal: What it is for, as far as it was read.
     """
 
     summary: SessionSummary
     interrupted: bool = False
-    questions: tuple[str, ...] = ()
+    asks: bool = False
     goal: str | None = None
 
     @property
@@ -100,7 +100,7 @@ class Row:
     def standing(self) -> SessionStanding:
         """Where it stands."""
         state = self.summary.head.state
-        if self.questions and not state.is_terminal:
+        if self.asks and not state.is_terminal:
             return SessionStanding.WAITING
         if self.interrupted and state is SessionState.ACTIVE:
             return SessionStanding.INTERRUPTED

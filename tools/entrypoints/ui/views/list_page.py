@@ -41,8 +41,9 @@ def list_view(services: UiServices, form: Form, _: str) -> View:
         ReadError: The store refused.
     """
     wanted = Wanted.of(form)
-    found = listed(services.rows_for(wanted), wanted)
-    rows = services.watch.with_goals(found.rows)
+    with_goals = services.watch.with_goals
+    rows = services.rows()
+    found = listed(with_goals(rows) if wanted.words else rows, wanted)
     bad = [(one.session_id, one.error) for one in services.watch.unreadable()]
     more, command = len(bad) - _UNREADABLE, f"`{services.places.command} list`"
     rest = element("p", f"and {more:,} more; {command} names all") if more > 0 else None
@@ -55,7 +56,7 @@ def list_view(services: UiServices, form: Form, _: str) -> View:
             _search(wanted, found),
             _standings(wanted, found),
             *unreadable((len(bad), " can't be read"), bad[:_UNREADABLE], rest),
-            _rows(rows, wanted, services),
+            _rows(with_goals(found.rows), wanted, services),
             _pages(wanted, found),
         ],
     )
