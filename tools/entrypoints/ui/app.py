@@ -26,12 +26,13 @@ from ...base.event_log import get_logger
 from ..connection_room import ConnectionRoom
 from ..loopback import CODE_REFUSED, PageKey
 from ..pages.html import rendered
+from ..pages.parts import section
 from .assets import ICON, asset
 from .errors import InvalidForm, PageNotFound, UnfitAnswers
 from .guard import guarded
 from .live import Listener, Live
 from .services import UiServices
-from .view import STATUS, View, error_box, page_heading, part, shell
+from .view import STATUS, View, error_box, page_heading, shell
 from .views.actions import ActionDone, act_on_session, answer_question, reject_question
 from .views.fleet_page import fleet_view
 from .views.forms import Form, fields_in, form_of, text_in
@@ -155,7 +156,8 @@ async def _failed(request: Request, error: Exception) -> Response:
         marks = fault_marks(error) if isinstance(error, UnfitAnswers) else []
         text = rendered(error_box(error), marks)
     else:
-        content = part("failed", error_box(error, title="This can't be shown"))
+        box = error_box(error, title="This can't be shown")
+        content = section("failed", None, box, class_="card")
         text = View(title="Not shown", content=[page_heading("Not shown"), content]).html()
     return HTMLResponse(text, status_code=STATUS.get(error.kind, 500))
 

@@ -11,7 +11,7 @@ from attrs import evolve
 from ....base.errors import counted
 from ....harness.views.session_head import SessionHead
 from ...pages.html import Child, element
-from ...pages.parts import budget_level, drawing, muted
+from ...pages.parts import budget_bar, muted
 from ..live import QUESTIONS, SESSIONS
 from ..services import UiServices
 from ..session_rows import ORDER_NAMES, Listed, Row, SessionStanding, Wanted, listed
@@ -30,7 +30,6 @@ from .controls import (
 from .forms import Form
 
 _UNREADABLE: Final = 20
-_BAR_WIDTH: Final = 120
 
 
 def list_view(services: UiServices, form: Form, _: str) -> View:
@@ -162,19 +161,8 @@ def _phase(head: SessionHead) -> Child:
 
 def _budget(used: int, total: int) -> Child:
     """Return a budget as a bar and in words."""
-    share = min(used / total, 1.0) if total else 1.0
-    pieces = (("rest", _BAR_WIDTH), (budget_level(used, total), round(share * _BAR_WIDTH, 2)))
-    bar = drawing(
-        [
-            element("rect", class_=kind, x=0, y=0, width=width, height=6, rx=3)
-            for kind, width in pieces
-        ],
-        class_="bar",
-        view=f"0 0 {_BAR_WIDTH} 6",
-        aria_hidden="true",
-    )
     unit = element("span", " tokens", class_="visually-hidden")
-    return bar, element("small", f"{used:,} of {total:,}", unit)
+    return budget_bar(used, total), element("small", f"{used:,} of {total:,}", unit)
 
 
 def _pages(wanted: Wanted, found: Listed) -> Element:
