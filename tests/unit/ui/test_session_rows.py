@@ -161,7 +161,8 @@ def test_page_after_page_has_each_session_once_in_order(
 
 
 @pytest.mark.parametrize(
-    "after", ["x", "", "W10", "WyJjaGFuZ2VkIiwxLDJd", "é", "A" * 5000, "WyJhdHRlbnRpb24iLDEsMl0"]
+    "after",
+    ["x", "", "[]", "7", '["changed",1,2]', "é", "[" * 5000, '["attention",1,2]', '["attention"]'],
 )
 def test_what_is_no_end_of_a_page_is_refused(after: str) -> None:
     wanted = Wanted(after=after)

@@ -6,7 +6,6 @@ or deleted meanwhile moves no other.
 
 from __future__ import annotations
 
-import base64
 import heapq
 import json
 from collections import Counter
@@ -262,13 +261,12 @@ _KEYS: Final[Mapping[Order, Callable[[Row], tuple[Any, ...]]]] = {
 
 
 def _cursor(order: Order, place: tuple[Any, ...]) -> str:
-    document = json.dumps([order.value, *place], separators=(",", ":"))
-    return base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
+    return json.dumps([order.value, *place], separators=(",", ":"))
 
 
 def _read_cursor(text: str, order: Order) -> tuple[Any, ...]:
     try:
-        named, *place = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        named, *place = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         named, place = None, []
     numbers = 2 if order is Order.ATTENTION else 1
