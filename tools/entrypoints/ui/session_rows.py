@@ -38,6 +38,11 @@ class SessionStanding(StrEnum):
     ABORTED = "aborted"
     COMPLETED = "completed"
 
+    @property
+    def words(self) -> str:
+        """How a page says it."""
+        return "waits for you" if self is SessionStanding.WAITING else self.value
+
 
 _RANK: Final = {
     SessionStanding.WAITING: 0,

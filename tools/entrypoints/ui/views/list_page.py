@@ -17,7 +17,6 @@ from ..services import UiServices
 from ..session_rows import ORDER_NAMES, Listed, Row, SessionStanding, Wanted, listed
 from ..view import View, ago, page_heading
 from .controls import (
-    STANDING_WORDS,
     hidden_label,
     row,
     search_form,
@@ -111,7 +110,7 @@ def _standings(wanted: Wanted, found: Listed) -> Element:
                 id=f"standing-{one.value}",
                 checked=one in wanted.standings,
             ),
-            element("span", STANDING_WORDS[one]),
+            element("span", one.words),
             element("span", found.counts.get(one, 0), class_="count"),
             class_="chip",
             data_standing=one.value,
