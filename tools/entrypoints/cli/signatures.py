@@ -10,45 +10,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import typer
 from attrs import fields, has
 from typer.models import ParameterInfo
 
 from .context import Cli, cli_of
-from .conversions import SparingCommand
 from .options import flag
 
-_Act = TypeVar("_Act", bound=Callable[..., None])
 _CONTEXT: Final = "context"
 _JSON: Final = "as_json"
 _AS_JSON: Final = flag("--json", "Write JSON for programs, including errors.")
-
-
-class OwnCommand(SparingCommand):
-    """A command of this package, whose function has groups."""
-
-
-class CommandModule:
-    """The commands of a module; calling it adds them to an application."""
-
-    def __init__(self) -> None:
-        self._added: dict[str, Callable[..., None]] = {}
-
-    def add(self, name: str) -> Callable[[_Act], _Act]:
-        """Return a decorator that adds a command, which stays a plain function."""
-
-        def added(act: _Act) -> _Act:
-            self._added[name] = act
-            return act
-
-        return added
-
-    def __call__(self, app: typer.Typer) -> None:
-        """Add the commands to an application."""
-        for name, act in self._added.items():
-            app.command(name, cls=OwnCommand)(act)
 
 
 def expanded(act: Callable[..., None]) -> Callable[..., None]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from ...asking.question_sessions import QuestionId, question_sessions, read_json, session_document
 from ...context import Cli
 from ...options import QuestionPlace, misuse, option
-from ...signatures import CommandModule
-
-commands = CommandModule()
 
 
-@commands.add("answer")
 def answer(
     cli: Cli,
     session_id: QuestionId,
@@ -64,7 +60,6 @@ def answer(
     cli.output.lines(format_user_response(saved, session.questions))
 
 
-@commands.add("reject")
 def reject(
     cli: Cli,
     session_id: QuestionId,

@@ -16,13 +16,10 @@ from ...context import Cli
 from ...options import QuestionPlace, argument, flag, misuse, option, parse_duration
 from ...output.exit_codes import ExitCode
 from ...output.text import shorten
-from ...signatures import CommandModule, given
+from ...signatures import given
 
 if TYPE_CHECKING:
     from .....questions import Question, QuestionSessions
-
-
-commands = CommandModule()
 
 
 @frozen
@@ -78,7 +75,6 @@ class Asked:
         )
 
 
-@commands.add("ask")
 def ask(
     cli: Cli,
     *,

@@ -12,7 +12,7 @@ from attrs import frozen
 from ...context import Cli
 from ...options import QuestionPlace, flag, misuse, option
 from ...output.errors import Interrupted
-from ...signatures import CommandModule, given
+from ...signatures import given
 
 if TYPE_CHECKING:
     from ....mcp_server import Offer
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
-
-commands = CommandModule()
 
 
 @frozen
@@ -92,7 +90,6 @@ class OfferOptions:
         return Offer(sets=sets, read_only=self.read_only)
 
 
-@commands.add("mcp")
 def mcp(
     cli: Cli,
     *,

@@ -10,16 +10,11 @@ from ...asking.question_sessions import complete_question_ids, say_what_came
 from ...context import Cli
 from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import counted
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....questions import QuestionSessions
 
 
-commands = CommandModule()
-
-
-@commands.add("questions")
 def questions(
     cli: Cli,
     *,

@@ -7,12 +7,8 @@ from contextlib import ExitStack
 from ...asking.question_sessions import question_sessions
 from ...context import Cli
 from ...options import QuestionPlace, flag, option
-from ...signatures import CommandModule
-
-commands = CommandModule()
 
 
-@commands.add("ui")
 def ui(
     cli: Cli,
     *,

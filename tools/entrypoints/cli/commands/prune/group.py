@@ -11,7 +11,7 @@ import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 from ...options import Yes, flag, misuse, option, parse_duration, parse_size
 from .options import ALL, KindOptions, missing_kinds, require_text
 
@@ -25,25 +25,13 @@ _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
 _LISTED: Final = (
-    ("trash", "trash", "List the sessions in the trash."),
+    ("trash", "trash:show_trash", "List the sessions in the trash."),
     ("restore", "trash", "Bring a session back from the trash, or from its archive."),
     ("pin", "pins", "Keep a session from every prune until it is unpinned."),
     ("unpin", "pins", "Let prunes remove a pinned session again."),
     ("repair", "repair", "Write metadata for sandbox sessions that have none."),
 )
 """Each command, its module and its help, in the order of the list."""
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "prune",
-        commands_in(__package__, _LISTED),
-        callback=prune,
-        short_help="Remove old sessions of every kind; asks first.",
-        subcommand_metavar="[COMMAND]",
-    )
 
 
 @frozen
@@ -185,7 +173,13 @@ def prune(
     remove(cli, works, disposal, missing, dry_run=dry_run, yes=yes)
 
 
-# -------------------------------------------------------------------------------- the command line
+group = new_group(
+    "prune",
+    commands_in(__package__, _LISTED),
+    callback=prune,
+    short_help="Remove old sessions of every kind; asks first.",
+    subcommand_metavar="[COMMAND]",
+)
 
 
 def _require_no_options(context: typer.Context) -> None:

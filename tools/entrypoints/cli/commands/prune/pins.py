@@ -11,7 +11,6 @@ from .....base.errors import AmbiguousId
 from ...context import Cli
 from ...options import argument
 from ...output.errors import NoSessionToPin
-from ...signatures import CommandModule
 from .options import KindOptions, outside_of, require_text
 
 if TYPE_CHECKING:
@@ -20,16 +19,11 @@ if TYPE_CHECKING:
 _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
 
-commands = CommandModule()
-
-
-@commands.add("pin")
 def pin(cli: Cli, session: _SessionToPin, selection: KindOptions) -> None:
     """Keep a session from every prune until it is unpinned."""
     _change(cli, session, selection, keep=True)
 
 
-@commands.add("unpin")
 def unpin(cli: Cli, session: _SessionToPin, selection: KindOptions) -> None:
     """Let prunes remove a pinned session again."""
     _change(cli, session, selection, keep=False)

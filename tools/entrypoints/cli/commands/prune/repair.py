@@ -13,13 +13,9 @@ from ...options import Yes, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted, moment_text
-from ...signatures import CommandModule
 from .options import KindOptions, WorkspaceRoot, outside_of
 
-commands = CommandModule()
 
-
-@commands.add("repair")
 def repair(
     cli: Cli,
     workspace_root: WorkspaceRoot,

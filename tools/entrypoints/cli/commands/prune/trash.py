@@ -12,10 +12,7 @@ from ...context import Cli
 from ...options import QUESTIONS_OPTION, argument
 from ...output.documents import selected
 from ...output.text import age_text
-from ...signatures import CommandModule
 from .options import ROOT_OPTION, KindOptions, directories_of, outside_of, require_text
-
-commands = CommandModule()
 
 
 def _trash_of(
@@ -28,7 +25,6 @@ def _trash_of(
     ]
 
 
-@commands.add("trash")
 def show_trash(cli: Cli, selection: KindOptions) -> None:
     """List the sessions in the trash."""
     targets = directories_of(selection.select(cli))
@@ -64,7 +60,6 @@ def show_trash(cli: Cli, selection: KindOptions) -> None:
     cli.output.table(*headings, rows=rows, right=("SIZE",))
 
 
-@commands.add("restore")
 def restore(
     cli: Cli,
     *,

@@ -17,7 +17,6 @@ from ...output.documents import selected
 from ...output.errors import Interrupted
 from ...output.exit_codes import ExitCode, GuestExit
 from ...output.text import some_of
-from ...signatures import CommandModule
 from .workspaces import Place, WorkspaceRoot, find_place, read_local
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ _TRAPS: Final = {
     "files": "it made too many calls on files",
     "crash": "its interpreter crashed",
 }
-
-
-commands = CommandModule()
 
 
 @frozen
@@ -95,7 +91,6 @@ class RunLimits:
         return place, sandbox, False
 
 
-@commands.add("exec")
 def execute(
     cli: Cli,
     *,
@@ -154,7 +149,6 @@ def execute(
     )
 
 
-@commands.add("shell")
 def shell(cli: Cli, execution: RunLimits) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
     from ...running.sandbox_shell import Shell

@@ -12,15 +12,11 @@ import typer
 from ..... import sandbox
 from ...context import Cli
 from ...options import Yes, argument, flag
-from ...signatures import CommandModule
 from .workspaces import PlaceOptions, read_local
-
-commands = CommandModule()
 
 _Path = Annotated[str, argument("PATH", "Path in the workspace.")]
 
 
-@commands.add("ls")
 def ls(
     cli: Cli,
     session: PlaceOptions,
@@ -35,7 +31,6 @@ def ls(
     cli.output.outcome({**place.document(), "pattern": pattern, "files": files}, *files)
 
 
-@commands.add("cat")
 def cat(cli: Cli, session: PlaceOptions, path: _Path) -> None:
     """Write a file of a session's workspace to standard output."""
     from ...running.sandbox_shell import write_bytes, write_safely
@@ -57,7 +52,6 @@ def cat(cli: Cli, session: PlaceOptions, path: _Path) -> None:
     cli.output.document({**about, "encoding": encoding, "content": content})
 
 
-@commands.add("put")
 def put(
     cli: Cli,
     session: PlaceOptions,
@@ -80,7 +74,6 @@ def put(
     )
 
 
-@commands.add("rm")
 def rm(
     cli: Cli,
     session: PlaceOptions,

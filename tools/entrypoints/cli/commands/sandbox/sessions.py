@@ -8,13 +8,9 @@ from ..... import sandbox
 from ...context import Cli
 from ...options import Yes
 from ...output.text import moment_text
-from ...signatures import CommandModule
 from .workspaces import SandboxId, WorkspaceRoot, find_place, session_ids
 
-commands = CommandModule()
 
-
-@commands.add("list")
 def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
     """List the sandbox sessions, the last used first."""
     rows: list[tuple[str, datetime | None, datetime | None, str | None]] = []
@@ -42,7 +38,6 @@ def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
     cli.output.table("ID", "CREATED", "UPDATED", "NOTE", rows=shown, empty=nothing)
 
 
-@commands.add("delete")
 def delete(cli: Cli, session_id: SandboxId, workspace_root: WorkspaceRoot, yes: Yes) -> None:
     """Delete a sandbox session with its workspace; asks first."""
     place = find_place(cli, session_id, workspace_root, agent=False)

@@ -11,18 +11,13 @@ import typer
 from ..... import harness
 from ...context import Cli
 from ...options import METADATA, TAGS, Reason, SessionId, Yes, option, parse_metadata
-from ...signatures import CommandModule
-
-commands = CommandModule()
 
 
-@commands.add("pause")
 def pause(cli: Cli, session_id: SessionId, reason: Reason) -> None:
     """Stop an active session until it is resumed."""
     _lead(cli, session_id, lambda manager: manager.pause(reason))
 
 
-@commands.add("abort")
 def abort(cli: Cli, session_id: SessionId, reason: Reason, yes: Yes) -> None:
     """Abort a session for good; asks first."""
     _, session = cli.load(session_id)
@@ -31,7 +26,6 @@ def abort(cli: Cli, session_id: SessionId, reason: Reason, yes: Yes) -> None:
     _lead(cli, session.session_id, lambda manager: manager.abort(reason))
 
 
-@commands.add("complete")
 def complete(cli: Cli, session_id: SessionId) -> None:
     """Mark an active session as completed, for good."""
     _lead(cli, session_id, lambda manager: manager.complete())
@@ -49,7 +43,6 @@ def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any
     )
 
 
-@commands.add("budget")
 def budget(
     cli: Cli,
     session_id: SessionId,
@@ -72,7 +65,6 @@ def budget(
     cli.output.line(f"{session.token_budget.tokens_remaining:,} tokens are left.")
 
 
-@commands.add("set")
 def set_labels(
     cli: Cli,
     session_id: SessionId,

@@ -14,7 +14,6 @@ from .....harness.views.session_head import SessionSummary
 from ...context import Cli
 from ...options import Yes, argument, flag, misuse
 from ...output.text import State
-from ...signatures import CommandModule
 from .history import show_question_session
 
 if TYPE_CHECKING:
@@ -27,10 +26,6 @@ _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
 
 
-commands = CommandModule()
-
-
-@commands.add("adopt")
 def adopt(
     cli: Cli,
     yes: Yes,

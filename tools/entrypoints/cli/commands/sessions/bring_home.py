@@ -12,7 +12,7 @@ from ...context import Cli
 from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
 from ...output.documents import selected
 from ...output.text import counted_of, some_of
-from ...signatures import CommandModule, given
+from ...signatures import given
 
 if TYPE_CHECKING:
     from .....repository.apply.applied import Applied
@@ -22,9 +22,6 @@ _AT: Final = option(
 )
 _SHOWN = 50
 _NAMED = 10
-
-
-commands = CommandModule()
 
 
 @frozen
@@ -65,7 +62,6 @@ class Applying:
             raise misuse("--message", "only a commit has a message; add --commit or --branch")
 
 
-@commands.add("apply")
 def apply(
     cli: Cli,
     *,
@@ -177,7 +173,6 @@ def _document(applied: Applied) -> dict[str, Any]:
     }
 
 
-@commands.add("export")
 def export(
     cli: Cli,
     session_id: SessionId,

@@ -9,7 +9,6 @@ from ...context import Cli
 from ...options import SessionId, Tokens, Yes, argument, flag, option
 from ...output.documents import selected
 from ...output.text import counted_of, safe
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,10 +24,6 @@ _CHECKPOINT = (
 )
 
 
-commands = CommandModule()
-
-
-@commands.add("checkpoints")
 def checkpoints(cli: Cli, session_id: SessionId) -> None:
     """List a session's checkpoints, with the snapshots of its workspace."""
     manager, session = _load(cli, session_id)
@@ -47,7 +42,6 @@ def checkpoints(cli: Cli, session_id: SessionId) -> None:
         cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
 
 
-@commands.add("diff")
 def diff(
     cli: Cli,
     session_id: SessionId,
@@ -72,7 +66,6 @@ def diff(
         cli.output.show(_colored(found.patch))
 
 
-@commands.add("rewind")
 def rewind(
     cli: Cli,
     session_id: SessionId,
@@ -98,7 +91,6 @@ def rewind(
     )
 
 
-@commands.add("fork")
 def fork(
     cli: Cli,
     session_id: SessionId,

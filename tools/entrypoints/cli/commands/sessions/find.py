@@ -13,7 +13,6 @@ from ..... import harness
 from .....base.errors import counted
 from ...context import Cli
 from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
-from ...signatures import CommandModule
 
 
 class OrderName(StrEnum):
@@ -83,10 +82,6 @@ class SessionFilters:
         return filters
 
 
-commands = CommandModule()
-
-
-@commands.add("list")
 def list_sessions(
     cli: Cli,
     *,
@@ -182,7 +177,6 @@ def _page(
     return harness.SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
-@commands.add("search")
 def search(
     cli: Cli,
     *,

@@ -9,7 +9,6 @@ from ...asking.question_sessions import complete_question_ids, question_sessions
 from ...context import Cli
 from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import moment_text
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....questions import QuestionSession, QuestionSessions, SessionStatus, UnreadableQuestion
@@ -18,10 +17,6 @@ _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
 """The statuses by which a history can be filtered, as the shell completes them."""
 
 
-commands = CommandModule()
-
-
-@commands.add("history")
 def history(
     cli: Cli,
     *,

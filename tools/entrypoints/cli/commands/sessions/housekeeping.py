@@ -14,7 +14,6 @@ from ...options import Yes, flag, option, parse_duration
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import State, age_text, counted, counted_of
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +22,9 @@ if TYPE_CHECKING:
 _DEFAULT_DAYS = 30.0
 
 
-commands = CommandModule()
-
-
 # --------------------------------------------------------------------------------------- cleanup
 
 
-@commands.add("cleanup")
 def cleanup(
     cli: Cli,
     yes: Yes,
@@ -121,7 +116,6 @@ def _report_cleanup(
 # ------------------------------------------------------------------------------------ the machine
 
 
-@commands.add("setup")
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
     from ...running.running import sandbox_progress
@@ -141,7 +135,6 @@ def setup(cli: Cli) -> None:
     )
 
 
-@commands.add("doctor")
 def doctor(cli: Cli) -> None:
     """Check this machine and the sessions, with advice on each problem."""
     from ...checks.checks import examine

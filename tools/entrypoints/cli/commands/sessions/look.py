@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ..... import harness
 from ...context import Cli
 from ...options import Follow, SessionId, option
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,10 +20,6 @@ _POLL_SECONDS: Final = 0.5
 """The interval between two looks at a session's file."""
 
 
-commands = CommandModule()
-
-
-@commands.add("show")
 def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
     """Show one session: its state, budget, phases, artifacts and latest history."""
     manager, session = cli.load(session_id)
@@ -158,7 +153,6 @@ def _changes(
         sleep(_POLL_SECONDS)
 
 
-@commands.add("log")
 def log(
     cli: Cli,
     session_id: SessionId,
@@ -200,7 +194,6 @@ def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begi
             return
 
 
-@commands.add("brief")
 def brief(
     cli: Cli,
     session_id: SessionId,
@@ -223,7 +216,6 @@ def brief(
         cli.output.lines(text)
 
 
-@commands.add("artifacts")
 def artifacts(
     cli: Cli,
     session_id: SessionId,

@@ -13,16 +13,11 @@ from ..... import harness
 from ...asking.question_sessions import question_sessions
 from ...context import Cli
 from ...options import QuestionPlace, SessionId, misuse, option
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.question import Question
 
 
-commands = CommandModule()
-
-
-@commands.add("report")
 def report(
     cli: Cli,
     session_id: SessionId,

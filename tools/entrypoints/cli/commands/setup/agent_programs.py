@@ -12,13 +12,10 @@ from attrs import frozen
 from ...context import Cli
 from ...options import argument, flag, misuse, option
 from ...output.documents import selected
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....agents.setup.installation import Step
     from .....agents.setup.places import Places, Scope
-
-commands = CommandModule()
 
 
 @frozen
@@ -52,7 +49,6 @@ class Installing:
         return places, scope, manifest_path(places, self.program, scope)
 
 
-@commands.add("install")
 def install(cli: Cli, asked: Installing) -> None:
     """Put sessions into an agent program: the hooks, the MCP server, a skill, commands.
 
@@ -72,7 +68,6 @@ def install(cli: Cli, asked: Installing) -> None:
     _report(cli, asked, steps, next_step=pieces.next_step)
 
 
-@commands.add("uninstall")
 def uninstall(cli: Cli, asked: Installing) -> None:
     """Take out of an agent program what install put there, and nothing else.
 
@@ -92,7 +87,6 @@ def uninstall(cli: Cli, asked: Installing) -> None:
     _report(cli, asked, steps, next_step=None)
 
 
-@commands.add("hook")
 def hook(program: str = argument("PROGRAM", "The agent program.")) -> None:
     """Handle one event of an agent program: JSON on standard input, JSON on standard output.
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from ...context import Cli
 from ...options import argument, flag
 from ...output.documents import selected
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.settings.beginnings.scaffold import PlannedFile, Scaffold
@@ -25,10 +24,6 @@ _WORDS: Final = {
 _WOULD: Final = {"written": "would write", "replaced": "would replace", "extended": "would add to"}
 
 
-commands = CommandModule()
-
-
-@commands.add("init")
 def init(
     cli: Cli,
     folder: Path = argument("DIR", "The project's folder; this one by default.", Path()),

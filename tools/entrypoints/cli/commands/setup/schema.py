@@ -8,9 +8,6 @@ from enum import StrEnum
 from ..... import harness
 from ...context import Cli
 from ...options import argument
-from ...signatures import CommandModule
-
-commands = CommandModule()
 
 
 class SchemaName(StrEnum):
@@ -19,7 +16,6 @@ class SchemaName(StrEnum):
     SESSION = "session"
 
 
-@commands.add("schema")
 def schema(
     cli: Cli,
     name: SchemaName = argument("session", "What to show the schema of.", SchemaName.SESSION),

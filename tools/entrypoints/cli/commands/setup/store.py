@@ -11,12 +11,11 @@ import typer
 
 from ..... import harness, prune
 from ...context import STORE_VARIABLE, Cli
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,18 +35,12 @@ _LISTED: Final = (
     ("copy", "store", "Copy sessions between files and PostgreSQL."),
 )
 
-members = CommandModule()
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "store",
-        commands_in(__package__, _LISTED, "members"),
-        help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
-        short_help="Where the sessions are: its tables, and copies of it.",
-    )
+group = new_group(
+    "store",
+    commands_in(__package__, _LISTED),
+    help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
+    short_help="Where the sessions are: its tables, and copies of it.",
+)
 
 
 def _database_of(cli: Cli) -> str:
@@ -68,7 +61,6 @@ def _database_of(cli: Cli) -> str:
 # ---------------------------------------------------------------------------------------- status
 
 
-@members.add("status")
 def status(cli: Cli) -> None:
     """Show where the sessions are, whether its tables fit this program, and how many there are.
 
@@ -142,7 +134,6 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
 # --------------------------------------------------------------------------------------- migrate
 
 
-@members.add("migrate")
 def migrate(
     cli: Cli,
     role: str | None = option(
@@ -180,7 +171,6 @@ def migrate(
 # ------------------------------------------------------------------------------------------ copy
 
 
-@members.add("copy")
 def copy(
     cli: Cli,
     source: str = argument("FROM", "A folder, file://… or postgresql://…"),

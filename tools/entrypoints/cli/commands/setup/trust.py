@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ...context import Cli
 from ...options import argument, flag, misuse
 from ...output.documents import selected
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....base.reading.faults import Faults
     from ...trusting import NamedFile
 
 
-commands = CommandModule()
-
-
-@commands.add("trust")
 def trust(
     cli: Cli,
     folder: Path | None = argument(

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ...context import Cli
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 from ...options import argument, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import age_text, counted_of
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....integrations.observers.webhook_sender import WebhookSender
@@ -27,24 +26,18 @@ _FORGOTTEN: Final = "what was kept for it is dropped."
 
 
 _LISTED: Final = (
-    ("list", "webhooks", "List the webhooks, and what waits for each."),
-    ("test", "webhooks", "Send a test event, once."),
+    ("list", "webhooks:list_all", "List the webhooks, and what waits for each."),
+    ("test", "webhooks:try_receivers", "Send a test event, once."),
     ("deliver", "webhooks", "Send what waits, due or not."),
     ("forget", "webhooks", "Drop what is kept for a webhook that is no more."),
 )
 
-members = CommandModule()
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "webhooks",
-        commands_in(__package__, _LISTED, "members"),
-        help="List the webhooks of the configuration and what waits for them; try them; deliver.",
-        short_help="Who is told of events: what waits for them, and a test.",
-    )
+group = new_group(
+    "webhooks",
+    commands_in(__package__, _LISTED),
+    help="List the webhooks of the configuration and what waits for them; try them; deliver.",
+    short_help="Who is told of events: what waits for them, and a test.",
+)
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
@@ -71,7 +64,6 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 # ------------------------------------------------------------------------------------------- list
 
 
-@members.add("list")
 def list_all(cli: Cli) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
@@ -130,7 +122,6 @@ def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- test
 
 
-@members.add("test")
 def try_receivers(cli: Cli, name: _Named) -> None:
     """Send an event `webhook.test`, once, and say what the receiver answered."""
     import secrets
@@ -170,7 +161,6 @@ def _some(found: list[WebhookSender]) -> list[WebhookSender]:
 # ---------------------------------------------------------------------------------------- deliver
 
 
-@members.add("deliver")
 def deliver(
     cli: Cli,
     name: _Named,
@@ -208,7 +198,6 @@ def deliver(
 # ----------------------------------------------------------------------------------------- forget
 
 
-@members.add("forget")
 def forget(cli: Cli, name: str = argument("NAME", "The webhook's name.")) -> None:
     """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
 

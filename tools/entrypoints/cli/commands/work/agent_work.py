@@ -15,13 +15,10 @@ from ...project_context import ContextOptions, list_context, show_plan
 from ...running.agent_options import AgentOptions
 from ...running.next_component import written_specification
 from ...running.run_session import RepositoryBase, start_agent
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from .....workflows.job import AgentWork
     from .....workflows.workflow import Input, Workflow
-
-commands = CommandModule()
 
 _Component = Annotated[
     str | None,
@@ -186,7 +183,6 @@ def _absolute_wheel(package: str) -> str:
     return str(Path(package).absolute()) if package.endswith(".whl") else package
 
 
-@commands.add("tdflow")
 def tdflow(
     cli: Cli,
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
@@ -201,7 +197,6 @@ def tdflow(
     beginning.begin(cli, beginning.component_work(cli, workflow, specification, component))
 
 
-@commands.add("spec")
 def spec(
     cli: Cli,
     *,
@@ -241,7 +236,6 @@ def spec(
         tdflow(cli, written.path, written.components[0], gate, evolve(beginning, budget=None))
 
 
-@commands.add("drive")
 def drive(
     cli: Cli,
     *,

@@ -6,12 +6,8 @@ from pathlib import Path
 
 from ...context import Cli
 from ...options import misuse, option
-from ...signatures import CommandModule
-
-commands = CommandModule()
 
 
-@commands.add("worker")
 def worker(
     cli: Cli,
     concurrency: int = option(

@@ -8,17 +8,12 @@ from ..... import harness
 from ...context import Cli
 from ...options import Reason, SessionId, flag, option
 from ...output.text import State, age_text, first_line, moment_text, shorten
-from ...signatures import CommandModule
 from .fleet import store_of
 
 _CANCELLED = "cancelled"
 """The cause of the pause of a session that was cancelled, for programs."""
 
 
-commands = CommandModule()
-
-
-@commands.add("workers")
 def workers(cli: Cli) -> None:
     """List the workers that are alive."""
     from .....wiring.fleet import open_fleet
@@ -39,7 +34,6 @@ def workers(cli: Cli) -> None:
     cli.output.table(*columns, rows=rows, right=("PID", "RUNS"), empty=nobody)
 
 
-@commands.add("jobs")
 def jobs(
     cli: Cli,
     failed: bool = flag("--failed", "List only what has failed."),
@@ -68,7 +62,6 @@ def jobs(
         cli.output.remark(f"{total - len(found)} more; --limit shows the first {limit}")
 
 
-@commands.add("cancel")
 def cancel(cli: Cli, session_id: SessionId, reason: Reason) -> None:
     """Have the fleet work on a session no more: its job goes, or is stopped, and it is paused."""
     from .....wiring.fleet import open_fleet

@@ -11,7 +11,7 @@ import typer
 from attrs import evolve
 
 from ...context import Cli
-from ...on_demand import GroupOnDemand, add_group, commands_in
+from ...on_demand import GroupOnDemand, commands_in, new_group
 from ...options import flag, misuse, option, parse_duration
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
@@ -40,21 +40,6 @@ class _SubmitGroup(GroupOnDemand):
 
             args = [_FOR_KIND[document_kind(Path(args[0]))], *args]
         return super().resolve_command(ctx, args)
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "submit",
-        commands_in(__package__, _LISTED),
-        callback=submit,
-        kind=_SubmitGroup,
-        help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
-        "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
-        "the command names it: a workflow run or drive, a specification tdflow.",
-        short_help="Have the workers run a workflow, or an agent's work.",
-    )
 
 
 def submit(
@@ -97,6 +82,18 @@ def submit(
         typer.echo(context.get_help())
         raise typer.Exit
     submit_existing(cli, session)
+
+
+group = new_group(
+    "submit",
+    commands_in(__package__, _LISTED),
+    callback=submit,
+    kind=_SubmitGroup,
+    help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
+    "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
+    "the command names it: a workflow run or drive, a specification tdflow.",
+    short_help="Have the workers run a workflow, or an agent's work.",
+)
 
 
 def _submission(

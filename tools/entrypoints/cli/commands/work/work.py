@@ -10,12 +10,8 @@ from ...context import Cli
 from ...options import Labels, SessionId, argument, flag, misuse, option
 from ...running.agent_options import OtherAgent
 from ...running.run_session import RepositoryBase, go_on, start_scripts
-from ...signatures import CommandModule
-
-commands = CommandModule()
 
 
-@commands.add("run")
 def run(
     cli: Cli,
     *,
@@ -78,13 +74,11 @@ def _list_examples(cli: Cli) -> None:
     cli.output.table("EXAMPLE", "WHAT IT SHOWS", rows=rows)
 
 
-@commands.add("resume")
 def resume(cli: Cli, session_id: SessionId, other: OtherAgent) -> None:
     """Resume a session after a pause, a failure or a crash."""
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
 
 
-@commands.add("retry")
 def retry(
     cli: Cli,
     session_id: SessionId,
