@@ -25,11 +25,11 @@ _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
 _LISTED: Final = (
-    ("trash", "trash:show_trash", "List the sessions in the trash."),
-    ("restore", "trash", "Bring a session back from the trash, or from its archive."),
-    ("pin", "pins", "Keep a session from every prune until it is unpinned."),
-    ("unpin", "pins", "Let prunes remove a pinned session again."),
-    ("repair", "repair", "Write metadata for sandbox sessions that have none."),
+    ("trash", "upkeep", "List the sessions in the trash."),
+    ("restore", "upkeep", "Bring a session back from the trash, or from its archive."),
+    ("pin", "upkeep", "Keep a session from every prune until it is unpinned."),
+    ("unpin", "upkeep", "Let prunes remove a pinned session again."),
+    ("repair", "upkeep", "Write metadata for sandbox sessions that have none."),
 )
 """Each command, its module and its help, in the order of the list."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
@@ -17,7 +16,6 @@ from ...output.text import State, age_text, counted, some_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .....sandbox.prune_target import PruneEvents
     from .....wiring.pruning import PruneKind
     from ...context import Cli
 
@@ -185,38 +183,6 @@ def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
         cli.output.line(
             f"{counted(purged)} would be deleted from the trash: the time there is over."
         )
-
-
-# --------------------------------------------------------------------------------------- meanwhile
-
-
-def observer(advance: Callable[[], None], events: PruneEvents) -> prune.PruneObserver:
-    """Return an observer that logs the events of a prune and advances a progress bar."""
-    from .....sandbox.prune_target import PruneEvents
-
-    class Progress(PruneEvents):
-        def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-            super().deleted(session_id, size_bytes=size_bytes, trashed=trashed)
-            advance()
-
-        def failed(self, session_id: str, *, error: str) -> None:
-            super().failed(session_id, error=error)
-            advance()
-
-    return Progress(events.log)
-
-
-@contextmanager
-def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
-    """Show the progress of a large prune on a terminal."""
-    if not cli.output.interactive or count < _SHOWN:
-        yield lambda: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=cli.output.console, transient=True) as bar:
-        task = bar.add_task("Pruning", total=count)
-        yield lambda: bar.advance(task)
 
 
 # ------------------------------------------------------------------------------------------ after
