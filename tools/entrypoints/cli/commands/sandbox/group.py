@@ -9,8 +9,8 @@ from ...on_demand import commands_in, new_group
 _LISTED: Final = (
     ("exec", "execution:execute", "Run code in a session's workspace."),
     ("shell", "execution", "Type Python at a prompt in a session's workspace."),
-    ("list", "sessions:list_", "List the sandbox sessions, the last used first."),
-    ("delete", "sessions", "Delete a sandbox session with its workspace; asks first."),
+    ("list", "files:list_", "List the sandbox sessions, the last used first."),
+    ("delete", "files", "Delete a sandbox session with its workspace; asks first."),
     ("ls", "files", "List the files in a session's workspace."),
     ("cat", "files", "Write a file of a session's workspace to standard output."),
     ("put", "files", "Copy a file into a session's workspace."),

@@ -11,6 +11,7 @@ import typer
 from ..... import harness
 from ...context import Cli
 from ...options import METADATA, TAGS, Reason, SessionId, Yes, option, parse_metadata
+from ...output.documents import labels_document, state_document
 
 
 def pause(cli: Cli, session_id: SessionId, reason: Reason) -> None:
@@ -32,8 +33,6 @@ def complete(cli: Cli, session_id: SessionId) -> None:
 
 
 def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any]) -> None:
-    from ...output.documents import state_document
-
     manager, session = cli.change(session_id, act)
     paused = session.state.value == "paused"
     cli.output.outcome(
@@ -50,8 +49,6 @@ def budget(
     record: int | None = option("--record N", "Record N tokens as spent.", min=1),
 ) -> None:
     """Show a session's token budget, extend it, or record tokens spent."""
-    from ...output.documents import state_document
-
     manager, session = cli.load(session_id)
     for number, act in ((extend, "extend_budget"), (record, "record_tokens")):
         if number is not None:
@@ -79,8 +76,6 @@ def set_labels(
     ),
 ) -> None:
     """Change a session's title, tags and metadata; what is not named stays as it is."""
-    from ...output.documents import labels_document, state_document
-
     fields = parse_metadata(metadata)
     if title is None and not (tags or untag or fields or unset):
         raise typer.BadParameter(

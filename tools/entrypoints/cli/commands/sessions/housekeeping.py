@@ -9,11 +9,17 @@ import typer
 from attrs import asdict
 
 from ..... import prune, sandbox
+from ...checks.checks import examine
+from ...checks.findings import Status
 from ...context import Cli
 from ...options import Yes, flag, option, parse_duration
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import State, counted_of
+from ...running.running import sandbox_progress
+from ..prune.options import KindOptions
+from ..prune.removal import remove
+from ..prune.view import Work
 
 _HOUR: Final = timedelta(hours=1)
 
@@ -33,10 +39,6 @@ def cleanup(
 
     It asks first. A session that is active or paused, or that can't be read, is never deleted.
     """
-    from ..prune.options import KindOptions
-    from ..prune.removal import remove
-    from ..prune.view import Work
-
     policy = prune.RetentionPolicy(max_age_hours=older_than / _HOUR)
     kinds = KindOptions("harness", None, None).select(cli).values()
     works = [Work(one, policy) for one in kinds if one.is_there]
@@ -48,8 +50,6 @@ def cleanup(
 
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
-    from ...running.running import sandbox_progress
-
     store = cli.store()
     made = not store.base_path.is_dir()
     store.ensure_directory()
@@ -67,9 +67,6 @@ def setup(cli: Cli) -> None:
 
 def doctor(cli: Cli) -> None:
     """Check this machine and the sessions, with advice on each problem."""
-    from ...checks.checks import examine
-    from ...checks.findings import Status
-
     database = cli.store_url if cli.in_database else None
     findings = list(
         examine(

@@ -10,6 +10,8 @@ from typing import Any, Final
 import typer
 from attrs import evolve
 
+from .....harness.submission import Submission
+from .....workflows.documents.workflow_document import document_kind
 from ...context import Cli
 from ...on_demand import GroupOnDemand, commands_in, new_group
 from ...options import flag, misuse, option, parse_duration
@@ -36,8 +38,6 @@ class _SubmitGroup(GroupOnDemand):
         """Return the command of a name, or the one that a file is for."""
         ctx.meta[_ASKS_FOR_HELP] = not set(ctx.help_option_names).isdisjoint(args)
         if args and args[0] not in self.commands and os.path.isfile(args[0]):
-            from .....workflows.documents.workflow_document import document_kind
-
             args = [_FOR_KIND[document_kind(Path(args[0]))], *args]
         return super().resolve_command(ctx, args)
 
@@ -72,7 +72,11 @@ def submit(
             raise misuse("--failed", "takes all that have failed up again")
         submit_failed(cli, store_of(cli))
         return
-    chosen = _submission(cli, queue, priority, at, after)
+    when = _time(at) if after is None else cli.outside.clock() + after
+    try:
+        chosen = Submission(queue=queue, priority=priority, at=when)
+    except ValueError as error:
+        raise misuse(f"--{str(error).partition(':')[0]}", str(error)) from error
     context.find_root().obj = cli = evolve(cli, submission=chosen)
     if context.invoked_subcommand is not None:
         if session is not None:
@@ -96,21 +100,7 @@ group = new_group(
 )
 
 
-def _submission(
-    cli: Cli, queue: str, priority: int, at: str | None, after: timedelta | None
-) -> Any:
-    from .....harness.submission import Submission
-
-    try:
-        return Submission(queue=queue, priority=priority, at=_time(cli, at, after))
-    except ValueError as error:
-        name = str(error).partition(":")[0]
-        raise misuse(f"--{name}", str(error)) from error
-
-
-def _time(cli: Cli, at: str | None, after: timedelta | None) -> datetime | None:
-    if after is not None:
-        return cli.outside.clock() + after
+def _time(at: str | None) -> datetime | None:
     if at is None:
         return None
     try:
