@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from functools import cache, partial
 from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
@@ -17,8 +18,9 @@ from attrs import fields, has
 from typer.models import ParameterInfo
 
 from .context import Cli, cli_of
-from .options import flag
+from .options import flag, parse_duration
 
+_DURATIONS: Final = (timedelta, timedelta | None)
 _CONTEXT: Final = "context"
 _JSON: Final = "as_json"
 _AS_JSON: Final = flag("--json", "Write JSON for programs, including errors.")
@@ -80,6 +82,8 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         default = next((one for one in notes if isinstance(one, ParameterInfo)), default)
+    if hint in _DURATIONS:  # typer knows none
+        default.parser = parse_duration
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 

@@ -13,7 +13,7 @@ from ..... import questions
 from ...asking.question_sessions import question_sessions, read_json, session_document
 from ...asking.question_signals import Terminated, end_by, ended_by_signals
 from ...context import Cli
-from ...options import QuestionPlace, argument, flag, misuse, option, parse_duration
+from ...options import QuestionPlace, argument, flag, misuse, option
 from ...output.exit_codes import ExitCode
 from ...output.text import shorten
 from ...signatures import given
@@ -85,9 +85,7 @@ def ask(
         default=True,
         show_default=True,
     ),
-    timeout: timedelta | None = option(
-        "--timeout DURATION", "Maximum wait, as in 10m.", parser=parse_duration
-    ),
+    timeout: timedelta | None = option("--timeout DURATION", "Maximum wait, as in 10m."),
     keep: bool = flag("--keep", "Keep the question open when the wait ends without an answer."),
     place: QuestionPlace,
 ) -> None:

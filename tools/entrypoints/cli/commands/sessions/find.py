@@ -13,7 +13,7 @@ from ..... import harness
 from .....base.errors import counted
 from .....base.identifiers import is_session_id
 from ...context import Cli
-from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
+from ...options import QuestionPlace, argument, complete_session_ids, misuse, option
 from ...output.documents import summary_document, unreadable_document
 
 
@@ -59,14 +59,10 @@ class SessionFilters:
         "Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.",
     )
     older_than: timedelta | None = option(
-        "--older-than DURATION",
-        "Only those not changed for at least this long, as in 24h.",
-        parser=parse_duration,
+        "--older-than DURATION", "Only those not changed for at least this long, as in 24h."
     )
     younger_than: timedelta | None = option(
-        "--younger-than DURATION",
-        "Only those changed within this time, as in 7d.",
-        parser=parse_duration,
+        "--younger-than DURATION", "Only those changed within this time, as in 7d."
     )
 
     def asked(self, manager: harness.SessionManager) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..... import prune, sandbox
 from ...checks.checks import examine
 from ...checks.findings import Status
 from ...context import Cli
-from ...options import Yes, flag, option, parse_duration
+from ...options import Yes, flag, option
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import State, counted_of
@@ -31,7 +31,6 @@ def cleanup(
         "--older-than DURATION",
         "Delete those that ended longer ago than this, as in 7d; 30d by default.",
         "30d",
-        parser=parse_duration,
     ),
     dry_run: bool = flag("--dry-run", "Only show what would be removed."),
 ) -> None:

@@ -14,7 +14,7 @@ from .....harness.submission import Submission
 from .....workflows.documents.workflow_document import document_kind
 from ...context import Cli
 from ...on_demand import GroupOnDemand, commands_in, new_group
-from ...options import flag, misuse, option, parse_duration
+from ...options import flag, misuse, option
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
 
@@ -58,9 +58,7 @@ def submit(
     at: str | None = option(
         "--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."
     ),
-    after: timedelta | None = option(
-        "--in DURATION", "Not before so long, as 90m or 8h.", parser=parse_duration
-    ),
+    after: timedelta | None = option("--in DURATION", "Not before so long, as 90m or 8h."),
 ) -> None:
     """Hand work to the workers of a PostgreSQL store."""
     if not context.meta.get(_ASKS_FOR_HELP):
