@@ -66,7 +66,7 @@ def remove(
     if not dry_run:
         if count:
             verb = "Move to the trash" if trashed else "Remove for good"
-            freed = prune.human_bytes(sum(work.freed for work in works))
+            freed = prune.human_bytes(sum(work.plan.reclaimed_bytes for work in works))
             cli.output.ask(f"{verb} {counted(count)} ({freed})?", yes=yes)
         _apply(cli, works, disposal)
     if later:

@@ -59,11 +59,6 @@ class Work:
         return [one for one in self.plan.decisions if one.remove]
 
     @property
-    def freed(self) -> int:
-        """The bytes that the removals free."""
-        return self.plan.reclaimed_bytes
-
-    @property
     def is_undone(self) -> bool:
         """Whether a session that was to be removed is still there."""
         return self.done is not None and bool(self.done.errors or self.kept())
@@ -118,7 +113,7 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
         _show_left_alone(cli, work)
     how = "moved to the trash" if trashed else "removed"
     how += ", with an archive of each" if archived else ""
-    freed = human_bytes(sum(work.freed for work in works))
+    freed = human_bytes(sum(work.plan.reclaimed_bytes for work in works))
     later = ", which is free once its time there is over" if trashed else ""
     if removals:
         cli.output.line(f"{counted(len(removals))} would be {how}: {freed}{later}.")
@@ -141,7 +136,7 @@ def _show_left_alone(cli: Cli, work: Work) -> None:
     if young:
         within = "within --min-age (1h with --min-free)"
         cli.output.remark(f"left alone, used {within}: {_named(young)}")
-    for error, ids in _by_text(plan.errors).items():
+    for error, ids in _grouped((why, one) for one, why in plan.errors.items()).items():
         cli.output.remark(f"warning: {_named(ids)}: {error}")
     if work.kind.max_age_hours is None:
         cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
@@ -206,7 +201,7 @@ def report(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_
 
 
 def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
-    for error, ids in _by_text(done.errors).items():
+    for error, ids in _grouped((why, one) for one, why in done.errors.items()).items():
         if len(ids) <= _NAMED:
             for session_id in ids:
                 cli.output.remark(f"warning: {session_id}: {error}")
@@ -229,10 +224,6 @@ def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
     parts = (done.deleted_sessions, done.errors, done.finished_sessions, done.purged_sessions)
     if any(parts) or done.swept:
         cli.output.line(f"{work.name}: {done}.")
-
-
-def _by_text(errors: Mapping[str, str]) -> dict[str, list[str]]:
-    return _grouped((error, session_id) for session_id, error in errors.items())
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -165,15 +165,13 @@ class GateOptions:
             raise misuse("--report", "needs --gate COMMAND")
         if not self.packages:
             return workflow
+        packages = [
+            str(Path(one).absolute()) if one.endswith(".whl") else one for one in self.packages
+        ]
         try:
-            return workflow.with_packages([_absolute_wheel(one) for one in self.packages])
+            return workflow.with_packages(packages)
         except InvalidWorkflow as error:
             raise misuse("--with", "; ".join(error.faults)) from error
-
-
-def _absolute_wheel(package: str) -> str:
-    """Return a package as the session keeps it: the path of a wheel from the root."""
-    return str(Path(package).absolute()) if package.endswith(".whl") else package
 
 
 def tdflow(
@@ -213,7 +211,10 @@ def spec(
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file)
-    inputs = [] if begin_with is None else [_draft(begin_with, name)]
+    inputs = []
+    if begin_with is not None:  # a faulty one may be mended
+        draft = read_given(begin_with, option="--from", most=MAX_SPEC_BYTES)
+        inputs = [Input(target=f"specs/{name}.yaml", content=draft)]
     work = beginning.work(cli, SPEC, name=name, subject=subject or name, inputs=inputs)
     session_id = beginning.begin(cli, work)
     if then_tdflow and session_id is not None:
@@ -243,12 +244,6 @@ def drive(
     else:
         work = beginning.work(cli, workflow, name=workflow.name, subject=about)
     beginning.begin(cli, work)
-
-
-def _draft(path: Path, name: str) -> Input:
-    """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
-    data = read_given(path, option="--from", most=MAX_SPEC_BYTES)
-    return Input(target=f"specs/{name}.yaml", content=data)
 
 
 def _text(path: Path) -> str:
