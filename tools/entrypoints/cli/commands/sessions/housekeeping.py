@@ -9,8 +9,6 @@ import typer
 from attrs import asdict
 
 from ..... import prune, sandbox
-from ...checks.checks import examine
-from ...checks.findings import Status
 from ...context import Cli
 from ...options import Yes, flag, option
 from ...output.documents import selected
@@ -66,6 +64,9 @@ def setup(cli: Cli) -> None:
 
 def doctor(cli: Cli) -> None:
     """Check this machine and the sessions, with advice on each problem."""
+    from ...checks.checks import examine
+    from ...checks.findings import Status
+
     database = cli.store_url if cli.in_database else None
     findings = list(
         examine(
