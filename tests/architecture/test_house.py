@@ -20,7 +20,7 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 3_350,
     "base": 6_450,
-    "entrypoints": 19_070,
+    "entrypoints": 18_600,
     "fleet": 5_620,
     "harness": 8_980,
     "integrations": 2_360,
