@@ -10,15 +10,15 @@ if outcome.reason is not None:  # paused: a phase failed, or the budget is too s
 
 The same for work that an agent does, judged by gates in the sandbox:
 
+from agentforge_sessions.agents.running import CommandAgent
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
-from agentforge_sessions.workflows import (TDFLOW, AgentWork, CommandAgent)
+from agentforge_sessions.workflows import TDFLOW, AgentWork
 
 work = AgentWork(workflow=TDFLOW, name="ledger", specification=Path("spec.yaml").read_bytes())
 outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
 """
 
-from .agents import CommandAgent, PhaseAgent, RecordedAgent, Recorder
-from .agents.port import AgentChoice
+from .agents.port import AgentChoice, PhaseAgent
 from .builtin import SPEC, TDFLOW
 from .documents.specification import InvalidSpecification, Specification, UnknownComponent
 from .documents.specification_document import load_specification, parse_specification
@@ -48,7 +48,6 @@ __all__ = [
     "AlreadyRunning",
     "AttemptsExhausted",
     "BudgetTooSmall",
-    "CommandAgent",
     "FileGroup",
     "Gate",
     "GateExecution",
@@ -65,8 +64,6 @@ __all__ = [
     "Phase",
     "PhaseAgent",
     "PhaseNotInWorkflow",
-    "RecordedAgent",
-    "Recorder",
     "RunObserver",
     "RunOutcome",
     "Script",

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 from attrs import evolve
 
+from agentforge_sessions.agents.running import RecordedAgent
 from agentforge_sessions.agents.running.agent_jail import JailedAgent
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.jail import WORKSPACE
@@ -21,7 +22,6 @@ from agentforge_sessions.workflows.agents import (
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
-    RecordedAgent,
     TokenUsage,
 )
 from agentforge_sessions.workflows.run.step_journal import StepJournal

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.running import CommandAgent
 from agentforge_sessions.workflows.agents import (
     AgentCrashed,
     AgentFailed,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
-    CommandAgent,
     PhaseAgent,
 )
 from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from agentforge_sessions.agents.running import RecordedAgent, Recorder
 from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentFailed,
     AgentUnavailable,
-    RecordedAgent,
-    Recorder,
     TokenUsage,
 )
 from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange

@@ -25,13 +25,6 @@ from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
 from ...harness.session_ports import SessionPlaces
-from ...workflows.agents.command import DEFAULT_TIMEOUT_S, call_variables
-from ...workflows.agents.command_words import (
-    editing_command,
-    filled_words,
-    keeps_state,
-    words_faults,
-)
 from ...workflows.agents.port import (
     AgentAnswer,
     AgentChoice,
@@ -42,11 +35,13 @@ from ...workflows.agents.port import (
     AgentTimeout,
     AgentUnavailable,
 )
-from ...workflows.agents.printed_usage import no_answer, program_output, usage_of
-from ...workflows.agents.program import program_identity
 from ...workflows.gate_port import GateUnavailable
 from .agent_state import AgentStates
+from .command import DEFAULT_TIMEOUT_S, call_variables
+from .command_words import editing_command, filled_words, keeps_state, words_faults
 from .edited_workspace import change_between, look_at
+from .printed_output import no_answer, program_output, said_usage, usage_of
+from .program import program_identity
 from .scratch_folder import GIT, copy_workspace, scratch_folder
 
 if TYPE_CHECKING:
@@ -99,7 +94,7 @@ class JailedAgent:
         Args:
             store: Where the sessions are.
             command: The command line, split as a shell splits words; no shell runs. It may have the
-                placeholders of `workflows.agents.command_words`.
+                placeholders of `command_words`.
             policy: What it may use and see; the jail's default if None. Its network is not looked
                 at.
             network: Whether it has the host's network; then it is not sealed.
@@ -272,7 +267,7 @@ class JailedAgent:
         """Return the words of a program, out of its JSON if it prints that, and what they cost."""
         found = program_output(printed)
         if found is None:
-            return printed, None
+            return printed, said_usage(printed)
         if found.problem is not None:
             raise no_answer(found, agent=self.description, output=printed[-_KEPT_OUTPUT:])
         return found.text, usage_of(found)

@@ -1,12 +1,8 @@
-"""Agents, which do the work of a phase, behind one port.
+"""Agents, which do the work of a phase: the port to them, and `choice`, which finds one by name.
 
-from agentforge_sessions.workflows.agents import (CommandAgent, RecordedAgent)
-
-agent = CommandAgent("claude -p")           # prompt on standard input, answer on standard output
-agent = RecordedAgent("examples/recordings/session_domain")
+Those of this package are in `agents.running`, and are found as those of other packages are.
 """
 
-from .command import CommandAgent
 from .port import (
     AgentAnswer,
     AgentCrashed,
@@ -21,7 +17,6 @@ from .port import (
     PhaseAgent,
     TokenUsage,
 )
-from .recorded import RecordedAgent, Recorder
 
 __all__ = [
     "AgentAnswer",
@@ -34,9 +29,6 @@ __all__ = [
     "AgentRequest",
     "AgentTimeout",
     "AgentUnavailable",
-    "CommandAgent",
     "PhaseAgent",
-    "RecordedAgent",
-    "Recorder",
     "TokenUsage",
 ]

@@ -24,7 +24,6 @@ from ..agents.port import (
     PhaseAgent,
     TokenUsage,
 )
-from ..agents.printed_usage import printed_usage
 from ..errors import BudgetTooSmall
 from ..gates.verdict import Verdict, not_taken
 from ..ports import Stop, StopCause
@@ -189,7 +188,7 @@ class AgentConversation:
             return answered
 
     def _answered(self, answer: AgentAnswer, *, tokens: int, duration_s: float) -> StoredAnswer:
-        usage = answer.usage or parse_answer(answer.text).usage or printed_usage(answer.text)
+        usage = answer.usage or parse_answer(answer.text).usage
         if usage is None:
             usage = TokenUsage(
                 input_tokens=tokens, output_tokens=_estimated_output(answer), estimated=True

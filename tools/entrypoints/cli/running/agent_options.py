@@ -119,7 +119,7 @@ class AgentOptions:
         Raises:
             typer.BadParameter: It can't be called.
         """
-        from ....workflows.agents import Recorder
+        from ....agents.running import Recorder
 
         assert work.agent is not None  # noqa: S101 (only a dry run does without)
         asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]

@@ -23,9 +23,7 @@ from urllib.parse import urlsplit
 from ...base.cancellation import cancellable_sleep, check_cancelled, on_cancel
 from ...base.tracing import carried
 from ...harness.views.briefing import most_tokens
-from .connection import HangUpConnection
-from .dialects import DIALECTS, Dialect
-from .port import (
+from ...workflows.agents.port import (
     AgentAnswer,
     AgentCutOff,
     AgentFailed,
@@ -35,7 +33,8 @@ from .port import (
     AgentTimeout,
     AgentUnavailable,
 )
-from .streams import events_of, is_stream
+from .connection import HangUpConnection
+from .dialects import DIALECTS, Dialect, events_of, is_stream
 
 CHECK_TIMEOUT_S: Final = 15.0
 DEFAULT_TIMEOUT_S: Final = 600.0

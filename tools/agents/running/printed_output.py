@@ -1,13 +1,31 @@
-"""What an agent program prints when it is asked once, as JSON: answer and cost; pure."""
+"""What programs print at their end of what they said and what it cost; pure.
+
+Read are the JSON of `claude -p --output-format json` (or the last line of a stream of it), of
+`codex exec --json`, `gemini -o json` and `opencode run --format json`, and the line by which aider
+tells tokens.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+import re
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-MAX_TOKENS: Final = 1_000_000_000
+from ...workflows.agents.port import MAX_CALL_TOKENS, AgentFailed, TokenUsage
+from ...workflows.prompts.answers import parse_answer
+
+_CLAUDES: Final = '"subtype"'
+"""What every result of claude's has, and hardly another program's JSON."""
+_GEMINIS: Final = '"stats"'
+_OPENCODES: Final = '"type":"step_finish"'
+_LINES: Final = 200
+_AIDER: Final = re.compile(
+    r"^(?:> ?)?Tokens: (?P<sent>[\d.,]+)(?P<sent_unit>[kM]?) sent"
+    r"(?:, [\d.,]+[kM]? cache \w+)*"
+    r", (?P<received>[\d.,]+)(?P<received_unit>[kM]?) received",
+)
+_UNITS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
 class ProgramOutput(NamedTuple):
@@ -26,29 +44,60 @@ class ProgramOutput(NamedTuple):
     problem: str | None
 
 
-class ProgramCommand(NamedTuple):
-    """How a program is asked once: the prompt on standard input, no tools, nothing of the person's.
+def program_output(text: str) -> ProgramOutput | None:
+    """Return what an agent program printed as JSON; None where it printed something else."""
+    whole = text.strip()
+    if not whole.startswith("{"):
+        return None
+    for piece in (whole, whole.rpartition("\n")[2]):
+        if _CLAUDES in piece:
+            found = read_claude_output(piece)
+            if found is not None:
+                return found
+    if _GEMINIS in whole:
+        return read_gemini_output(whole)
+    return (read_opencode_output if _OPENCODES in whole else read_codex_output)(whole)
 
-    Attributes:
-        words: The command line.
-        model_option: What comes before a model's name.
-        last_words: What comes after it.
-        read: Reads the output; None if it is not what the program prints.
-        environment: Variables that it is given besides the caller's.
-        files: Files of its working directory, which is empty but for them.
+
+def printed_usage(text: str) -> TokenUsage | None:
+    """Return the usage that a program printed, or None."""
+    output = program_output(text)
+    if output is not None:
+        return usage_of(output)
+    sent = received = 0
+    for line in text.splitlines()[-_LINES:]:
+        told = _AIDER.match(line)
+        if told is not None:
+            sent += _count(told["sent"], told["sent_unit"])
+            received += _count(told["received"], told["received_unit"])
+    return _usage(sent, received)
+
+
+def said_usage(text: str) -> TokenUsage | None:
+    """Return the usage that an answer names itself, or that its program printed."""
+    return parse_answer(text).usage or printed_usage(text)
+
+
+def usage_of(output: ProgramOutput) -> TokenUsage | None:
+    """Return what a program's answer cost, or None where it does not say it."""
+    return _usage(output.input_tokens, output.output_tokens)
+
+
+def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
+    """Return the error for a program that ended without an answer, with its reason and cost.
+
+    Args:
+        found: What the program reported.
+        agent: The agent's description.
+        output: The end of what it printed.
     """
-
-    words: tuple[str, ...]
-    model_option: str
-    last_words: tuple[str, ...]
-    read: Callable[[str], ProgramOutput | None]
-    environment: Mapping[str, str] = MappingProxyType({})
-    files: Mapping[str, str] = MappingProxyType({})
-
-    def command(self, model: str | None) -> list[str]:
-        """Return the command line for a model, or for the program's own choice."""
-        named = [self.model_option, model] if model else []
-        return [*self.words, *named, *self.last_words]
+    reason = " ".join((found.problem or "it said nothing").split())[:300]
+    return AgentFailed(
+        f"the agent ({agent}) gave no answer: {reason}",
+        agent=agent,
+        output=output,
+        usage=usage_of(found),
+    )
 
 
 def read_claude_output(text: str) -> ProgramOutput | None:
@@ -59,8 +108,8 @@ def read_claude_output(text: str) -> ProgramOutput | None:
     kinds = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     models = found.get("modelUsage")
     models = list(models.values()) if isinstance(models, dict) else []
-    given = sum(_count(one, kind) for one in models for kind in kinds)
-    made = sum(_count(one, "outputTokens") for one in models)
+    given = sum(_number(one, kind) for one in models for kind in kinds)
+    made = sum(_number(one, "outputTokens") for one in models)
     answer = found["result"] if isinstance(found["result"], str) else ""
     problem = None
     if found.get("is_error") or found.get("subtype") != "success":
@@ -81,7 +130,7 @@ def read_codex_output(text: str) -> ProgramOutput | None:
             case "turn.completed":
                 ended = True
                 usage = event.get("usage")
-                given, made = _count(usage, "input_tokens"), _count(usage, "output_tokens")
+                given, made = _number(usage, "input_tokens"), _number(usage, "output_tokens")
             case "turn.failed" | "error":
                 error = event.get("error", event)
                 message = error.get("message") if isinstance(error, dict) else None
@@ -104,8 +153,8 @@ def read_opencode_output(text: str) -> ProgramOutput | None:
                 ended = True
                 tokens = part.get("tokens")
                 cache = tokens.get("cache") if isinstance(tokens, dict) else None
-                given += _count(tokens, "input") + _count(cache, "read") + _count(cache, "write")
-                made += _count(tokens, "output") + _count(tokens, "reasoning")
+                given += _number(tokens, "input") + _number(cache, "read") + _number(cache, "write")
+                made += _number(tokens, "output") + _number(tokens, "reasoning")
             case "error":
                 problem = _opencode_problem(event.get("error"))
     if not ended and problem is None:
@@ -130,8 +179,8 @@ def read_gemini_output(text: str) -> ProgramOutput | None:
     models = stats.get("models")
     models = models.values() if isinstance(models, dict) else ()
     tokens = [one.get("tokens") for one in models if isinstance(one, dict)]
-    given = sum(_count(one, "prompt") + _count(one, "tool") for one in tokens)
-    made = sum(_count(one, "candidates") + _count(one, "thoughts") for one in tokens)
+    given = sum(_number(one, "prompt") + _number(one, "tool") for one in tokens)
+    made = sum(_number(one, "candidates") + _number(one, "thoughts") for one in tokens)
     answer, error = found.get("response"), found.get("error")
     message = error.get("message") if isinstance(error, dict) else error
     problem = None if not error else str(message or "error")
@@ -140,80 +189,20 @@ def read_gemini_output(text: str) -> ProgramOutput | None:
     return ProgramOutput(answer if isinstance(answer, str) else "", given, made, problem)
 
 
-_NO_TOOLS: Final = "You answer the message that you are given. You have no tools."
-_GEMINI_SETTINGS: Final = {
-    "tools": {"core": []},
-    "hooksConfig": {"enabled": False},
-    "skills": {"enabled": False},
-    "model": {"disableLoopDetection": True},  # lines that code repeats are a loop to it
-    "experimental": {"enableAgents": False},
-    "context": {"fileName": "none.md"},
-}
-"""Settings of a folder, which beat the person's: no tools, and nothing of theirs."""
-_OPENCODE_CONFIG: Final = {
-    "agent": {
-        "agentforge": {
-            "mode": "primary",
-            "prompt": _NO_TOOLS,
-            "permission": {"*": "deny"},
-        }
-    }
-}
-"""An agent of opencode's that has no tools."""
+def _usage(sent: int, received: int) -> TokenUsage | None:
+    if not sent and not received:
+        return None
+    try:
+        return TokenUsage(input_tokens=sent, output_tokens=received)
+    except ValueError:
+        return None
 
-COMMANDS: Final[Mapping[str, ProgramCommand]] = MappingProxyType(
-    {
-        "claude": ProgramCommand(
-            (
-                *("claude", "-p", "--tools", "", "--setting-sources", ""),
-                *("--strict-mcp-config", "--output-format", "json"),
-            ),
-            "--model",
-            (),
-            read_claude_output,
-        ),
-        "codex": ProgramCommand(
-            ("codex", "exec", "--json", "-s", "read-only", "--skip-git-repo-check"),
-            "-m",
-            ("-",),
-            read_codex_output,
-        ),
-        "gemini": ProgramCommand(
-            ("gemini", "-o", "json", "-e", "none"),
-            "--model",
-            (),
-            read_gemini_output,
-            MappingProxyType(
-                {
-                    "GEMINI_CLI_TRUST_WORKSPACE": "true",  # of the folder with these files alone
-                    "GEMINI_SYSTEM_MD": ".gemini/system.md",
-                }
-            ),
-            MappingProxyType(
-                {
-                    ".gemini/settings.json": json.dumps(_GEMINI_SETTINGS),
-                    ".gemini/system.md": f"{_NO_TOOLS}\n",
-                }
-            ),
-        ),
-        "opencode": ProgramCommand(
-            (
-                *("opencode", "run", "--pure", "--agent", "agentforge"),
-                *("--title", "agentforge", "--format", "json"),
-            ),
-            "--model",
-            (),
-            read_opencode_output,
-            MappingProxyType(
-                {
-                    "OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE_CONFIG),
-                    "OPENCODE_DISABLE_CLAUDE_CODE": "1",
-                }
-            ),
-        ),
-    }
-)
-"""How each program is asked, by the name of its command."""
+
+def _count(number: str, unit: str) -> int:
+    try:
+        return round(float(number.replace(",", "")) * _UNITS[unit])
+    except ValueError:
+        return 0
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -231,6 +220,6 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             yield found
 
 
-def _count(of: object, name: str) -> int:
+def _number(of: object, name: str) -> int:
     value = of.get(name) if isinstance(of, dict) else None
-    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
+    return value if type(value) is int and 0 <= value <= MAX_CALL_TOKENS else 0
