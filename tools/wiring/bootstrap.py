@@ -457,7 +457,7 @@ def build_agent_runner(
     own += [] if channel is None else ["channel"]
     if manager is not None and own:
         raise ValueError(f"{', '.join(own)}: the manager's own; give it to SessionManager")
-    from ..workflows import WorkflowRunner
+    from ..workflows import RunObserver, WorkflowRunner
     from .gates.gate_jail import JailGates
     from .gates.gate_sandbox import SandboxGates
 
@@ -479,7 +479,7 @@ def build_agent_runner(
         commands=JailGates(jail),
         agents=partial(build_agent, manager.store, jail=jail, allowed=allowed),
         editing_agents=partial(build_editing_agent, manager.store, jail=jail, allowed=allowed),
-        observer=observer,
+        observer=RunObserver() if observer is None else observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )

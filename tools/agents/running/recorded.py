@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from attrs import field, frozen
+
 from ...base.files import (
     DirectoryLock,
     FileSystem,
@@ -62,23 +64,20 @@ def make_agent(text: str, settings: AgentParameters) -> RecordedAgent:
     return RecordedAgent(text.partition(":")[2])
 
 
+@frozen(eq=False)
 class RecordedAgent:
     """Answers from files: the same request gets the same answer on every machine.
 
     A file may begin with a line `<!-- usage: input=1200 output=800 -->`: what the answer cost
     when it was recorded. Without it, the usage is estimated. A line `<!-- edit: {…} -->` after it
     makes an edit in place of the files in the text, with what they don't say: see `Recorder`.
+
+    Attributes:
+        directory: Where the recordings are.
     """
 
-    def __init__(self, directory: Path | str, *, fs: FileSystem | None = None) -> None:
-        """Name the recordings; nothing is read yet.
-
-        Args:
-            directory: Where they are.
-            fs: The file system; the real one by default.
-        """
-        self.directory = Path(directory)
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+    directory: Path = field(converter=Path)
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     @property
     def description(self) -> str:
@@ -153,22 +152,17 @@ class RecordedAgent:
         return AgentAnswer(text=text, usage=usage, change=change)
 
 
+@frozen(eq=False)
 class Recorder:
-    """Passes requests on to another agent and keeps its answers as recordings."""
+    """Passes requests on to another agent and keeps its answers as recordings.
 
-    def __init__(
-        self, agent: PhaseAgent, directory: Path | str, *, fs: FileSystem | None = None
-    ) -> None:
-        """Wrap an agent.
+    Attributes:
+        directory: Where its answers are kept, for a `RecordedAgent`; made if missing.
+    """
 
-        Args:
-            agent: Who answers.
-            directory: Where its answers are kept, for a `RecordedAgent`; made if missing.
-            fs: The file system; the real one by default.
-        """
-        self._agent = agent
-        self.directory = Path(directory)
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+    _agent: PhaseAgent
+    directory: Path = field(converter=Path)
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     @property
     def description(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from ...agents.running.scratch_folder import copy_workspace, put_file, scratch_folder
 from ...base.files import OsFileSystem
@@ -28,23 +28,21 @@ _MAX_DEPTH: Final = 64
 _OWN_REPORT: Final = ".agentforge-report.xml"
 
 
+@define(eq=False)
 class JailGates:
     """Runs the commands of gates, each in a jail and on a copy of the files.
 
     Implements `workflows.gate_port.GateCommands`. Besides `AGENTFORGE_REPORT`, the variables by
     which pytest, jest-junit and gotestsum are told where to write a JUnit report are set.
+
+    Args:
+        policy: What commands may use and see; the jail's default if None.
+        programs: Programs that commands start besides their own.
     """
 
-    def __init__(self, policy: JailPolicy | None = None, *, programs: Iterable[str] = ()) -> None:
-        """Run nothing yet.
-
-        Args:
-            policy: What commands may use and see; the jail's default if None.
-            programs: Programs that commands start besides their own.
-        """
-        self._policy = policy
-        self._programs = tuple(programs)
-        self._made: Jail | None = None
+    _policy: JailPolicy | None = None
+    _programs: tuple[str, ...] = field(default=(), converter=tuple, kw_only=True)
+    _made: Jail | None = field(default=None, init=False)
 
     def prepare(self, requests: Iterable[CommandRequest]) -> None:
         """See that jails can be made and that the commands' programs are there.

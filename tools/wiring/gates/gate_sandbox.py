@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from ...workflows.gates.gate_directory import gate_directory, remove_abandoned
@@ -24,31 +24,24 @@ _PLACES: Final = GatePlaces(workspace="/app", kit=KIT, scratch="/tmp")  # noqa: 
 _MAX_REPORT_BYTES: Final = 32 << 20
 
 
+@define(eq=False)
 class SandboxGates:
-    """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`."""
+    """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`.
 
-    def __init__(
-        self,
-        policy: ExecutionPolicy | None = None,
-        *,
-        kit_directory: Path | None = None,
-        wheels: Collection[Path] | None = None,
-    ) -> None:
-        """Run nothing yet.
+    Args:
+        policy: Limits and environment; the sandbox's default if None.
+        kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
+            `~/.cache/agentforge`) if None.
+        wheels: The folders whose wheels gates may have; any if None.
+    """
 
-        Args:
-            policy: Limits and environment; the sandbox's default if None.
-            kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
-                `~/.cache/agentforge`) if None.
-            wheels: The folders whose wheels gates may have; any if None.
-        """
-        self._policy = policy
-        self._kit_directory = kit_directory
-        self._wheels = wheels
-        self._kit: Path | None = None
-        self._swept = False
-        self._packages: Path | None = None
-        self._packaged: dict[tuple[str, ...], SandboxGates] = {}
+    _policy: ExecutionPolicy | None = None
+    _kit_directory: Path | None = field(default=None, kw_only=True)
+    _wheels: Collection[Path] | None = field(default=None, kw_only=True)
+    _kit: Path | None = field(default=None, init=False)
+    _swept: bool = field(default=False, init=False)
+    _packages: Path | None = field(default=None, init=False)
+    _packaged: dict[tuple[str, ...], SandboxGates] = field(factory=dict, init=False)
 
     @property
     def places(self) -> GatePlaces:
