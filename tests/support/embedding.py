@@ -9,7 +9,7 @@ from attrs import define, field
 
 from agentforge_sessions.agents.running import RecordedAgent
 from agentforge_sessions.agents.running.recorded import recording_name
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,
     AgentRequest,
     PhaseAgent,

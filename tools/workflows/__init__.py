@@ -20,8 +20,7 @@ outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
 
 from .agents.port import AgentChoice, PhaseAgent
 from .builtin import SPEC, TDFLOW
-from .documents.specification import InvalidSpecification, Specification, UnknownComponent
-from .documents.specification_document import load_specification, parse_specification
+from .documents.specification import InvalidSpecification, UnknownComponent
 from .documents.workflow_document import load_agent_workflow, load_workflow
 from .errors import (
     AlreadyRunning,
@@ -33,7 +32,7 @@ from .errors import (
     NothingToRetry,
     PhaseNotInWorkflow,
 )
-from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
+from .gate_port import GateSandbox, GateUnavailable
 from .gates.verdict import Verdict
 from .job import AgentWork, Job
 from .ports import RunObserver, RunOutcome, Stop, StopCause
@@ -50,8 +49,6 @@ __all__ = [
     "BudgetTooSmall",
     "FileGroup",
     "Gate",
-    "GateExecution",
-    "GatePlaces",
     "GateSandbox",
     "GateUnavailable",
     "Input",
@@ -67,7 +64,6 @@ __all__ = [
     "RunObserver",
     "RunOutcome",
     "Script",
-    "Specification",
     "Stop",
     "StopCause",
     "UnknownComponent",
@@ -75,7 +71,5 @@ __all__ = [
     "Workflow",
     "WorkflowRunner",
     "load_agent_workflow",
-    "load_specification",
     "load_workflow",
-    "parse_specification",
 ]

@@ -17,17 +17,17 @@ from agentforge_sessions.agents.running.printed_output import (
     read_opencode_output,
 )
 from agentforge_sessions.agents.running.program import COMMANDS, ProgramAgent
-from agentforge_sessions.workflows.agents import (
-    AgentCrashed,
-    AgentFailed,
-    AgentRequest,
-    AgentUnavailable,
-)
 from agentforge_sessions.workflows.agents.choice import (
     PROGRAMS,
     check_agent,
     make_agent,
     parse_agent,
+)
+from agentforge_sessions.workflows.agents.port import (
+    AgentCrashed,
+    AgentFailed,
+    AgentRequest,
+    AgentUnavailable,
 )
 
 CLAUDE: dict[str, Any] = {

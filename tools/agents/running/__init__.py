@@ -5,7 +5,7 @@
     agent = CommandAgent("claude -p")  # the prompt on standard input, the answer on standard output
     agent = RecordedAgent("examples/recordings/session_domain")
 
-They implement `workflows.agents.PhaseAgent`; `workflows.agents.choice` finds them by name. Those
+They implement `workflows.agents.port.PhaseAgent`; `workflows.agents.choice` finds them by name. Those
 that edit in place (`agent_jail`) work in a jail, each call in a copy of the session's workspace.
 """
 

@@ -14,8 +14,7 @@ from ...base.cancellation import check_cancelled, is_cancelled
 from ...base.files import OsFileSystem
 from ...harness import PhaseResult
 from ...harness.session_ports import LocalSessions
-from ..workspaces.session_workspace import session_workspace
-from .phase_results import changes_between, jail_phase_result
+from .phase_results import changes_between, jail_phase_result, session_workspace
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy
@@ -80,7 +79,7 @@ class JailPhaseExecutor:
 
         if fuel is not None:
             raise InvalidJail(["fuel is counted in the sandbox only; give the phase a deadline_s"])
-        workspace = self._workspace(session_id)
+        workspace = session_workspace(self._store, session_id)
         program, command = self._command(code)
         jail = self._jail(program, *_started(program, code))
         with claim(workspace, timeout_s=_BUSY_S, given_up=is_cancelled) as root:
@@ -102,10 +101,6 @@ class JailPhaseExecutor:
         if missing is not None:
             done = evolve(done, stderr=f"{done.stderr}agentforge: {missing.hint}\n")
         return done
-
-    def _workspace(self, session_id: str) -> Path:
-        workspace = session_workspace(self._store, session_id)
-        return workspace.parent.resolve() / workspace.name
 
     def _command(self, code: str) -> tuple[str, list[str]]:
         """Return the program that a script needs, and the command that runs it."""

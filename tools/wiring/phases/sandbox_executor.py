@@ -14,8 +14,7 @@ from attrs.validators import ge
 
 from ...harness import PhaseResult
 from ...harness.session_ports import LocalSessions
-from ..workspaces.session_workspace import session_workspace
-from .phase_results import phase_result
+from .phase_results import phase_result, session_workspace
 
 if TYPE_CHECKING:
     from ...sandbox import CancelToken, ExecutionPolicy, Sandbox
@@ -125,7 +124,6 @@ class SandboxPhaseExecutor:
         """Lend the sandbox of a workspace; it is not closed meanwhile."""
         from ...sandbox import create_sandbox
 
-        workspace = workspace.parent.resolve() / workspace.name  # wherever the process goes next
         with self._lock:
             cached = self._cached.get(workspace)
             if cached is None:

@@ -2,33 +2,3 @@
 
 Those of this package are in `agents.running`, and are found as those of other packages are.
 """
-
-from .port import (
-    AgentAnswer,
-    AgentCrashed,
-    AgentCutOff,
-    AgentFailed,
-    AgentIdentity,
-    AgentOption,
-    AgentQuestion,
-    AgentRequest,
-    AgentTimeout,
-    AgentUnavailable,
-    PhaseAgent,
-    TokenUsage,
-)
-
-__all__ = [
-    "AgentAnswer",
-    "AgentCrashed",
-    "AgentCutOff",
-    "AgentFailed",
-    "AgentIdentity",
-    "AgentOption",
-    "AgentQuestion",
-    "AgentRequest",
-    "AgentTimeout",
-    "AgentUnavailable",
-    "PhaseAgent",
-    "TokenUsage",
-]
