@@ -123,10 +123,10 @@ class CommandAgent:
         """
         environment = os.environ if self._environment is None else self._environment
         if shutil.which(self._words[0], path=environment.get("PATH")) is None:
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=f"there is no program {self._words[0]} that can be run",
-            )
+            raise self._unavailable(f"there is no program {self._words[0]} that can be run")
+
+    def _unavailable(self, problem: str) -> AgentUnavailable:
+        return AgentUnavailable(agent=self.description, problem=problem)
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Run the command and return what it printed, and what that says of its cost.
@@ -160,12 +160,10 @@ class CommandAgent:
         try:
             ended = self._run(run)
         except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=f"{self._words[0]}: {os.strerror(error.errno or 0)}",
-            ) from error
+            problem = f"{self._words[0]}: {os.strerror(error.errno or 0)}"
+            raise self._unavailable(problem) from error
         except (OSError, ValueError) as error:
-            raise AgentUnavailable(agent=self.description, problem=str(error)) from error
+            raise self._unavailable(str(error)) from error
         return self._text_of(ended)
 
     def _text_of(self, ended: Ended) -> str:
@@ -181,10 +179,8 @@ class CommandAgent:
             )
         stdout = ended.stdout
         if ended.exit_code in {_NOT_FOUND, _NOT_EXECUTABLE} and not stdout.strip():
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=" ".join(errors.split())[-300:] or "its command was not found",
-            )
+            said = " ".join(errors.split())[-300:]
+            raise self._unavailable(said or "its command was not found")
         answered = bool(stdout.strip())
         if ended.exit_code != 0 or not answered:
             raise AgentCrashed(

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from ...workflows.agents.port import MAX_CALL_TOKENS, AgentFailed, TokenUsage
 from ...workflows.prompts.answers import parse_answer
+from ..programs.meter import object_of
 
 _CLAUDES: Final = '"subtype"'
 """What every result of claude's has, and hardly another program's JSON."""
@@ -102,7 +103,7 @@ def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
 
 def read_claude_output(text: str) -> ProgramOutput | None:
     """Read what `claude -p --output-format json` prints."""
-    found = _object(text)
+    found = object_of(text)
     if found is None or "result" not in found:
         return None
     kinds = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
@@ -172,7 +173,7 @@ def _opencode_problem(error: object) -> str:
 
 def read_gemini_output(text: str) -> ProgramOutput | None:
     """Read what `gemini -o json` prints."""
-    found = _object(text)
+    found = object_of(text)
     stats = None if found is None else found.get("stats")
     if found is None or not isinstance(stats, dict):
         return None
@@ -205,17 +206,9 @@ def _count(number: str, unit: str) -> int:
         return 0
 
 
-def _object(text: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _objects(text: str) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
-        found = _object(line)
+        found = object_of(line)
         if found is not None:
             yield found
 

@@ -16,6 +16,7 @@ from ...base.files.filesystem import READ_FLAGS
 from ...base.files.safe_path import directory_beneath
 from ...base.files.tree_walk import Entry, walk_tree
 from ...base.path_pattern import matches
+from ...workflows.converters import as_tuple
 from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
 from ..phases.phase_results import changes_between, jail_phase_result
 
@@ -41,7 +42,7 @@ class JailGates:
     """
 
     _policy: JailPolicy | None = None
-    _programs: tuple[str, ...] = field(default=(), converter=tuple, kw_only=True)
+    _programs: tuple[str, ...] = field(default=(), converter=as_tuple, kw_only=True)
     _made: Jail | None = field(default=None, init=False)
 
     def prepare(self, requests: Iterable[CommandRequest]) -> None:

@@ -55,7 +55,7 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
         InvalidConfiguration: It names events that there are not.
     """
     from .....integrations.observers.errors import UnknownWebhook
-    from .....wiring.observing import check_patterns, senders
+    from .....integrations.observers.observing import check_patterns, senders
 
     configuration = cli.configuration
     check_patterns(configuration)
