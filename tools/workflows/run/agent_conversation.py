@@ -33,7 +33,7 @@ from ..workflow import Phase
 from .agent_questions import AgentQuestions
 from .base_record import base_in_words, kept_base
 from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
-from .job_prompt import job_prompt
+from .job_prompt import job_prompt, shown_files
 from .phase_change import (
     PhaseChange,
     change_of_answer,
@@ -44,7 +44,6 @@ from .phase_change import (
 from .progress import Progress
 from .run_lock import LedSession
 from .run_spans import measure_usage, traced_call
-from .shown_files import shown_files
 from .step_journal import StoredAnswer, digest_of
 
 MAX_CALLS: Final = 8
