@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, evolve, field
 
+from ...agents.running.scratch_folder import put_file, remove_abandoned, scratch_folder
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
-from ...workflows.gates.gate_directory import gate_directory, remove_abandoned
 from ...workflows.submitted_work import require_repository
 from ..phases.phase_results import phase_result
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
@@ -104,13 +104,9 @@ class SandboxGates:
         if not self._swept:
             remove_abandoned(Path(tempfile.gettempdir()))
             self._swept = True
-        with gate_directory() as scratch:
-            workspace = scratch / "workspace"
-            workspace.mkdir(mode=0o700)
+        with scratch_folder() as (workspace, root):
             for path, content in files.items():
-                target = workspace / path
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                target.write_bytes(content)
+                put_file(root, path, content)
             with create_sandbox(workspace=workspace, policy=policy) as sandbox:
                 result = sandbox.execute(code, timeout=deadline_s)
             left = _read(workspace / report)
