@@ -8,14 +8,14 @@ The module is long because the file has one form, section by section.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 
 from ..files import FileSystem
-from ..reading.fields import Fields
+from ..reading.fields import Fields, Judge
 from .choices import (
     AGENT_MODES,
     BRIEFING_PARTS,
@@ -40,6 +40,79 @@ NO_REPOSITORY: Final = Path("none")
 DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
+_READ: Final = "read"
+"""Under which a field has what reads its key: of the section's table, and what paths are below."""
+_T = TypeVar("_T")
+
+
+def _key(read: Callable[[Fields, str, Path], object], default: object = None, **more: Any) -> Any:
+    """Declare a key of a section: what it is where nothing says it, and what reads it."""
+    return field(default=default, metadata={_READ: read}, **more)
+
+
+def _text(judge: Judge | None = None, default: str | None = None, **more: Any) -> Any:
+    return _key(lambda table, key, _: table.text(key, judge=judge) or default, default, **more)
+
+
+def _texts(judge: Judge | None = None, default: tuple[str, ...] = ()) -> Any:
+    def read(table: Fields, key: str, _: Path) -> tuple[str, ...]:
+        found = table.texts(key, judge=judge)
+        return found if table.has(key) else default
+
+    return _key(read, default)
+
+
+def _one_of(words: Collection[str], default: str | None = None) -> Any:
+    return _key(lambda table, key, _: table.one_of(key, words, default), default)
+
+
+def _flag(*, default: bool = False) -> Any:
+    return _key(lambda table, key, _: table.flag(key, default=default), default)
+
+
+def _seconds() -> Any:
+    return _key(lambda table, key, _: table.number(key, above=0, most=_DAY_S))
+
+
+def _whole(default: int | None, *, least: int, most: int) -> Any:
+    return _key(lambda table, key, _: table.whole(key, default, least=least, most=most), default)
+
+
+def _path(table: Fields, key: str, root: Path) -> Path | None:
+    named = table.text(key)
+    return None if named is None else root / named
+
+
+def _path_or_root(table: Fields, key: str, root: Path) -> Path:
+    return _path(table, key, root) or root
+
+
+def _paths() -> Any:
+    return _key(lambda table, key, root: tuple(root / one for one in table.texts(key)), ())
+
+
+def _outside(value: str) -> str | None:
+    """Judge a path or glob that stays in the project."""
+    if value.startswith(("/", "~")) or ".." in value.split("/"):
+        return f"{value[:60]!r} leads out of the project; write it relative, without .."
+    return None
+
+
+def _no_name(value: str) -> str | None:
+    return f"{value[:60]!r} is no name; values are not taken" if "=" in value else None
+
+
+def _no_executor(said: str) -> str | None:
+    fits = EXECUTOR_NAME.fullmatch(said)
+    return None if fits else f"{said[:60]!r} is no name of an executor, as sandbox or jail"
+
+
+def _no_revision(base: str) -> str | None:
+    return f"{base[:60]!r} is no revision; it begins with -" if base.startswith("-") else None
+
+
+def _no_part(said: str) -> str | None:
+    return None if said in BRIEFING_PARTS else f"expected one of {', '.join(BRIEFING_PARTS)}"
 
 
 @frozen(kw_only=True)
@@ -54,11 +127,11 @@ class ProjectFacts:
         test: The command that runs its tests, or None.
     """
 
-    language: str | None = None
-    package_manager: str | None = None
-    source: str = "."
-    tests: tuple[str, ...] = ()
-    test: str | None = None
+    language: str | None = _one_of(LANGUAGES)
+    package_manager: str | None = _one_of(PACKAGE_MANAGERS)
+    source: str = _text(_outside, ".")
+    tests: tuple[str, ...] = _texts(_outside)
+    test: str | None = _text()
 
 
 @frozen(kw_only=True)
@@ -76,14 +149,14 @@ class RunConfiguration:
         isolation: Where phases run: "sandbox", "jail", or an executor of an installed plugin.
     """
 
-    workflow: Path | None = None
-    agent: str | None = None
-    agent_timeout_s: float | None = None
-    max_output: int | None = None
-    agent_mode: str = "answer"
-    agent_network: bool = False
-    agent_environment: tuple[str, ...] = ()
-    isolation: str = "sandbox"
+    workflow: Path | None = field(default=None, metadata={_READ: _path})
+    agent: str | None = _text()
+    agent_timeout_s: float | None = _seconds()
+    max_output: int | None = _whole(None, least=1, most=10**9)
+    agent_mode: str = _one_of(AGENT_MODES, "answer")
+    agent_network: bool = _flag()
+    agent_environment: tuple[str, ...] = _texts(_no_name)
+    isolation: str = _text(_no_executor, "sandbox")
 
 
 @frozen(kw_only=True)
@@ -100,13 +173,13 @@ class ContextConfiguration:
         rules: A file of rules that is shown whole, or None.
     """
 
-    enabled: bool = False
-    files: tuple[str, ...] = ()
-    max_tokens: int = DEFAULT_CONTEXT_TOKENS
-    tree: bool = True
-    guides: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
-    role: str | None = None
-    rules: Path | None = None
+    enabled: bool = _flag()
+    files: tuple[str, ...] = _texts(_outside)
+    max_tokens: int = _whole(DEFAULT_CONTEXT_TOKENS, least=100, most=MAX_CONTEXT_TOKENS)
+    tree: bool = _flag(default=True)
+    guides: tuple[str, ...] = _texts(_outside, ("AGENTS.md", "CLAUDE.md"))
+    role: str | None = _text()
+    rules: Path | None = field(default=None, metadata={_READ: _path})
 
 
 @frozen(kw_only=True)
@@ -117,7 +190,7 @@ class BriefingConfiguration:
         shows: Some of `BRIEFING_PARTS`.
     """
 
-    shows: tuple[str, ...] = DEFAULT_PARTS
+    shows: tuple[str, ...] = _texts(_no_part, DEFAULT_PARTS)
 
 
 @frozen(kw_only=True)
@@ -131,10 +204,10 @@ class RepositoryConfiguration:
         with_uncommitted: Whether the copy has what is not committed.
     """
 
-    use: bool = False
-    path: Path = Path()
-    base: str | None = None
-    with_uncommitted: bool = False
+    use: bool = _flag()
+    path: Path = field(default=Path(), metadata={_READ: _path_or_root})
+    base: str | None = _text(_no_revision)
+    with_uncommitted: bool = _flag()
 
     @property
     def revision(self) -> str:
@@ -176,10 +249,10 @@ class GateConfiguration:
         timeout_s: Its time limit in seconds, or None.
     """
 
-    command: str | None = None
-    report: str = "junit"
-    report_path: str | None = None
-    timeout_s: float | None = None
+    command: str | None = _text()
+    report: str = _one_of(REPORTS, "junit")
+    report_path: str | None = _text(_outside)
+    timeout_s: float | None = _seconds()
 
     def asked_for(
         self, command: str | None, *, report: str | None = None, report_path: str | None = None
@@ -219,13 +292,13 @@ class JailConfiguration:
         processes: The most processes, or None.
     """
 
-    read: tuple[Path, ...] = ()
-    mounts: tuple[str, ...] = ()
-    network: bool = False
-    environment: tuple[str, ...] = ()
-    timeout_s: float | None = None
-    memory_bytes: int | None = None
-    processes: int | None = None
+    read: tuple[Path, ...] = _paths()
+    mounts: tuple[str, ...] = _texts(_outside)
+    network: bool = _flag()
+    environment: tuple[str, ...] = _texts(_no_name)
+    timeout_s: float | None = _seconds()
+    memory_bytes: int | None = _whole(None, least=16 << 20, most=_MAX_BYTES)
+    processes: int | None = _whole(None, least=4, most=1 << 20)
 
 
 @frozen(kw_only=True)
@@ -239,10 +312,10 @@ class AgentsConfiguration:
         gate_rounds: How often a prompt's work is sent on by it, at most.
     """
 
-    create: bool = False
-    token_budget: int = DEFAULT_AGENT_BUDGET
-    gate: bool = False
-    gate_rounds: int = 3
+    create: bool = _flag()
+    token_budget: int = _whole(DEFAULT_AGENT_BUDGET, least=1, most=10**15)
+    gate: bool = _flag()
+    gate_rounds: int = _whole(3, least=1, most=100)
 
 
 @frozen(kw_only=True)
@@ -258,10 +331,24 @@ class StoreConfiguration:
             in bytes, or None for the default.
     """
 
-    url: str | None = field(default=None, repr=False)
-    direct: str | None = field(default=None, repr=False)
-    objects: str | None = None
-    cache_bytes: int | None = None
+    url: str | None = _text(repr=False)
+    direct: str | None = _text(repr=False)
+    objects: str | None = _text()
+    cache_bytes: int | None = _whole(None, least=1 << 20, most=_MAX_BYTES)
+
+
+_KINDS: Final[Mapping[str, Callable[..., Any]]] = {
+    "project": ProjectFacts,
+    "run": RunConfiguration,
+    "context": ContextConfiguration,
+    "briefing": BriefingConfiguration,
+    "repository": RepositoryConfiguration,
+    "gate": GateConfiguration,
+    "jail": JailConfiguration,
+    "agents": AgentsConfiguration,
+    "store": StoreConfiguration,
+}
+"""The sections that are read by the fields of a class."""
 
 
 @frozen(kw_only=True)
@@ -348,6 +435,7 @@ def checked_configuration(file: ConfigurationFile) -> Configuration:
 def configuration_of(file: ConfigurationFile) -> Configuration:
     """Read the sections of a file; what is wrong with them is added to its faults."""
     top, root = file.top(), file.root
+    sections = {name: _read(kind, _section(top, name), root) for name, kind in _KINDS.items()}
     sessions = _section(top, "sessions")
     directory = sessions.text("directory")
     sessions.done()
@@ -355,15 +443,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         path=file.path if file.exists else None,
         root=root,
         sessions=None if directory is None else root / directory,
-        project=_project(_section(top, "project")),
-        run=_run(_section(top, "run"), root),
-        context=_context(_section(top, "context"), root, given="context" in file.values),
-        briefing=_briefing(_section(top, "briefing")),
-        repository=_repository(_section(top, "repository"), root),
-        gate=_gate(_section(top, "gate")),
-        jail=_jail(_section(top, "jail"), root),
-        agents=_agents(_section(top, "agents")),
-        store=_store(_section(top, "store")),
+        **sections,
         webhooks=webhooks_of(top),
         observers=tuple(map(_observer, top.each("observers", expected="tables [[observers]]"))),
         given=tuple(file.values),
@@ -377,153 +457,14 @@ def _section(top: Fields, name: str) -> Fields:
     return top.inner(name, expected=f"a table [{name}]")
 
 
-def _briefing(table: Fields) -> BriefingConfiguration:
-    known = ", ".join(BRIEFING_PARTS)
-    shows = table.texts(
-        "shows", judge=lambda one: None if one in BRIEFING_PARTS else f"expected one of {known}"
-    )
+def _read(kind: Callable[..., _T], table: Fields, root: Path) -> _T:
+    """Read a section whose keys are the fields of a class."""
+    found = {one.name: one.metadata[_READ](table, one.name, root) for one in fields(kind)}
     table.done()
-    return BriefingConfiguration(shows=shows if table.has("shows") else DEFAULT_PARTS)
-
-
-def _project(table: Fields) -> ProjectFacts:
-    found = ProjectFacts(
-        language=table.one_of("language", LANGUAGES, None),
-        package_manager=table.one_of("package_manager", PACKAGE_MANAGERS, None),
-        source=_inside(table, "source") or ".",
-        tests=_all_inside(table, "tests"),
-        test=table.text("test"),
-    )
-    table.done()
-    return found
-
-
-def _run(table: Fields, root: Path) -> RunConfiguration:
-    workflow = table.text("workflow")
-    found = RunConfiguration(
-        workflow=None if workflow is None else root / workflow,
-        agent=table.text("agent"),
-        agent_timeout_s=table.number("agent_timeout_s", above=0, most=_DAY_S),
-        max_output=table.whole("max_output", None, least=1, most=10**9),
-        agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
-        agent_network=table.flag("agent_network", default=False),
-        agent_environment=table.texts("agent_environment", judge=_no_name),
-        isolation=_executor(table),
-    )
-    table.done()
-    return found
+    return kind(**found)
 
 
 def _observer(table: Fields) -> tuple[str, Mapping[str, Any]]:
     if not table.has("plugin"):
         table.fault("plugin", "is missing; it names what an installed package adds")
     return table.text("plugin") or "", table.rest()
-
-
-def _executor(table: Fields) -> str:
-    return table.text("isolation", judge=_no_executor) or "sandbox"
-
-
-def _no_executor(said: str) -> str | None:
-    fits = EXECUTOR_NAME.fullmatch(said)
-    return None if fits else f"{said[:60]!r} is no name of an executor, as sandbox or jail"
-
-
-def _context(table: Fields, root: Path, *, given: bool) -> ContextConfiguration:
-    default = ContextConfiguration()
-    rules, guides = table.text("rules"), _all_inside(table, "guides")
-    found = ContextConfiguration(
-        enabled=table.flag("enabled", default=given),
-        files=_all_inside(table, "files"),
-        max_tokens=table.whole(
-            "max_tokens", default.max_tokens, least=100, most=MAX_CONTEXT_TOKENS
-        ),
-        tree=table.flag("tree", default=True),
-        guides=guides if table.has("guides") else default.guides,
-        role=table.text("role"),
-        rules=None if rules is None else root / rules,
-    )
-    table.done()
-    return found
-
-
-def _repository(table: Fields, root: Path) -> RepositoryConfiguration:
-    path = table.text("path")
-    found = RepositoryConfiguration(
-        use=table.flag("use", default=False),
-        path=root if path is None else root / path,
-        base=table.text("base", judge=_no_revision),
-        with_uncommitted=table.flag("with_uncommitted", default=False),
-    )
-    table.done()
-    return found
-
-
-def _no_revision(base: str) -> str | None:
-    return f"{base[:60]!r} is no revision; it begins with -" if base.startswith("-") else None
-
-
-def _gate(table: Fields) -> GateConfiguration:
-    found = GateConfiguration(
-        command=table.text("command"),
-        report=table.one_of("report", REPORTS, "junit"),
-        report_path=_inside(table, "report_path"),
-        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-    )
-    table.done()
-    return found
-
-
-def _jail(table: Fields, root: Path) -> JailConfiguration:
-    found = JailConfiguration(
-        read=tuple(root / one for one in table.texts("read")),
-        mounts=_all_inside(table, "mounts"),
-        network=table.flag("network", default=False),
-        environment=table.texts("environment", judge=_no_name),
-        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-        memory_bytes=table.whole("memory_bytes", None, least=16 << 20, most=_MAX_BYTES),
-        processes=table.whole("processes", None, least=4, most=1 << 20),
-    )
-    table.done()
-    return found
-
-
-def _agents(table: Fields) -> AgentsConfiguration:
-    found = AgentsConfiguration(
-        create=table.flag("create", default=False),
-        token_budget=table.whole("token_budget", DEFAULT_AGENT_BUDGET, least=1, most=10**15),
-        gate=table.flag("gate", default=False),
-        gate_rounds=table.whole("gate_rounds", 3, least=1, most=100),
-    )
-    table.done()
-    return found
-
-
-def _store(table: Fields) -> StoreConfiguration:
-    found = StoreConfiguration(
-        url=table.text("url"),
-        direct=table.text("direct"),
-        objects=table.text("objects"),
-        cache_bytes=table.whole("cache_bytes", None, least=1 << 20, most=_MAX_BYTES),
-    )
-    table.done()
-    return found
-
-
-def _inside(table: Fields, key: str) -> str | None:
-    """Take a path or glob that stays in the project."""
-    return table.text(key, judge=_outside)
-
-
-def _all_inside(table: Fields, key: str) -> tuple[str, ...]:
-    return table.texts(key, judge=_outside)
-
-
-def _no_name(value: str) -> str | None:
-    return f"{value[:60]!r} is no name; values are not taken" if "=" in value else None
-
-
-def _outside(value: str) -> str | None:
-    if value.startswith(("/", "~")) or ".." in value.split("/"):
-        return f"{value[:60]!r} leads out of the project; write it relative, without .."
-    return None

@@ -13,12 +13,8 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..data_folder import configuration_folder
-from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
-from ..reading.fields import Fields, filled
-from ..reading.toml_values import parse_toml
-from .configuration_file import FILE_NAME, MAX_BYTES
-from .errors import InvalidConfiguration
+from ..reading.fields import Fields
+from .configuration_file import read_own_file
 
 SECTION: Final = "worker"
 
@@ -54,9 +50,7 @@ class WorkerConfiguration:
     repositories: tuple[Path, ...] = field(default=(), converter=_paths)
 
 
-def load_worker_configuration(
-    environment: Mapping[str, str] = os.environ, *, fs: FileSystem | None = None
-) -> WorkerConfiguration:
+def load_worker_configuration(environment: Mapping[str, str] = os.environ) -> WorkerConfiguration:
     """Read `[worker]` of the person's own `config.toml`; see `data_folder.configuration_folder`.
 
     No project's file is read, whatever the working directory and AGENTFORGE_CONFIG are.
@@ -64,19 +58,11 @@ def load_worker_configuration(
     Raises:
         InvalidConfiguration: With everything that is wrong with the section.
     """
-    path = configuration_folder(environment) / FILE_NAME
-    try:
-        data = read_regular_file(
-            fs if fs is not None else OsFileSystem(), str(path), path=path, max_bytes=MAX_BYTES
-        )
-    except ReadError as error:
-        raise InvalidConfiguration(path=path, faults=[str(error)]) from error
-    values, faults = parse_toml(data or b"")
-    found = worker_of(
-        Fields(values, "", faults, rule=filled).inner(SECTION, expected=f"a table [{SECTION}]")
-    )
-    if faults:
-        raise InvalidConfiguration(path=path, faults=faults.sorted())
+    file = read_own_file(environment)
+    if file is None:
+        return WorkerConfiguration()
+    found = worker_of(file.top().inner(SECTION, expected=f"a table [{SECTION}]"))
+    file.require_no_faults()
     return found
 
 
