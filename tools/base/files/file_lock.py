@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from .errors import LockTimeout, WriteError
@@ -191,12 +190,7 @@ class _PathLock:
     def __enter__(self) -> Self:
         return self.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

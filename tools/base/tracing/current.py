@@ -20,18 +20,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ..event_log import get_logger
+from .port import NO_CONTEXT, Span
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from .conventions import CounterType, Histogram, SpanType
-    from .port import Carrier, OpenSpan, Span, Tracing, Value
+    from .port import Carrier, OpenSpan, Tracing, Value
 
 
 _API: Final = ("opentelemetry.trace", "opentelemetry.metrics")
 _NOTHING: Final[Mapping[str, str | int | float | bool | None]] = {}
-_NO_CONTEXT: Final[Mapping[str, str]] = {}
 _log = get_logger("agentforge.telemetry")
 
 
@@ -40,7 +39,7 @@ def traced(
     attributes: Mapping[str, Value | None] = _NOTHING,
     *,
     detail: str | None = None,
-    parent: Carrier | Callable[[], Carrier] = _NO_CONTEXT,
+    parent: Carrier | Callable[[], Carrier] = NO_CONTEXT,
     links: Iterable[Carrier] = (),
 ) -> Span:
     """Return a span for a `with` block; one that does nothing where nobody takes it.
@@ -86,12 +85,12 @@ def carried() -> Carrier:
     """Return the context of the current span, for whoever is called; empty where there is none."""
     tracing = _current()
     if tracing is None:
-        return _NO_CONTEXT
+        return NO_CONTEXT
     try:
         return tracing.carried()
     except Exception as error:  # noqa: BLE001 (tracing never changes the work)
         _failed("propagate", error)
-        return _NO_CONTEXT
+        return NO_CONTEXT
 
 
 def configure_when_traced(configure: Callable[[], None]) -> None:
@@ -161,36 +160,14 @@ def _failed(operation: str, error: Exception) -> None:
         )
 
 
-class _Untraced:
+class _Untraced(Span):
     """The span of what nobody traces; one object for all."""
-
-    carrier = _NO_CONTEXT
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Do nothing."""
-
-    def set(self, attribute: str, value: Value | None) -> None:
-        """Do nothing."""
-
-    def fail(self, error: BaseException) -> None:
-        """Do nothing."""
-
-    def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
-        """Do nothing."""
 
 
 _UNTRACED: Final = _Untraced()
 
 
-class _GuardedSpan:
+class _GuardedSpan(Span):
     """A span of whoever takes them, behind a guard: nothing that it raises gets out."""
 
     def __init__(self, begin: Callable[[], OpenSpan]) -> None:
@@ -204,12 +181,7 @@ class _GuardedSpan:
             _failed("begin", error)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._do("end", lambda span: span.end(error))
         self._open = None
 
@@ -227,7 +199,7 @@ class _GuardedSpan:
     def carrier(self) -> Carrier:
         found: list[Carrier] = []
         self._do("propagate", lambda span: found.append(span.carrier()))
-        return found[0] if found else _NO_CONTEXT
+        return found[0] if found else NO_CONTEXT
 
     def _do(self, operation: str, act: Callable[[OpenSpan], None]) -> None:
         if self._open is None:
