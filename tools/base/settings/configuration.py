@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
@@ -42,7 +42,6 @@ _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 _READ: Final = "read"
 """Under which a field has what reads its key: of the section's table, and what paths are below."""
-_T = TypeVar("_T")
 
 
 def _key(read: Callable[[Fields, str, Path], object], default: object = None, **more: Any) -> Any:
@@ -337,7 +336,7 @@ class StoreConfiguration:
     cache_bytes: int | None = _whole(None, least=1 << 20, most=_MAX_BYTES)
 
 
-_KINDS: Final[Mapping[str, Callable[..., Any]]] = {
+_KINDS: Final[Mapping[str, Any]] = {
     "project": ProjectFacts,
     "run": RunConfiguration,
     "context": ContextConfiguration,
@@ -457,7 +456,7 @@ def _section(top: Fields, name: str) -> Fields:
     return top.inner(name, expected=f"a table [{name}]")
 
 
-def _read(kind: Callable[..., _T], table: Fields, root: Path) -> _T:
+def _read(kind: Any, table: Fields, root: Path) -> Any:
     """Read a section whose keys are the fields of a class."""
     found = {one.name: one.metadata[_READ](table, one.name, root) for one in fields(kind)}
     table.done()

@@ -269,24 +269,19 @@ class PostgresQuestions:
         """Return the signatures of all sessions; see `QuestionRepository`."""
         if statuses is None:
             return self._signed(None)
-        wanted = [one.value for one in statuses]
-        with self._connection() as connection:
-            rows = connection.execute(
-                "select id, change from agentforge.questions where status = any(%s)", (wanted,)
-            ).fetchall()
-        return dict(sorted(rows))
+        return self._signed([one.value for one in statuses], b" where status = any(%s)")
 
-    def _signed(self, names: frozenset[str] | None) -> dict[str, int]:
+    def _signed(
+        self, wanted: Collection[str] | None, where: bytes = b" where id = any(%s)"
+    ) -> dict[str, int]:
+        """Return the numbers of the last changes: of those that are wanted, or of all."""
+        statement = b"select id, change from agentforge.questions"
         with self._connection() as connection:
-            rows = (
-                connection.execute("select id, change from agentforge.questions")
-                if names is None
-                else connection.execute(
-                    "select id, change from agentforge.questions where id = any(%s)",
-                    (list(names),),
-                )
-            ).fetchall()
-        return dict(sorted(rows))
+            if wanted is None:
+                rows = connection.execute(statement)
+            else:
+                rows = connection.execute(statement + where, (list(wanted),))
+            return dict(sorted(rows))
 
     def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions at once; see `QuestionRepository`."""

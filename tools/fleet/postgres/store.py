@@ -38,7 +38,8 @@ from .packs import PostgresPacks
 from .questions import PostgresQuestions
 from .sessions.session_lock import PostgresRunLock, has_job, has_run, is_run
 from .sessions.session_prune import PostgresPrune
-from .sessions.session_repository import PostgresSessions, checked_id
+from .sessions.session_repository import PostgresSessions
+from .sessions.session_rows import checked_id
 
 _DELETED_ELSEWHERE: Final = (
     "select name from unnest(%s::text[]) name where exists "
@@ -150,9 +151,7 @@ class PostgresStore(PostgresSessions):
         except FileNotFoundError:
             return []
         cleared = []
-        with self._database.connection() as connection:
-            rows = connection.execute(_DELETED_ELSEWHERE, (names,)).fetchall()
-        for (session_id,) in rows:
+        for (session_id,) in self._database.all(_DELETED_ELSEWHERE, (names,)):
             with suppress(SessionInUse, DurableError):
                 self.clear_directory(session_id)
                 if not (self._base_path / session_id).exists():

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from psycopg.errors import LockNotAvailable
 
 from ....base.event_log import get_logger
 from ....base.files import LockTimeout
 from ....harness.session_layout import RUN_LOCKS
-from ..database import Connection, Database, advisory_key
+from ..database import Connection, Database, advisory_key, lock_within
 
 _log = get_logger("agentforge.store")
 _THERE: Final = (
@@ -20,8 +19,7 @@ _THERE: Final = (
     "(select 1 from agentforge.session_attachments where session_id = id and name = %(name)s))"
 )
 _RELEASE: Final = (
-    "select pg_advisory_unlock(%s), set_config('application_name', 'agentforge', false), "
-    "set_config('lock_timeout', '0', false)"
+    "select pg_advisory_unlock(%s), set_config('application_name', 'agentforge', false)"
 )
 _CLAIM: Final = (
     "update agentforge.sessions set revision = revision + 1, claims = claims + 1 "
@@ -95,7 +93,6 @@ class PostgresRunLock:
         return self
 
     def _lock_on(self, connection: Connection) -> None:
-        key = lock_key(self._session_id)
         wanted = {"id": self._session_id, "name": self._name}
         with self._database.errors():
             if connection.execute(_THERE, wanted).fetchone() is None:
@@ -105,17 +102,8 @@ class PostgresRunLock:
                     "select set_config('application_name', %s, false)",
                     (f"agentforge job {self._job_id}",),
                 )
-            got = connection.execute("select pg_try_advisory_lock(%s)", (key,)).fetchone()
-            if got is not None and got[0]:
-                return
-            limit = int(self._timeout_s * 1000)
-            if limit <= 0:
+            if not lock_within(connection, lock_key(self._session_id), self._timeout_s):
                 raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s)
-            try:
-                connection.execute("select set_config('lock_timeout', %s, false)", (str(limit),))
-                connection.execute("select pg_advisory_lock(%s)", (key,))
-            except LockNotAvailable as error:
-                raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s) from error
 
     def _claim(self, connection: Connection) -> None:
         if self._name is None or self._on_claim is None:

@@ -19,7 +19,8 @@ from ....prune import Archiver, Candidate, Inspection, Reason, Removed, Skipped,
 from ....prune.removal.inspection import CLOCK_SKEW
 from ..database import Connection, Database
 from .session_lock import lock_key
-from .session_repository import PostgresSessions, checked_id
+from .session_repository import PostgresSessions
+from .session_rows import checked_id
 
 _FOUND: Final = b"""
 select id, revision, state, coalesce(completed_at, updated_at), updated_at >= created_at,
@@ -94,19 +95,16 @@ class PostgresPrune:
     def inspect(self, *, now: datetime, before: datetime | None) -> Inspection:
         """Return the sessions that ended before a time; see `prune.StoredSessions`."""
         candidates, skipped, skipped_bytes = [], [], 0
-        with self._database.connection() as connection:
-            led = {row[0] & (2**64 - 1) for row in connection.execute(_LED)}
-            rows = connection.execute(_FOUND, {"before": before, "now": now}).fetchall()
+        led = {row[0] & (2**64 - 1) for row in self._database.all(_LED)}
+        rows = self._database.all(_FOUND, {"before": before, "now": now})
         for session_id, revision, state, at, sound, size, pinned, working in rows:
-            why = None
-            if not sound:
-                why = (SkipReason.CORRUPTED_METADATA, "updated_at: is before created_at")
-            elif at > now + CLOCK_SKEW:
-                detail = f"it is dated {at.isoformat()}, which is still to come"
-                why = (SkipReason.FUTURE, detail)
-            if why is not None:
+            if not sound or at > now + CLOCK_SKEW:
+                reason, detail = SkipReason.CORRUPTED_METADATA, "updated_at: is before created_at"
+                if sound:
+                    reason = SkipReason.FUTURE
+                    detail = f"it is dated {at.isoformat()}, which is still to come"
                 skipped.append(
-                    Skipped(kind=KIND, session_id=session_id, reason=why[0], detail=why[1])
+                    Skipped(kind=KIND, session_id=session_id, reason=reason, detail=detail)
                 )
                 skipped_bytes += int(size)
                 continue
@@ -209,9 +207,8 @@ class PostgresPrune:
 
     def pinned(self) -> frozenset[str]:
         """Return the ids that no prune removes; see `prune.StoredSessions`."""
-        with self._database.connection() as connection:
-            rows = connection.execute("select session_id from agentforge.pins")
-            return frozenset(row[0] for row in rows)
+        rows = self._database.all("select session_id from agentforge.pins")
+        return frozenset(row[0] for row in rows)
 
     def pin(self, session_id: str) -> bool:
         """Keep a session from every prune; see `prune.StoredSessions`."""

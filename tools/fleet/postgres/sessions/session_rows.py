@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from attrs import define, fields, frozen
 
+from ....base.identifiers import is_session_id
 from ....harness.domain.session_fields import BUDGET, SESSION, as_column
 from ....harness.errors import SessionCorrupted
 from ....harness.format.session_codec import (
@@ -28,6 +29,7 @@ from ....harness.format.session_codec import (
 )
 from ....harness.session_domain import (
     InvalidSession,
+    InvalidSessionId,
     SessionArtifact,
     SessionContext,
     SessionHistory,
@@ -310,3 +312,14 @@ def session_of_rows(
 
 def _list(key: str, rows: str) -> str:
     return f"{key}:\n{rows}" if rows else f"{key}: []\n"
+
+
+def checked_id(session_id: str) -> str:
+    """Return the id of a session.
+
+    Raises:
+        InvalidSessionId: It is none.
+    """
+    if not is_session_id(session_id):
+        raise InvalidSessionId(session_id)
+    return session_id
