@@ -8,14 +8,14 @@ The module is long because the file has one form, section by section.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve, field, fields, frozen
+from attrs import evolve, field, frozen
 
 from ..files import FileSystem
-from ..reading.fields import Fields, Judge
+from ..reading.fields import Fields
 from .choices import (
     AGENT_MODES,
     BRIEFING_PARTS,
@@ -31,6 +31,21 @@ from .configuration_file import (
     ConfigurationFile,
     read_configuration_file,
 )
+from .declared_keys import (
+    READ,
+    flag,
+    no_name,
+    number,
+    one_of,
+    path,
+    path_or_root,
+    paths,
+    read_keys,
+    section_of,
+    text,
+    texts,
+    whole,
+)
 from .webhooks import Webhook, webhooks_of
 
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
@@ -40,54 +55,6 @@ NO_REPOSITORY: Final = Path("none")
 DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
-_READ: Final = "read"
-"""Under which a field has what reads its key: of the section's table, and what paths are below."""
-
-
-def _key(read: Callable[[Fields, str, Path], object], default: object = None, **more: Any) -> Any:
-    """Declare a key of a section: what it is where nothing says it, and what reads it."""
-    return field(default=default, metadata={_READ: read}, **more)
-
-
-def _text(judge: Judge | None = None, default: str | None = None, **more: Any) -> Any:
-    return _key(lambda table, key, _: table.text(key, judge=judge) or default, default, **more)
-
-
-def _texts(judge: Judge | None = None, default: tuple[str, ...] = ()) -> Any:
-    def read(table: Fields, key: str, _: Path) -> tuple[str, ...]:
-        found = table.texts(key, judge=judge)
-        return found if table.has(key) else default
-
-    return _key(read, default)
-
-
-def _one_of(words: Collection[str], default: str | None = None) -> Any:
-    return _key(lambda table, key, _: table.one_of(key, words, default), default)
-
-
-def _flag(*, default: bool = False) -> Any:
-    return _key(lambda table, key, _: table.flag(key, default=default), default)
-
-
-def _seconds() -> Any:
-    return _key(lambda table, key, _: table.number(key, above=0, most=_DAY_S))
-
-
-def _whole(default: int | None, *, least: int, most: int) -> Any:
-    return _key(lambda table, key, _: table.whole(key, default, least=least, most=most), default)
-
-
-def _path(table: Fields, key: str, root: Path) -> Path | None:
-    named = table.text(key)
-    return None if named is None else root / named
-
-
-def _path_or_root(table: Fields, key: str, root: Path) -> Path:
-    return _path(table, key, root) or root
-
-
-def _paths() -> Any:
-    return _key(lambda table, key, root: tuple(root / one for one in table.texts(key)), ())
 
 
 def _outside(value: str) -> str | None:
@@ -95,10 +62,6 @@ def _outside(value: str) -> str | None:
     if value.startswith(("/", "~")) or ".." in value.split("/"):
         return f"{value[:60]!r} leads out of the project; write it relative, without .."
     return None
-
-
-def _no_name(value: str) -> str | None:
-    return f"{value[:60]!r} is no name; values are not taken" if "=" in value else None
 
 
 def _no_executor(said: str) -> str | None:
@@ -126,11 +89,11 @@ class ProjectFacts:
         test: The command that runs its tests, or None.
     """
 
-    language: str | None = _one_of(LANGUAGES)
-    package_manager: str | None = _one_of(PACKAGE_MANAGERS)
-    source: str = _text(_outside, ".")
-    tests: tuple[str, ...] = _texts(_outside)
-    test: str | None = _text()
+    language: str | None = one_of(LANGUAGES)
+    package_manager: str | None = one_of(PACKAGE_MANAGERS)
+    source: str = text(_outside, ".")
+    tests: tuple[str, ...] = texts(_outside)
+    test: str | None = text()
 
 
 @frozen(kw_only=True)
@@ -148,14 +111,14 @@ class RunConfiguration:
         isolation: Where phases run: "sandbox", "jail", or an executor of an installed plugin.
     """
 
-    workflow: Path | None = field(default=None, metadata={_READ: _path})
-    agent: str | None = _text()
-    agent_timeout_s: float | None = _seconds()
-    max_output: int | None = _whole(None, least=1, most=10**9)
-    agent_mode: str = _one_of(AGENT_MODES, "answer")
-    agent_network: bool = _flag()
-    agent_environment: tuple[str, ...] = _texts(_no_name)
-    isolation: str = _text(_no_executor, "sandbox")
+    workflow: Path | None = field(default=None, metadata={READ: path})
+    agent: str | None = text()
+    agent_timeout_s: float | None = number(most=_DAY_S)
+    max_output: int | None = whole(None, least=1, most=10**9)
+    agent_mode: str = one_of(AGENT_MODES, "answer")
+    agent_network: bool = flag()
+    agent_environment: tuple[str, ...] = texts(no_name)
+    isolation: str = text(_no_executor, "sandbox")
 
 
 @frozen(kw_only=True)
@@ -172,13 +135,13 @@ class ContextConfiguration:
         rules: A file of rules that is shown whole, or None.
     """
 
-    enabled: bool = _flag()
-    files: tuple[str, ...] = _texts(_outside)
-    max_tokens: int = _whole(DEFAULT_CONTEXT_TOKENS, least=100, most=MAX_CONTEXT_TOKENS)
-    tree: bool = _flag(default=True)
-    guides: tuple[str, ...] = _texts(_outside, ("AGENTS.md", "CLAUDE.md"))
-    role: str | None = _text()
-    rules: Path | None = field(default=None, metadata={_READ: _path})
+    enabled: bool = flag()
+    files: tuple[str, ...] = texts(_outside)
+    max_tokens: int = whole(DEFAULT_CONTEXT_TOKENS, least=100, most=MAX_CONTEXT_TOKENS)
+    tree: bool = flag(default=True)
+    guides: tuple[str, ...] = texts(_outside, ("AGENTS.md", "CLAUDE.md"))
+    role: str | None = text()
+    rules: Path | None = field(default=None, metadata={READ: path})
 
 
 @frozen(kw_only=True)
@@ -189,7 +152,7 @@ class BriefingConfiguration:
         shows: Some of `BRIEFING_PARTS`.
     """
 
-    shows: tuple[str, ...] = _texts(_no_part, DEFAULT_PARTS)
+    shows: tuple[str, ...] = texts(_no_part, DEFAULT_PARTS)
 
 
 @frozen(kw_only=True)
@@ -203,10 +166,10 @@ class RepositoryConfiguration:
         with_uncommitted: Whether the copy has what is not committed.
     """
 
-    use: bool = _flag()
-    path: Path = field(default=Path(), metadata={_READ: _path_or_root})
-    base: str | None = _text(_no_revision)
-    with_uncommitted: bool = _flag()
+    use: bool = flag()
+    path: Path = field(default=Path(), metadata={READ: path_or_root})
+    base: str | None = text(_no_revision)
+    with_uncommitted: bool = flag()
 
     @property
     def revision(self) -> str:
@@ -248,10 +211,10 @@ class GateConfiguration:
         timeout_s: Its time limit in seconds, or None.
     """
 
-    command: str | None = _text()
-    report: str = _one_of(REPORTS, "junit")
-    report_path: str | None = _text(_outside)
-    timeout_s: float | None = _seconds()
+    command: str | None = text()
+    report: str = one_of(REPORTS, "junit")
+    report_path: str | None = text(_outside)
+    timeout_s: float | None = number(most=_DAY_S)
 
     def asked_for(
         self, command: str | None, *, report: str | None = None, report_path: str | None = None
@@ -291,13 +254,13 @@ class JailConfiguration:
         processes: The most processes, or None.
     """
 
-    read: tuple[Path, ...] = _paths()
-    mounts: tuple[str, ...] = _texts(_outside)
-    network: bool = _flag()
-    environment: tuple[str, ...] = _texts(_no_name)
-    timeout_s: float | None = _seconds()
-    memory_bytes: int | None = _whole(None, least=16 << 20, most=_MAX_BYTES)
-    processes: int | None = _whole(None, least=4, most=1 << 20)
+    read: tuple[Path, ...] = paths()
+    mounts: tuple[str, ...] = texts(_outside)
+    network: bool = flag()
+    environment: tuple[str, ...] = texts(no_name)
+    timeout_s: float | None = number(most=_DAY_S)
+    memory_bytes: int | None = whole(None, least=16 << 20, most=_MAX_BYTES)
+    processes: int | None = whole(None, least=4, most=1 << 20)
 
 
 @frozen(kw_only=True)
@@ -311,10 +274,10 @@ class AgentsConfiguration:
         gate_rounds: How often a prompt's work is sent on by it, at most.
     """
 
-    create: bool = _flag()
-    token_budget: int = _whole(DEFAULT_AGENT_BUDGET, least=1, most=10**15)
-    gate: bool = _flag()
-    gate_rounds: int = _whole(3, least=1, most=100)
+    create: bool = flag()
+    token_budget: int = whole(DEFAULT_AGENT_BUDGET, least=1, most=10**15)
+    gate: bool = flag()
+    gate_rounds: int = whole(3, least=1, most=100)
 
 
 @frozen(kw_only=True)
@@ -330,10 +293,10 @@ class StoreConfiguration:
             in bytes, or None for the default.
     """
 
-    url: str | None = _text(repr=False)
-    direct: str | None = _text(repr=False)
-    objects: str | None = _text()
-    cache_bytes: int | None = _whole(None, least=1 << 20, most=_MAX_BYTES)
+    url: str | None = text(repr=False)
+    direct: str | None = text(repr=False)
+    objects: str | None = text()
+    cache_bytes: int | None = whole(None, least=1 << 20, most=_MAX_BYTES)
 
 
 _KINDS: Final[Mapping[str, Any]] = {
@@ -434,15 +397,15 @@ def checked_configuration(file: ConfigurationFile) -> Configuration:
 def configuration_of(file: ConfigurationFile) -> Configuration:
     """Read the sections of a file; what is wrong with them is added to its faults."""
     top, root = file.top(), file.root
-    sections = {name: _read(kind, _section(top, name), root) for name, kind in _KINDS.items()}
-    sessions = _section(top, "sessions")
+    found = {name: read_keys(kind, section_of(top, name), root) for name, kind in _KINDS.items()}
+    sessions = section_of(top, "sessions")
     directory = sessions.text("directory")
     sessions.done()
     return Configuration(
         path=file.path if file.exists else None,
         root=root,
         sessions=None if directory is None else root / directory,
-        **sections,
+        **found,
         webhooks=webhooks_of(top),
         observers=tuple(map(_observer, top.each("observers", expected="tables [[observers]]"))),
         given=tuple(file.values),
@@ -450,17 +413,6 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         trusted_workflow=file.trusted.get(WORKFLOW_KEY),
         trusted_rules=file.trusted.get(RULES_KEY),
     )
-
-
-def _section(top: Fields, name: str) -> Fields:
-    return top.inner(name, expected=f"a table [{name}]")
-
-
-def _read(kind: Any, table: Fields, root: Path) -> Any:
-    """Read a section whose keys are the fields of a class."""
-    found = {one.name: one.metadata[_READ](table, one.name, root) for one in fields(kind)}
-    table.done()
-    return kind(**found)
 
 
 def _observer(table: Fields) -> tuple[str, Mapping[str, Any]]:

@@ -11,16 +11,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ..reading.fields import Fields
 from .configuration_file import read_own_file
+from .declared_keys import flag, read_keys, section_of, texts
 
 SECTION: Final = "worker"
 
 
-def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
+def _no_name(name: str) -> str | None:
+    return None if name.isidentifier() and name.isascii() else "expected the name of a variable"
+
+
+def _not_absolute(path: str) -> str | None:
+    return None if os.path.isabs(path) else "expected an absolute path"
 
 
 def _paths(values: Iterable[Path | str]) -> tuple[Path, ...]:
@@ -42,12 +46,12 @@ class WorkerConfiguration:
         repositories: Folders with the repositories that sessions may begin from, absolute.
     """
 
-    agents: tuple[str, ...] = field(default=(), converter=_texts)
-    agent_commands: bool = False
-    agent_jail: bool = True
-    agent_network: bool = False
-    agent_environment: tuple[str, ...] = field(default=(), converter=_texts)
-    repositories: tuple[Path, ...] = field(default=(), converter=_paths)
+    agents: tuple[str, ...] = texts(converter=tuple)
+    agent_commands: bool = flag()
+    agent_jail: bool = flag(default=True)
+    agent_network: bool = flag()
+    agent_environment: tuple[str, ...] = texts(_no_name, converter=tuple)
+    repositories: tuple[Path, ...] = texts(_not_absolute, converter=_paths)
 
 
 def load_worker_configuration(environment: Mapping[str, str] = os.environ) -> WorkerConfiguration:
@@ -61,28 +65,8 @@ def load_worker_configuration(environment: Mapping[str, str] = os.environ) -> Wo
     file = read_own_file(environment)
     if file is None:
         return WorkerConfiguration()
-    found = worker_of(file.top().inner(SECTION, expected=f"a table [{SECTION}]"))
+    found: WorkerConfiguration = read_keys(
+        WorkerConfiguration, section_of(file.top(), SECTION), Path()
+    )
     file.require_no_faults()
     return found
-
-
-def worker_of(table: Fields) -> WorkerConfiguration:
-    """Read the section; what is wrong with it is added to the table's faults."""
-    found = WorkerConfiguration(
-        agents=table.texts("agents"),
-        agent_commands=table.flag("agent_commands", default=False),
-        agent_jail=table.flag("agent_jail", default=True),
-        agent_network=table.flag("agent_network", default=False),
-        agent_environment=table.texts("agent_environment", judge=_no_name),
-        repositories=map(Path, table.texts("repositories", judge=_not_absolute)),
-    )
-    table.done()
-    return found
-
-
-def _no_name(name: str) -> str | None:
-    return None if name.isidentifier() and name.isascii() else "expected the name of a variable"
-
-
-def _not_absolute(path: str) -> str | None:
-    return None if os.path.isabs(path) else "expected an absolute path"
