@@ -107,7 +107,6 @@ class PostgresQuestions:
         database: Where; its tables must be there (`schema.require_migrated`).
         look_s: How often a wait looks for itself, in seconds.
         lock_timeout_s: How long a change waits for another one of the same session, in seconds.
-        notifications: What tells of changes; a connection of this object's own by default.
     """
 
     def __init__(
@@ -116,14 +115,11 @@ class PostgresQuestions:
         *,
         look_s: float = LOOK_S,
         lock_timeout_s: float = LOCK_SECONDS,
-        notifications: Notifications | None = None,
     ) -> None:
         self._database = database
         self.look_s = look_s
         self._lock_timeout_s = lock_timeout_s
-        self._notifications = (
-            notifications if notifications is not None else Notifications(database, CHANNEL)
-        )
+        self._notifications = Notifications(database, CHANNEL)
 
     @property
     def where(self) -> str:

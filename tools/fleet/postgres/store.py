@@ -54,7 +54,6 @@ class PostgresStore(PostgresSessions):
     Args:
         database: Where the sessions are; its tables must be there (`schema.require_migrated`).
         base_path: Where this machine works on them; `.agentforge/sessions` by default.
-        fs: The file system; the real one by default.
         max_bytes: The largest session that is written, as its file would be.
 
     Attributes:
@@ -68,12 +67,11 @@ class PostgresStore(PostgresSessions):
         database: Database,
         base_path: Path | str | None = None,
         *,
-        fs: FileSystem | None = None,
         max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
         super().__init__(database, max_bytes=max_bytes)
         self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
-        self._fs: FileSystem = OsFileSystem() if fs is None else fs
+        self._fs: FileSystem = OsFileSystem()
         self.job_id: int | None = None
         self.on_claim: Callable[[str], object] = lambda _session_id: None
 

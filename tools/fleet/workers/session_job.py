@@ -31,12 +31,14 @@ from .wellness import Wellness
 _log = get_logger("agentforge.fleet")
 _WRITES: Final = 8
 _T = TypeVar("_T")
-_LEVELS: Final = {
-    Ending.FENCED: "warning",
-    Ending.FAILED: "error",
-    Ending.NOT_ALLOWED: "warning",
-    Ending.UNAVAILABLE: "warning",
+_LOOKED_AT: Final = "fleet.session.looked_at"
+_LOGGED: Final = {
+    Ending.FENCED: ("warning", "fleet.session.taken_over"),
+    Ending.FAILED: ("error", "fleet.session.failed"),
+    Ending.NOT_ALLOWED: ("warning", "fleet.session.passed_on"),
+    Ending.UNAVAILABLE: ("warning", _LOOKED_AT),
 }
+"""The level and the event by which the endings of looks are logged; of others at info."""
 
 
 class JobFailed(Exception):
@@ -136,14 +138,11 @@ class SessionJobs:
         _log.info("fleet.job.started", session_id=session_id, job=job_id)
         try:
             outcome = await self._do(session_id, job_id)
-        except asyncio.CancelledError:
-            if context.abort_reason() is AbortReason.USER_REQUEST:
+        except (asyncio.CancelledError, JobAborted) as error:
+            user = context.abort_reason() is AbortReason.USER_REQUEST
+            if user and isinstance(error, asyncio.CancelledError):
                 outcome = "cancelled"
                 raise JobAborted from None
-            outcome = "handed_back"
-            await self._hand_back(session_id)
-            raise
-        except JobAborted:
             outcome = "handed_back"
             await self._hand_back(session_id)
             raise
@@ -255,12 +254,7 @@ class SessionJobs:
             _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=words_of(error))
 
     def _log_look(self, look: Look, session_id: str, job_id: int) -> None:
-        level = _LEVELS.get(look.ending, "info")
-        event = {
-            Ending.FENCED: "fleet.session.taken_over",
-            Ending.FAILED: "fleet.session.failed",
-            Ending.NOT_ALLOWED: "fleet.session.passed_on",
-        }.get(look.ending, "fleet.session.looked_at")
+        level, event = _LOGGED.get(look.ending, ("info", _LOOKED_AT))
         getattr(_log, level)(
             event,
             session_id=session_id,

@@ -11,12 +11,13 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from random import random as any_number
 from typing import Any, Final
 
+from procrastinate import App
 from procrastinate.exceptions import ConnectorException
 from procrastinate.job_context import JobContext
 from procrastinate.psycopg_connector import PsycopgConnector
@@ -170,18 +171,15 @@ class FleetWorker:
         queue = FleetQueue(connector, settings)
         jobs = self._jobs(queue)
         work = self._worker_of_jobs(connector, jobs)
-        care = Worker(
-            app=maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
-            name="maintenance",
-            queues=[MAINTENANCE_QUEUE],
+        care = self._worker(
+            maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
+            "maintenance",
+            [MAINTENANCE_QUEUE],
             concurrency=_MAINTENANCE_AT_ONCE,
             fetch_job_polling_interval=settings.maintenance_poll_s,
             listen_notify=False,
-            install_signal_handlers=False,
             delete_jobs="always",
             shutdown_graceful_timeout=settings.stop_s,
-            update_heartbeat_interval=settings.heartbeat_s,
-            stalled_worker_timeout=settings.limit_s,
         )
         self._queue = queue
         working = asyncio.create_task(_run(work), name="work")
@@ -227,17 +225,25 @@ class FleetWorker:
         async def run_session(context: JobContext, session_id: str) -> None:
             await jobs.run(context, session_id)
 
-        return Worker(
-            app=app,
-            name="work",
-            queues=list(settings.served),
+        return self._worker(
+            app,
+            "work",
+            settings.served,
             concurrency=settings.concurrency,
             fetch_job_polling_interval=settings.poll_s,
             abort_job_polling_interval=settings.poll_s,
-            install_signal_handlers=False,
             shutdown_graceful_timeout=0.0,  # where the store is lost; else `_serve` says it
-            update_heartbeat_interval=settings.heartbeat_s,
-            stalled_worker_timeout=settings.limit_s,
+        )
+
+    def _worker(self, app: App, name: str, queues: Iterable[str], **more: Any) -> Worker:
+        return Worker(
+            app=app,
+            name=name,
+            queues=list(queues),
+            install_signal_handlers=False,
+            update_heartbeat_interval=self._settings.heartbeat_s,
+            stalled_worker_timeout=self._settings.limit_s,
+            **more,
         )
 
     async def _watch(

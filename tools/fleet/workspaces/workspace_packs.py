@@ -150,10 +150,7 @@ class WorkspacePacks:
         """
         if self._objects is not None:
             known = {one for row in self.index.packs(session_id, kind) for one in row.snapshots}
-            self._store(session_id, kind, snapshots, known, self._add, boundary)
-
-    def _add(self, session_id: str, pack: Pack) -> None:
-        self.index.add(session_id, pack)
+            self._store(session_id, kind, snapshots, known, self.index.add, boundary)
 
     def _store(
         self,

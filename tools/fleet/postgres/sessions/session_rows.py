@@ -300,11 +300,7 @@ def session_of_rows(
             f"{document.newer_fields}{END_MARK.decode()}"
         )
         return decode_session(text.encode(), path=Path(where))
-    except SessionCorrupted as error:
-        raise SessionCorrupted(
-            path=where, faults=error.faults, session_id=head.session_id
-        ) from error
-    except InvalidSession as error:
+    except (SessionCorrupted, InvalidSession) as error:
         raise SessionCorrupted(
             path=where, faults=error.faults, session_id=head.session_id
         ) from error
