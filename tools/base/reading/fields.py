@@ -224,7 +224,7 @@ class Fields:
         """Take a list of texts that the judge has nothing against; see `items` for the bounds."""
         found = [
             self._text(f"{name}[{index}]", node, judge)
-            for index, node in enumerate(self.items(name, **bounds))
+            for index, node in enumerate(self.items(name, expected="a list", **bounds))
         ]
         return tuple(text for text in found if text is not None)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
+from attrs import define, field
 from psycopg.errors import LockNotAvailable
 
 from ...base.event_log import get_logger
@@ -100,6 +101,7 @@ returning changed_at, id
 _log = get_logger("agentforge.questions")
 
 
+@define(eq=False)
 class PostgresQuestions:
     """Keeps question sessions in a database. A `questions.QuestionRepository`.
 
@@ -109,17 +111,13 @@ class PostgresQuestions:
         lock_timeout_s: How long a change waits for another one of the same session, in seconds.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        look_s: float = LOOK_S,
-        lock_timeout_s: float = LOCK_SECONDS,
-    ) -> None:
-        self._database = database
-        self.look_s = look_s
-        self._lock_timeout_s = lock_timeout_s
-        self._notifications = Notifications(database, CHANNEL)
+    _database: Database
+    look_s: float = field(default=LOOK_S, kw_only=True)
+    _lock_timeout_s: float = field(default=LOCK_SECONDS, kw_only=True)
+    _notifications: Notifications = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._notifications = Notifications(self._database, CHANNEL)
 
     @property
     def where(self) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
+from attrs import define, field
 from procrastinate.exceptions import ConnectorException, JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 
@@ -77,6 +78,7 @@ class Looks(Protocol):
         ...
 
 
+@define(eq=False)
 class SessionJobs:
     """Does the jobs of one worker.
 
@@ -93,29 +95,16 @@ class SessionJobs:
         sleep: Waits for so many seconds.
     """
 
-    def __init__(
-        self,
-        processes: SessionProcesses,
-        looks: Looks,
-        settings: FleetSettings,
-        metrics: FleetMetrics,
-        wellness: Wellness,
-        *,
-        random: Callable[[], float],
-        at_once: Callable[[], bool] = lambda: False,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        self._processes = processes
-        self._looks = looks
-        self._settings = settings
-        self._metrics = metrics
-        self._wellness = wellness
-        self._random = random
-        self._at_once = at_once
-        self._monotonic = monotonic
-        self._sleep = sleep
-        self._running: set[int] = set()
+    _processes: SessionProcesses
+    _looks: Looks
+    _settings: FleetSettings
+    _metrics: FleetMetrics
+    _wellness: Wellness
+    _random: Callable[[], float] = field(kw_only=True)
+    _at_once: Callable[[], bool] = field(default=lambda: False, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _sleep: Callable[[float], Awaitable[object]] = field(default=asyncio.sleep, kw_only=True)
+    _running: set[int] = field(factory=set, init=False)
 
     @property
     def running(self) -> frozenset[int]:

@@ -17,6 +17,7 @@ from importlib.metadata import version
 from random import random as any_number
 from typing import Any, Final
 
+from attrs import define, field
 from procrastinate import App
 from procrastinate.exceptions import ConnectorException
 from procrastinate.job_context import JobContext
@@ -39,6 +40,7 @@ _log = get_logger("agentforge.fleet")
 _MAINTENANCE_AT_ONCE: Final = 3
 
 
+@define(eq=False)
 class FleetWorker:
     """One worker, until it is stopped.
 
@@ -58,32 +60,24 @@ class FleetWorker:
         monotonic: The time, in seconds.
     """
 
-    def __init__(
-        self,
-        url: str,
-        settings: FleetSettings,
-        children: Children,
-        *,
-        metrics: FleetMetrics | None = None,
-        check: Callable[[], None] = lambda: None,
-        prune: Callable[[], Mapping[str, int]] | None = None,
-        random: Callable[[], float] = any_number,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._url = url
-        self._settings = settings
-        self._children = children
-        self._metrics = metrics if metrics is not None else FleetMetrics()
-        self._check = check
-        self._prune = prune
-        self._random = random
-        self._monotonic = monotonic
-        self._stopping = asyncio.Event()
-        self._at_once = False
-        self._queue: FleetQueue | None = None
-        self._alive_at = float("-inf")
-        self._problem: str | None = "it has not reached the store yet"
-        self._wellness = Wellness(settings, children.start, random=random, monotonic=monotonic)
+    _url: str
+    _settings: FleetSettings
+    _children: Children
+    _metrics: FleetMetrics = field(factory=FleetMetrics, kw_only=True)
+    _check: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    _prune: Callable[[], Mapping[str, int]] | None = field(default=None, kw_only=True)
+    _random: Callable[[], float] = field(default=any_number, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _at_once: bool = field(default=False, init=False)
+    _queue: FleetQueue | None = field(default=None, init=False)
+    _alive_at: float = field(default=float("-inf"), init=False)
+    _problem: str | None = field(default="it has not reached the store yet", init=False)
+    _wellness: Wellness = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        start, random = self._children.start, self._random
+        self._wellness = Wellness(self._settings, start, random=random, monotonic=self._monotonic)
 
     # --------------------------------------------------------------------------------- its state
 

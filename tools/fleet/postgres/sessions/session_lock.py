@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
+from attrs import define, field
 
 from ....base.event_log import get_logger
 from ....base.files import LockTimeout
@@ -32,6 +33,7 @@ def lock_key(session_id: str) -> int:
     return advisory_key(f"run {session_id}")
 
 
+@define(eq=False)
 class PostgresRunLock:
     """One worker's hold on a session. A `harness.session_ports.RunLock`.
 
@@ -51,25 +53,14 @@ class PostgresRunLock:
         claimed: Takes the number of the claim once it is made, and None when the lock is let go of.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        session_id: str,
-        name: str | None,
-        *,
-        where: str,
-        timeout_s: float,
-        job_id: int | None = None,
-        claimed: Callable[[int | None], None] | None = None,
-    ) -> None:
-        self._database = database
-        self._session_id = session_id
-        self._name = name
-        self._where = where
-        self._timeout_s = timeout_s
-        self._job_id = job_id
-        self._on_claim = claimed
-        self._connection: Connection | None = None
+    _database: Database
+    _session_id: str
+    _name: str | None
+    _where: str = field(kw_only=True)
+    _timeout_s: float = field(kw_only=True)
+    _job_id: int | None = field(default=None, kw_only=True)
+    _claimed: Callable[[int | None], None] | None = field(default=None, kw_only=True)
+    _connection: Connection | None = field(default=None, init=False)
 
     def acquire(self) -> PostgresRunLock:
         """Take the lock and, for a run, claim the session.
@@ -106,12 +97,12 @@ class PostgresRunLock:
                 raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s)
 
     def _claim(self, connection: Connection) -> None:
-        if self._name is None or self._on_claim is None:
+        if self._name is None or self._claimed is None:
             return
         with self._database.errors():
             claim = connection.execute(_CLAIM, (self._session_id,)).fetchone()
         # One that has ended, or was deleted just now, is not claimed; nobody saves it again.
-        self._on_claim(None if claim is None else claim[0])
+        self._claimed(None if claim is None else claim[0])
 
     @property
     def is_held(self) -> bool:
@@ -123,8 +114,8 @@ class PostgresRunLock:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._on_claim is not None and self._name is not None:
-            self._on_claim(None)
+        if self._claimed is not None and self._name is not None:
+            self._claimed(None)
         try:
             # Said to the server, which notices that a connection has ended a moment later.
             unlocked = connection.execute(_RELEASE, (lock_key(self._session_id),)).fetchone()

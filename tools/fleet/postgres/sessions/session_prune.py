@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from attrs import define, field
+
 from ....base.files import DurableError, FileSystem
 from ....base.files.filesystem import DIRECTORY_FLAGS
 from ....base.files.tree_copy import copy_tree
@@ -54,6 +56,7 @@ on conflict do nothing returning session_id
 """
 
 
+@define(eq=False)
 class PostgresPrune:
     """The agent sessions of a store, for `prune.prune`.
 
@@ -68,27 +71,17 @@ class PostgresPrune:
         clear_directory: Deletes the directory on this machine of a session that was deleted.
     """
 
-    kind: Final = KIND
-
-    def __init__(
-        self,
-        sessions: PostgresSessions,
-        database: Database,
-        *,
-        fs: FileSystem,
-        workspace_path: Callable[[str], Path],
-        clear_directory: Callable[[str], object],
-    ) -> None:
-        self._store = sessions
-        self._database = database
-        self._fs = fs
-        self._workspace_path = workspace_path
-        self._clear_directory = clear_directory
+    kind = KIND
+    _sessions: PostgresSessions
+    _database: Database
+    _fs: FileSystem = field(kw_only=True)
+    _workspace_path: Callable[[str], Path] = field(kw_only=True)
+    _clear_directory: Callable[[str], object] = field(kw_only=True)
 
     @property
     def root(self) -> Path:
         """The store's address, in place of a directory."""
-        return Path(self._store.where)
+        return Path(self._sessions.where)
 
     # -------------------------------------------------------------------------------- look
 
@@ -139,8 +132,8 @@ class PostgresPrune:
                 return kept
             if archiver is not None:
                 archive = str(self._archived(archiver, candidate))
-            self._store.remove(connection, session_id, {**line, "archive": archive})
-        self._store.forget(session_id)
+            self._sessions.remove(connection, session_id, {**line, "archive": archive})
+        self._sessions.forget(session_id)
         return Removed(archive=archive, left=self._cleared(session_id))
 
     def _kept(self, connection: Connection, candidate: Candidate) -> Reason | None:
@@ -180,15 +173,15 @@ class PostgresPrune:
 
     def _lay_out(self, directory: Path) -> None:
         session_id = directory.name
-        document = self._store.read_document(session_id)
+        document = self._sessions.read_document(session_id)
         if document is None:
             raise SessionCorrupted(
-                path=self._store.where_is(session_id),
+                path=self._sessions.where_is(session_id),
                 faults=["it is not there"],
                 session_id=session_id,
             )
         for name, content in {
-            **self._store.read_attachments(session_id),
+            **self._sessions.read_attachments(session_id),
             SESSION_FILE: document,
         }.items():
             file = directory / name
