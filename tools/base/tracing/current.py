@@ -20,7 +20,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from ..event_log import get_logger
-from .port import NO_CONTEXT, Span
 
 if TYPE_CHECKING:
     from typing import Self
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 _API: Final = ("opentelemetry.trace", "opentelemetry.metrics")
 _NOTHING: Final[Mapping[str, str | int | float | bool | None]] = {}
+_NO_CONTEXT: Final[Mapping[str, str]] = {}
 _log = get_logger("agentforge.telemetry")
 
 
@@ -39,7 +39,7 @@ def traced(
     attributes: Mapping[str, Value | None] = _NOTHING,
     *,
     detail: str | None = None,
-    parent: Carrier | Callable[[], Carrier] = NO_CONTEXT,
+    parent: Carrier | Callable[[], Carrier] = _NO_CONTEXT,
     links: Iterable[Carrier] = (),
 ) -> Span:
     """Return a span for a `with` block; one that does nothing where nobody takes it.
@@ -85,12 +85,12 @@ def carried() -> Carrier:
     """Return the context of the current span, for whoever is called; empty where there is none."""
     tracing = _current()
     if tracing is None:
-        return NO_CONTEXT
+        return _NO_CONTEXT
     try:
         return tracing.carried()
     except Exception as error:  # noqa: BLE001 (tracing never changes the work)
         _failed("propagate", error)
-        return NO_CONTEXT
+        return _NO_CONTEXT
 
 
 def configure_when_traced(configure: Callable[[], None]) -> None:
@@ -160,6 +160,33 @@ def _failed(operation: str, error: Exception) -> None:
         )
 
 
+class Span:
+    """What is traced while a `with` block runs; this very class does nothing.
+
+    An exception that leaves the block is in the span by its type alone, and goes on.
+    """
+
+    @property
+    def carrier(self) -> Carrier:
+        """The span's context, by which others go on; empty where there is none."""
+        return _NO_CONTEXT
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        return
+
+    def set(self, attribute: str, value: Value | None) -> None:
+        """Say more; None says nothing."""
+
+    def fail(self, error: BaseException) -> None:
+        """Say that the work failed, where no exception leaves the block."""
+
+    def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
+        """Measure something, with the span's attributes and more as dimensions."""
+
+
 class _Untraced(Span):
     """The span of what nobody traces; one object for all."""
 
@@ -199,7 +226,7 @@ class _GuardedSpan(Span):
     def carrier(self) -> Carrier:
         found: list[Carrier] = []
         self._do("propagate", lambda span: found.append(span.carrier()))
-        return found[0] if found else NO_CONTEXT
+        return found[0] if found else _NO_CONTEXT
 
     def _do(self, operation: str, act: Callable[[OpenSpan], None]) -> None:
         if self._open is None:

@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from typing import Self
-
-    from .conventions import CounterType, Histogram, SpanType
+from .conventions import CounterType, Histogram, SpanType
 
 Carrier = Mapping[str, str]
 """A span's context as W3C Trace Context spells it: `traceparent`, and `tracestate` if any."""
 Value = str | int | float | bool
-NO_CONTEXT: Final[Carrier] = {}
-
-
-class Span:
-    """What is traced while a `with` block runs; this very class does nothing.
-
-    An exception that leaves the block is in the span by its type alone, and goes on.
-    """
-
-    @property
-    def carrier(self) -> Carrier:
-        """The span's context, by which others go on; empty where there is none."""
-        return NO_CONTEXT
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        return
-
-    def set(self, attribute: str, value: Value | None) -> None:
-        """Say more; None says nothing."""
-
-    def fail(self, error: BaseException) -> None:
-        """Say that the work failed, where no exception leaves the block."""
-
-    def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
-        """Measure something, with the span's attributes and more as dimensions."""
 
 
 class OpenSpan(Protocol):
