@@ -20,7 +20,7 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 3_350,
     "base": 6_450,
-    "entrypoints": 19_240,
+    "entrypoints": 18_600,
     "fleet": 5_620,
     "harness": 8_980,
     "integrations": 2_360,
@@ -28,7 +28,7 @@ BUDGETS: Final = {
     "prune": 3_680,
     "questions": 3_480,
     "repository": 5_200,
-    "sandbox": 11_220,
+    "sandbox": 11_250,
     "wiring": 2_580,
     "workflows": 9_040,
 }

@@ -40,6 +40,9 @@ def test_what_is_missing_is_as_the_class_has_it() -> None:
     [
         ({}, KeyError),
         ([], TypeError),
+        ({"text": ["x"]}, TypeError),
+        ({"text": "x", "state": 7}, TypeError),
+        ({"text": "x", "change": {"deleted": [None]}}, TypeError),
         ({"text": "x", "usage": []}, TypeError),
         ({"text": "x", "usage": {"input_tokens": -1, "output_tokens": 0}}, ValueError),
         ({"text": "x", "change": {"written": [{"path": "a", "base64": "?"}]}}, ValueError),
