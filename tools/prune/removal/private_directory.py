@@ -4,7 +4,7 @@
         audit.jsonl          what was removed, when, why and by whom; .1 to .9 are former ones
         audit.reserve        room that is kept for it, for when the disk is full
         going/{id}~{inode}-{token}   sessions being removed; the next prune finishes them
-        trash/{id}~{token}   sessions that can be brought back, and {id}~{token}.json about each
+        trash/{id}~{inode}-{token}.{kind}.{trashed}.{purge}.{size}   what can be brought back
         coming/{token}       sessions being restored from an archive
         pins/{id}            empty files: sessions that no prune removes
 
