@@ -32,7 +32,7 @@ from ..errors import (
     SessionInTheWay,
 )
 from ..records.audit_log import make_log
-from ..records.audit_reserve import FULL, RESERVE_NAME, make_reserve
+from ..records.audit_reserve import FULL, RESERVE_NAME, is_there, make_reserve
 from .environment import Outside, owners_of
 
 PRIVATE: Final = ".prune"
@@ -165,9 +165,8 @@ class PrivateDirectory:
         """
         if name not in self._open:
             try:
-                self._fs.stat(name, dir_fd=self.fd)
-            except FileNotFoundError:
-                return None
+                if not is_there(self._fs, self.fd, name):
+                    return None
             except OSError as error:
                 path = self.root / PRIVATE / name
                 raise PruneRootUnusable(self.root, refused(path, error)) from error
@@ -175,11 +174,8 @@ class PrivateDirectory:
 
     def require_free(self, session_id: str) -> None:
         """Raise `SessionInTheWay` if something in the root has a session's name."""
-        try:
-            self._fs.stat(session_id, dir_fd=self.root_fd)
-        except FileNotFoundError:
-            return
-        raise SessionInTheWay(session_id, self.root / session_id)
+        if is_there(self._fs, self.root_fd, session_id):
+            raise SessionInTheWay(session_id, self.root / session_id)
 
     def close(self) -> None:
         """Close it and let others prune."""
@@ -233,13 +229,10 @@ def furnish(fs: FileSystem, private_fd: int) -> None:
 
 
 def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
-    try:
-        fs.stat(name, dir_fd=parent_fd)
-    except FileNotFoundError:
-        try:
-            fs.mkdir(name, 0o700, dir_fd=parent_fd)
-        except FileExistsError:
-            return
+    if is_there(fs, parent_fd, name):
+        return
+    with suppress(FileExistsError):
+        fs.mkdir(name, 0o700, dir_fd=parent_fd)
         _hand_over(fs, parent_fd, name)
         fs.fsync(parent_fd)
 
