@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ...base.files import FileSystem, OsFileSystem
 from ...base.files.directory_store import NewDirectory
-from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
 from ...base.files.safe_path import directory_beneath, is_plain_name
 from ..errors import InvalidArchive
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
@@ -259,11 +259,8 @@ def _write_member(
         os.utime(name, ns=(moment, moment), dir_fd=parent_fd, follow_symlinks=False)
     elif member.isfifo():
         os.mkfifo(name, 0o600, dir_fd=parent_fd)
-        fd = fs.open(name, READ_FLAGS, dir_fd=parent_fd)
-        try:
+        with opened(fs, name, READ_FLAGS, dir_fd=parent_fd) as fd:
             _finish(fd, member)
-        finally:
-            close_reader(fs, fd)
     elif member.isreg():
         fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=parent_fd)
         try:

@@ -29,7 +29,13 @@ from attrs import field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.files import DurableError, FileSystem, make_durable_directory
-from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ...base.files.filesystem import (
+    CREATE_FLAGS,
+    DIRECTORY_FLAGS,
+    READ_FLAGS,
+    close_reader,
+    opened,
+)
 from ...base.files.tree_walk import walk_tree
 from ..domain import Candidate
 from ..records.audit_reserve import is_there
@@ -282,11 +288,8 @@ def _walk(
         if entry.is_directory and len(entry.names) >= LEVELS:
             raise OSError(f"directories are nested deeper than {LEVELS} levels")
         if stat.S_ISREG(entry.status.st_mode):
-            fd = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
-            try:
+            with opened(fs, entry.name, READ_FLAGS, dir_fd=entry.directory_fd) as fd:
                 yield path, fd, fs.fstat(fd)
-            finally:
-                close_reader(fs, fd)
         else:
             yield path, entry.directory_fd, entry.status
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from ...base.files import FileSystem
-from ...base.files.filesystem import close_reader
+from ...base.files.filesystem import close_reader, opened
 from ...base.files.regular_file import create_file, write_all
 
 RESERVE_NAME: Final = "audit.reserve"
@@ -123,12 +123,9 @@ class Reserve:
         Raises:
             OSError: As the system answered; some of it may still be there.
         """
-        fd = self._fs.open(RESERVE_NAME, _FLAGS, dir_fd=self._directory_fd)
-        try:
+        with opened(self._fs, RESERVE_NAME, _FLAGS, dir_fd=self._directory_fd) as fd:
             write_all(self._fs, fd, [b"\n" * RESERVE_BYTES])
             self._fs.fsync(fd)
-        finally:
-            close_reader(self._fs, fd)
         self._used = b""
 
     def close(self) -> None:

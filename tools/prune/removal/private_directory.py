@@ -23,7 +23,7 @@ from typing import Final
 
 from ...base.errors import reason_of
 from ...base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ..errors import (
     PruneBusy,
     PruneError,
@@ -200,19 +200,12 @@ def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
     with suppress(OSError, ValueError):
         fs.stat(os.path.join(root, PRIVATE, RESERVE_NAME))
         return
-    with suppress(OSError, ValueError):
-        root_fd = fs.open(os.fspath(root), _ROOT_FLAGS)
-        try:
-            _make(fs, root_fd, PRIVATE)
-            private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
-            try:
-                ours = fs.fstat(private_fd).st_uid in owners_of(fs, root_fd)
-                if ours and try_lock(fs, private_fd):
-                    furnish(fs, private_fd)
-            finally:
-                close_reader(fs, private_fd)
-        finally:
-            close_reader(fs, root_fd)
+    with suppress(OSError, ValueError), opened(fs, os.fspath(root), _ROOT_FLAGS) as root_fd:
+        _make(fs, root_fd, PRIVATE)
+        with opened(fs, PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd) as private_fd:
+            ours = fs.fstat(private_fd).st_uid in owners_of(fs, root_fd)
+            if ours and try_lock(fs, private_fd):
+                furnish(fs, private_fd)
 
 
 def furnish(fs: FileSystem, private_fd: int) -> None:
@@ -242,12 +235,9 @@ def _hand_over(fs: FileSystem, parent_fd: int, name: str) -> None:
     user = os.geteuid()
     if user != 0 or fs.fstat(parent_fd).st_uid == user:
         return
-    fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
-    try:
+    with opened(fs, name, DIRECTORY_FLAGS, dir_fd=parent_fd) as fd:
         if fs.fstat(fd).st_uid == user and not fs.listdir(fd):
             hand_over(fs, fd, parent_fd)
-    finally:
-        close_reader(fs, fd)
 
 
 def _mounted(path: Path) -> str:

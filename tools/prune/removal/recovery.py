@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ...base.errors import reason_of
 from ...base.files import FileSystem, try_lock
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, opened
 from ..errors import PruneRootUnusable
 from ..ports import PruneTarget
 from .environment import Outside, owners_of
@@ -113,11 +113,8 @@ def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: 
             return False
         if not stat.S_ISDIR(status.st_mode):
             return True
-        fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
-        try:
+        with opened(fs, name, DIRECTORY_FLAGS, dir_fd=root_fd) as fd:
             return try_lock(fs, fd)  # its maker may hold it
-        finally:
-            close_reader(fs, fd)
     except OSError:
         return False
 
@@ -125,14 +122,11 @@ def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: 
 @contextmanager
 def locked_root(fs: FileSystem, root_fd: int) -> Iterator[bool]:
     """Lock a root if no other process holds it: those that make or delete in it lock it."""
-    fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=root_fd)
-    try:
+    with opened(fs, ".", DIRECTORY_FLAGS, dir_fd=root_fd) as fd:
         alone = False
         with suppress(OSError):
             alone = try_lock(fs, fd)
         yield alone
-    finally:
-        close_reader(fs, fd)
 
 
 def list_leftovers(fs: FileSystem, private: PrivateDirectory, now: datetime) -> Leftovers:

@@ -246,7 +246,6 @@ class _Apply:
 
     def _made_commit(self, scratch: Scratch, state: CheckoutState, tree: str) -> str:
         return make_commit(
-            self._repository,
             scratch,
             state,
             tree=tree,
@@ -307,7 +306,6 @@ class _Apply:
             base=self._base,
             result=self._result,
             options=self._options,
-            checkout=self._repository.work_tree,
         )
         applied = Applied(
             checkout=self._repository.work_tree,
