@@ -15,7 +15,6 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.prune import (
-    AUDIT_NAME,
     Disposal,
     PruneBusy,
     PruneResult,
@@ -28,6 +27,7 @@ from agentforge_sessions.prune import (
     restore_from_trash,
     unpin,
 )
+from agentforge_sessions.prune.records.audit_log import AUDIT_NAME
 from agentforge_sessions.prune.removal.pins import PINS
 from agentforge_sessions.prune.removal.private_directory import (
     COMING,

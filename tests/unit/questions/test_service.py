@@ -15,28 +15,26 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.errors import AmbiguousId
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     AtomicReadError,
-    AtomicWriteError,
     InvalidAnswers,
-    InvalidQuestions,
-    InvalidSessionId,
     Option,
     Question,
     QuestionError,
     QuestionSessions,
-    SessionBusy,
     SessionCorrupted,
     SessionEnded,
     SessionExists,
     SessionNotFound,
     SessionStatus,
-    TooManySessions,
     UnreadableQuestion,
     UserAnswer,
     format_user_response,
 )
+from agentforge_sessions.questions.disk_errors import AtomicWriteError, SessionBusy
 from agentforge_sessions.questions.domain import TRANSITIONS, next_status
+from agentforge_sessions.questions.errors import InvalidSessionId, TooManySessions
 from tests.support.clock import FakeClock
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call
 from tests.support.listing import names_in

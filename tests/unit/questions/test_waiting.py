@@ -19,14 +19,14 @@ from agentforge_sessions.questions import (
     AnswersTimeout,
     QuestionSession,
     QuestionSessions,
-    QuestionsUnavailable,
-    SessionAnswers,
     SessionCorrupted,
     SessionEnded,
     SessionNotFound,
     SessionRejected,
     SessionStatus,
 )
+from agentforge_sessions.questions.domain import SessionAnswers
+from agentforge_sessions.questions.errors import QuestionsUnavailable
 from agentforge_sessions.questions.waiting import waiting as waiting_module
 from agentforge_sessions.questions.waiting.change_feed import follow_changes, follow_changes_async
 from agentforge_sessions.questions.waiting.directory_watcher import (
