@@ -602,7 +602,7 @@ def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
     wait = Wait(
         session_id,
         None,
-        Deadline.of(None, session_left_s=None, now=0.0),
+        Deadline(None, session_left_s=None, now=0.0),
         on_timeout="leave",
         store=sessions.store,
         monotonic=lambda: 0.0,

@@ -31,6 +31,7 @@ from ...base.files.atomic_file import random_token
 from ...base.files.directory_store import NewDirectory
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ...base.files.regular_file import create_file, read_regular_file
+from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...base.files.tree_walk import walk_tree
 from ..errors import NotARepository, RepositoryError, SnapshotRefused
@@ -176,26 +177,14 @@ class SnapshotRepository:
         fs = self.fs
         create_file(fs, fd, "HEAD", [b"ref: refs/heads/none\n"])
         create_file(fs, fd, _CONFIG, [configuration])
-        self._folder(fd, "info", {"attributes": _ATTRIBUTES})
-        self._folder(fd, "refs", {}, ("snapshots",))
-        more = {"alternates": alternates} if alternates else {}
-        fs.mkdir("objects", 0o700, dir_fd=fd)
-        with opened(fs, "objects", DIRECTORY_FLAGS, dir_fd=fd) as objects:
-            self._folder(objects, "info", more)
-            self._folder(objects, "pack", {})
-            fs.fsync(objects)
-
-    def _folder(
-        self, fd: int, name: str, files: dict[str, bytes], folders: tuple[str, ...] = ()
-    ) -> None:
-        fs = self.fs
-        fs.mkdir(name, 0o700, dir_fd=fd)
-        with opened(fs, name, DIRECTORY_FLAGS, dir_fd=fd) as inside:
-            for file, content in files.items():
-                create_file(fs, inside, file, [content])
-            for folder in folders:
-                fs.mkdir(folder, 0o700, dir_fd=inside)
-            fs.fsync(inside)
+        files = {"info": ("attributes", _ATTRIBUTES), "objects/info": ("alternates", alternates)}
+        for folder in _FOLDERS:
+            parts = folder.split("/")
+            with directory_beneath(fs, fd, parts, missing=Missing.MADE_DURABLY) as inside:
+                name, content = files.get(folder, ("", b""))
+                if content:
+                    create_file(fs, inside, name, [content])
+                    fs.fsync(inside)
 
     @contextmanager
     def locked(self) -> Iterator[LockedRepository]:
