@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, opened
-from ..git.git_records import Difference, Leaf, index_lines, joined
+from ..git.git_records import Difference, Leaf, joined
 from ..git.git_repositories import OwnRepository, UserRepository
 from .apply_errors import ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import Action, PathFacts, case_clashes, decide
@@ -348,9 +348,7 @@ def _contents(
         entries = {path: look.state.index.get(path) for path in paths}
         known |= {path: one.leaf for path, one in entries.items() if one is not None}
     if known:
-        index.run(
-            "update-index", "-z", "--index-info", stdin=index_lines(known, look.scratch.id_length)
-        )
+        look.scratch.put(index, known)
     where, also = _converting(look, index)
     where.run(
         *("update-index", "-z", "--add", "--replace", "--stdin"),
@@ -432,11 +430,7 @@ def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None
     assert index.index is not None  # noqa: S101 (it was given one)
     if look.state.index_bytes is not None:
         index.index.write_bytes(look.state.index_bytes)
-    index.run(
-        *("update-index", "-z", "--add", "--replace", "--index-info"),
-        stdin=index_lines(changes, look.scratch.id_length),
-        configuration={"core.splitIndex": "false", **PROTECTING},
-    )
+    look.scratch.put(index, changes, {"core.splitIndex": "false", **PROTECTING})
     listed = look.scratch.listed(index)
     refused = [path for path, leaf in changes.items() if listed.get(path) != leaf]
     _require(look, [_blocked(path, Obstacle.UNSAFE_NAME) for path in refused])

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ...base.path_pattern import component_matcher
 from ..errors import GitFailed, RepositoryError
-from ..git.git_records import Difference, Leaf, index_lines, joined
+from ..git.git_records import Difference, Leaf, joined
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import unsafe_paths
 from .checkout_state import CheckoutState
@@ -169,10 +169,7 @@ def ignored_by(
     }
     index = scratch.index(f"index.{name}", name)
     if rules:
-        index.run(
-            *("update-index", "-z", "--add", "--replace", "--index-info"),
-            stdin=index_lines(rules, scratch.id_length),
-        )
+        scratch.put(index, rules)
         index.run("checkout-index", "-a", "-f")
     scratch.info("exclude", state.excludes)
     output = index.run(
