@@ -598,8 +598,8 @@ def test_a_session_comes_back_from_the_trash_without_its_record(
 ) -> None:
     old = made(hours=48)
     prune("--trash", "--yes")
-    [record] = (workspaces / ".prune" / "trash").glob("*.json")
-    record.unlink()
+    [hidden] = (workspaces / ".prune" / "trash").iterdir()
+    hidden.rename(hidden.with_name(f"{old}~1"))
     listed = prune("trash")
     assert "empty" not in listed.out
     assert f"its record is lost: {old}" in listed.err
