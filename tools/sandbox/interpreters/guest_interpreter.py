@@ -32,7 +32,7 @@ from ..policy import DEFAULT_ENVIRONMENT
 from ..request import Request
 from ..workspaces.quota import Room
 from .interpreter_class import GuestServices, InterpreterClass
-from .prepared_guest import is_science_wanted
+from .prepared_guest import SCIENCE_MODULES
 from .prepared_runtime import (
     PreparedRuntime,
     begin_with,
@@ -53,7 +53,6 @@ __all__ = [
     "GuestInterpreter",
     "begin_with",
     "prepare_runtime",
-    "prepare_templates",
     "prepared_file",
 ]
 
@@ -198,6 +197,8 @@ class GuestInterpreter:
                 raise
             finally:
                 self._rest(door)
+            if not self._keeps:
+                self._note_imports(script.source)
             if outcome.ended:
                 self._ended = outcome.stopped or "exit"
             if not self._keeps or outcome.ended:
@@ -230,12 +231,17 @@ class GuestInterpreter:
         set_environment(machine, dict(self.kind.environment))
 
     def _template_for(self, source: str) -> Template:
-        if not is_science_wanted():
-            return self._prepared.template
-        template = _science_of(self._prepared).for_script(source)
+        science = _science_for(self._prepared, source)
+        template = None if science is None else science.made()
         if template is None or template.size > self.kind.memory_bytes:
             return self._prepared.template
         return template
+
+    def _note_imports(self, source: str) -> None:
+        if self._begun_with is self._prepared.template:
+            science = _science_for(self._prepared, source)
+            if science is not None:
+                science.imported()
 
     def fitness(self, source: str) -> int:
         """Best is what began as the script is to begin; what is large does not become small."""
@@ -341,9 +347,14 @@ _science: dict[int, ScienceTemplate] = {}
 _science_lock: Final = threading.Lock()
 
 
-def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
-    from .science_template import ScienceTemplate
+def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | None:
+    """The template for a script that imports what is in it; None for any other script."""
+    if not any(map(source.__contains__, SCIENCE_MODULES)):
+        return None
+    from .science_template import ScienceTemplate, imports_science  # few executions need it
 
+    if not imports_science(source):
+        return None
     with _science_lock:
         found = _science.get(id(runtime))
         if found is None:
@@ -361,12 +372,6 @@ def prepared_file(cache: Path | None) -> PreparedFile:
     """What interpreters begin with, for a worker of this process; see `begin_with`."""
     with _unavailable():
         return prepared_runtime(cache).prepared
-
-
-def prepare_templates(cache: Path | None) -> None:
-    """Make every template that this process may use; see `ScienceTemplate`."""
-    with _unavailable():
-        _science_of(prepared_runtime(cache)).make()
 
 
 # -------------------------------------------------------------------- parts

@@ -27,7 +27,7 @@ from ..installed.interpreter_files import (
 from ..installed.releases import installed_version
 from ..installed.temporary_directory import chosen_directory, temporary_directory
 from .interpreter import loaded_host
-from .prepared_guest import is_science_wanted, usable_template
+from .prepared_guest import usable_template
 
 if TYPE_CHECKING:
     from ..compiled.status import RuntimeInfo
@@ -119,10 +119,8 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
 
     def work() -> None:
         try:
-            cache = ensure_ready()
+            ensure_ready()
             _record(info.cache_file)
-            if is_science_wanted():
-                loaded_host().prepare_templates(cache)
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
             failures.append(error)
 
