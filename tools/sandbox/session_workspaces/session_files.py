@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -221,7 +221,6 @@ def write_session_file(
     overwrite: bool = True,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
     """Write a whole file into a session's workspace, making the directories on the way.
@@ -237,7 +236,6 @@ def write_session_file(
         workspace_root: The directory the sessions' workspaces are in.
         overwrite: Whether a file that is there may be replaced.
         logger: Takes `session.file.write`.
-        token: Gives a fresh random text for the name on the way.
         fs: The file system.
 
     Raises:
@@ -256,7 +254,7 @@ def write_session_file(
     content = data.encode("utf-8") if isinstance(data, str) else bytes(data)
     with _place_of(session_id, relative_path, workspace_root, fs, missing=Missing.MADE) as place:
         mode = _mode_to_keep(fs, place, relative_path, overwrite=overwrite)
-        incoming = stage_file(fs, place.root_fd, content, mode=mode, token=token)
+        incoming = stage_file(fs, place.root_fd, content, mode=mode)
         try:
             # Without leave to replace a file, a rename could take the place of one made meanwhile.
             put = fs.rename if overwrite else fs.link
@@ -292,7 +290,6 @@ def delete_session_path(
     recursive: bool = False,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
     """Delete a file or a directory of a session's workspace.
@@ -306,7 +303,6 @@ def delete_session_path(
         workspace_root: The directory the sessions' workspaces are in.
         recursive: Whether a directory may have content.
         logger: Takes `session.file.delete`.
-        token: Gives a fresh random text for the name out of sight.
         fs: The file system.
 
     Raises:
@@ -327,9 +323,9 @@ def delete_session_path(
         else:
             root = Path(workspace_root)
             with DirectoryLock(fs, root, timeout_s=LOCK_TIMEOUT_S, follow=True) as lock:
-                outgoing = f"{INCOMING_PREFIX}{token()}"
+                outgoing = f"{INCOMING_PREFIX}{random_token()}"
                 fs.rename(place.name, outgoing, src_dir_fd=place.fd, dst_dir_fd=lock.fd)
-                discard_tree(fs, lock.fd, outgoing, parent=root, token=token)
+                discard_tree(fs, lock.fd, outgoing, parent=root, token=random_token)
     forget_usage(Path(workspace_root) / session_id)
     SandboxLogger.of(logger).info(
         "session.file.delete", session_id=session_id, path=place.printable, recursive=recursive
