@@ -180,7 +180,9 @@ def test_a_module_of_the_workspace_comes_before_one_that_is_loaded(sandbox: Sand
     (sandbox.workspace / "numpy" / "results.txt").touch()
     (sandbox.workspace / "secrets").mkdir()
     (sandbox.workspace / "secrets" / "__init__.py").write_text("own = 2")
-    code = "import pandas, numpy, calendar, secrets\nprint(calendar.own, secrets.own, numpy.int8(3))"
+    code = (
+        "import pandas, numpy, calendar, secrets\nprint(calendar.own, secrets.own, numpy.int8(3))"
+    )
     result = sandbox.execute(code)
     assert (result.stdout, result.stderr) == ("1 2 3\n", "")
     (sandbox.workspace / "pandas.py").write_text("own = 4")
