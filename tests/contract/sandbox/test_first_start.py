@@ -90,14 +90,3 @@ def test_a_file_that_the_system_cannot_load_now_is_not_compiled_anew(
         said,
     )
     assert os.path.samestat(compiled.stat(), before)
-
-
-def test_setting_up_gives_a_linked_file_one_name_and_does_not_compile_it(
-    compiled: Path, tmp_path: Path
-) -> None:
-    run(SET_UP, compiled)  # what is right is recorded
-    os.link(compiled, compiled.parent.parent / "second")
-    said = run(SET_UP, compiled)
-    assert any(line.endswith("is not used: it has 2 names (hard links)") for line in said)
-    assert compiled.stat().st_nlink == 1
-    assert run(EXECUTED, compiled, tmp_path) == ["42"]

@@ -120,7 +120,6 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     def work() -> None:
         try:
             ensure_ready()
-            _record(info.cache_file)
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
             failures.append(error)
 
@@ -145,13 +144,6 @@ def _doing() -> str:
         return "working"
     who = "another process" if awaited[0] is None else f"process {awaited[0]}"
     return f"waiting for {who}, which makes it"
-
-
-def _record(file: Path | None) -> None:
-    if file is not None:
-        from ..compiled.kept_module import record_compiled
-
-        record_compiled(file.parent, file.name)
 
 
 def ensure_ready() -> Path | None:
