@@ -27,7 +27,7 @@ import os, resource, sys
 import wasmtime
 from agentforge_sessions.sandbox import SandboxUnavailable
 from agentforge_sessions.sandbox.interpreters import (guest_interpreter, runtime)
-from agentforge_sessions.sandbox.host.engine.engine import the_engine
+from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
 the_engine()
 with open('/proc/self/statm') as file:
     used = int(file.read().split()[0]) * resource.getpagesize()

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from ...base.event_log import get_logger
 from ..errors import SandboxUnavailable
-from ..host.engine.engine import Engine, EngineUnavailable, the_engine
+from ..host.engine.loaded_engine import Engine, EngineUnavailable, the_engine
 from ..installed.interpreter_files import InterpreterFiles, compiled_name
 from .private_cache import keep, open_if_private, why_unusable
 
 if TYPE_CHECKING:
-    from ..host.engine.engine import Module
+    from ..host.engine.loaded_engine import Module
 
 _log = get_logger("agentforge.sandbox")
 

@@ -2,10 +2,11 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from .engine.clock import CANCELLED, DEADLINE, NEVER, Cancellation, TurnClock, TurnEnded
+from .engine.clock import CANCELLED, DEADLINE, NEVER, TurnClock, TurnEnded
 from .engine.engine import Instance, Program, Trapped
 from .files.files import Descriptor, Descriptors, Directory
 from .files.mount_points import MountPoints
@@ -52,7 +53,7 @@ class TurnLimits(NamedTuple):
     fuel: int
     output_bytes: int
     seconds: float | None = None
-    cancel: Cancellation = NEVER
+    cancel: threading.Event = NEVER
 
 
 class TurnOutcome(NamedTuple):

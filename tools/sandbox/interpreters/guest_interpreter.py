@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import SandboxUnavailable
 from ..guest.guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, Script
-from ..host.engine.engine import EngineUnavailable
 from ..host.engine.guest_thread import with_room
+from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.files.files import Directory
 from ..host.files.host_files import HostTree
 from ..host.files.memory_files import MemoryTree
@@ -35,7 +35,6 @@ from .interpreter_class import GuestServices, InterpreterClass
 from .prepared_guest import SCIENCE_MODULES
 from .prepared_runtime import (
     PreparedRuntime,
-    begin_with,
     new_machine,
     prepared_runtime,
     set_environment,
@@ -48,13 +47,6 @@ if TYPE_CHECKING:
     from .offered_tools import OfferedTools, ToolDoor
     from .science_template import ScienceTemplate
     from .template_file import PreparedFile
-
-__all__ = [
-    "GuestInterpreter",
-    "begin_with",
-    "prepare_runtime",
-    "prepared_file",
-]
 
 _BY_LINES: Final = (
     "exec('import sys\\nfor each in (sys.stdout, sys.stderr):\\n"
@@ -362,14 +354,8 @@ def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | Non
         return found
 
 
-def prepare_runtime(cache: Path | None) -> None:
-    """Have what interpreters are opened with in this process; see `prepared_runtime`."""
-    with _unavailable():
-        prepared_runtime(cache)
-
-
 def prepared_file(cache: Path | None) -> PreparedFile:
-    """What interpreters begin with, for a worker of this process; see `begin_with`."""
+    """What interpreters of this process start from, made by the first call."""
     with _unavailable():
         return prepared_runtime(cache).prepared
 

@@ -168,7 +168,7 @@ def ensure_ready() -> Path | None:
     cache = cache_directory()
     with _ready_lock:
         if cache not in _ready:
-            loaded_host(loading=cache).prepare_runtime(cache)
+            loaded_host(loading=cache).prepared_file(cache)
             _ready.add(cache)
         _found[surroundings] = cache
     return cache

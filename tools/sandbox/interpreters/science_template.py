@@ -20,7 +20,8 @@ from ...base.event_log import get_logger
 from ..compiled.cache_lock import making
 from ..errors import SandboxError
 from ..guest.guest_code import ENTRY, GUEST_WORKSPACE
-from ..host.engine.engine import EngineUnavailable, Trapped
+from ..host.engine.engine import Trapped
+from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.machine import TurnLimits
 from ..host.template import Template, TemplateImage
 from .prepared_guest import SCIENCE, SCIENCE_MODULES, template_name
