@@ -64,6 +64,7 @@ class GuestInterpreter:
     Attributes:
         kind: What it was opened with.
         in_use: Held while it runs a turn, and by whom it may not end meanwhile.
+        ended: Why it runs no more turns, or None while it does.
         tool_calls: What the last turn called of the functions of the host.
     """
 
@@ -98,20 +99,15 @@ class GuestInterpreter:
         self._keeps = idle_s is not None
         self._rested_since = 0.0
         self.in_use: Final = threading.RLock()
-        self._ended: str | None = None
+        self.ended: str | None = None
         self._trees: list[HostTree] = []
         self._workspace: HostTree | None = None
         self._temporary: MemoryTree | None = None
         self._timer: threading.Timer | None = None
 
-    @property
-    def ended(self) -> str | None:
-        """Why it runs no more turns, or None while it does."""
-        return self._ended
-
     def _end_when_idle(self) -> None:
         """End it once it has rested for as long as it may; looks again when that could be."""
-        if self._idle_s is None or self._ended is not None:
+        if self._idle_s is None or self.ended is not None:
             return
         left = self._idle_s
         if self.in_use.acquire(blocking=False):
@@ -129,7 +125,7 @@ class GuestInterpreter:
     @property
     def memory_held(self) -> int | None:
         """The most linear memory it held since it was opened, in bytes, or None if it ended."""
-        if self._machine is None or self._ended is not None:
+        if self._machine is None or self.ended is not None:
             return None
         return self._machine.memory_bytes
 
@@ -160,8 +156,8 @@ class GuestInterpreter:
             machine = self._machine
             if not self._is_as_opened():
                 self._end("not restored")
-            if self._ended is not None or machine is None:
-                raise SandboxUnavailable(f"the interpreter has ended ({self._ended})", _RUN_AGAIN)
+            if self.ended is not None or machine is None:
+                raise SandboxUnavailable(f"the interpreter has ended ({self.ended})", _RUN_AGAIN)
             if not self._keeps:
                 self._begin_for(script, machine)
             with _provided():
@@ -192,7 +188,7 @@ class GuestInterpreter:
             if not self._keeps:
                 self._note_imports(script.source)
             if outcome.ended:
-                self._ended = outcome.stopped or "exit"
+                self.ended = outcome.stopped or "exit"
             if not self._keeps or outcome.ended:
                 machine.close_files()
                 self._leave_mounts()
@@ -276,7 +272,7 @@ class GuestInterpreter:
                 self._timer.cancel()
 
     def _end(self, reason: str) -> None:
-        self._ended = self._ended or reason
+        self.ended = self.ended or reason
         machine, self._machine = self._machine, None
         if machine is not None:
             machine.close()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import evolve
 
@@ -41,16 +40,14 @@ _abandoned: list[ReadyInterpreters] = []
 _beside: KeptBeside | None = None
 
 
-class KeptBeside(NamedTuple):
-    """What is kept ready beside interpreters, and ends with them.
+class KeptBeside(Protocol):
+    """What is kept ready beside interpreters, and ends with them."""
 
-    Attributes:
-        counted: Gives how many there are.
-        close: Ends them.
-    """
+    def count(self) -> int:
+        """How many there are."""
 
-    counted: Callable[[], int]
-    close: Callable[[], None]
+    def close(self) -> None:
+        """End them."""
 
 
 def keep_beside(kept: KeptBeside) -> None:
@@ -140,7 +137,7 @@ def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None
 def pool_stats() -> PoolStats:
     """What the pool of this process did so far."""
     stats = the_pool().stats()
-    return stats if _beside is None else evolve(stats, spare_workers=_beside.counted())
+    return stats if _beside is None else evolve(stats, spare_workers=_beside.count())
 
 
 def close_pool() -> None:

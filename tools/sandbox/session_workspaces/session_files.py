@@ -69,16 +69,23 @@ def _place_of(
     """Hold open the directory that a path's last name is in; errors name the path as given."""
     validate_session_id(session_id)
     path = validate_session_path(relative_path)
+    with (
+        _naming(relative_path),
+        open_session(session_id, workspace_root, fs=fs) as session,
+        directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
+    ):
+        yield _Place(session.root_fd, parent, path.parts[-1], path)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Have the errors of the system name only what the caller named."""
     try:
-        with (
-            open_session(session_id, workspace_root, fs=fs) as session,
-            directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
-        ):
-            yield _Place(session.root_fd, parent, path.parts[-1], path)
+        yield
     except SandboxError:
         raise
     except (OSError, DurableError) as error:
-        raise named_error(error, relative_path) from None
+        raise named_error(error, name) from None
 
 
 def list_session_files(
@@ -115,17 +122,12 @@ def list_session_files(
     """
     validate_session_id(session_id)
     matches = None if pattern is None else path_matcher(pattern)
-    try:
-        with open_session(session_id, workspace_root, fs=fs) as session:
-            found = [
-                "/".join(parts)
-                for parts, _ in walk_files(fs, session.fd)
-                if matches is None or matches(parts)
-            ]
-    except SandboxError:
-        raise
-    except (OSError, DurableError) as error:
-        raise named_error(error, session_id) from None
+    with _naming(session_id), open_session(session_id, workspace_root, fs=fs) as session:
+        found = [
+            "/".join(parts)
+            for parts, _ in walk_files(fs, session.fd)
+            if matches is None or matches(parts)
+        ]
     found.sort()
     SandboxLogger.of(logger).info(
         "session.file.list", session_id=session_id, pattern=pattern, count=len(found)
