@@ -32,6 +32,7 @@ from .result import SandboxResult
 from .sandbox import Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
 from .sandbox_options import RuntimeType, SandboxOptions, checked_settings
+from .session_workspaces.session_deletion import sweep_now_and_then
 from .session_workspaces.session_directory import (
     DEFAULT_ROOT,
     INCOMING_PREFIX,
@@ -147,6 +148,7 @@ class _Session:
             fs=self.fs,
             execution=_record_of(result) if self.rich_metadata else None,
         )
+        sweep_now_and_then(self.root, clock=self.clock, log=log)
 
     def _exists(self, root_fd: int) -> bool:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import threading
@@ -27,6 +28,10 @@ from agentforge_sessions.sandbox import (
     get_session_sandbox,
     list_session_files,
     read_session_metadata,
+)
+from agentforge_sessions.sandbox.session_workspaces.session_deletion import (
+    EVERY_S,
+    sweep_now_and_then,
 )
 from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
@@ -262,6 +267,33 @@ def test_a_deletion_tells_what_it_sweeps(root: Path) -> None:
     delete_session_workspace("abc-123", root, logger=recorder)
     swept = {"workspace_root": str(root), "count": 1, "names": [".discarded-1"]}
     assert recorder.told == [("info", "session.swept", swept)]
+
+
+def test_updates_sweep_a_root_now_and_then_and_tell_it(root: Path) -> None:
+    recorder = Recorder()
+    times = [0.0]
+
+    def sweep() -> list[str]:
+        name = f".discarded-{len(recorder.told)}"
+        (root / name / "deep").mkdir(parents=True, exist_ok=True)
+        sweep_now_and_then(
+            root,
+            clock=lambda: NOW,
+            log=SandboxLogger(recorder),
+            monotonic=lambda: times[0],
+        )
+        return names_in(root)
+
+    assert sweep() == []
+    assert [event for _, event, _ in recorder.told] == ["session.swept"]
+    assert sweep() == [".discarded-1"]
+    times[0] = EVERY_S
+    held = os.open(root, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert sweep() == [".discarded-1"]
+    os.close(held)
+    times[0] = 2 * EVERY_S
+    assert sweep() == []
 
 
 def test_deletions_at_the_same_time_all_succeed(root: Path) -> None:

@@ -75,7 +75,6 @@ class GuestInterpreter:
         tools: Iterable[Tool] = (),
         gate: Callable[..., Any] | None = None,
         idle_s: float | None = None,
-        restorable: bool = False,
     ) -> None:
         """Open one; see `interpreter.open_interpreter`."""
         self.kind: Final = kind
@@ -92,7 +91,6 @@ class GuestInterpreter:
         self._machine: GuestMachine | None = machine
         self._begun_with = prepared.template
         self._is_proven = True
-        self._restorable = restorable
         self._offered = _offered(tuple(tools), gate)
         self.tool_calls: tuple[ToolCallRecord, ...] = ()
         self._idle_s = idle_s
@@ -249,7 +247,7 @@ class GuestInterpreter:
     def restore(self) -> bool:
         """Make it what it was when it was opened; see `Interpreter`."""
         machine = self._machine
-        if machine is None or not self._restorable or self.ended is not None:
+        if machine is None or self.ended is not None:
             return False
         machine.close_files()
         self._leave_workspace()

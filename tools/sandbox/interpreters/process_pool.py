@@ -25,9 +25,6 @@ POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 RESTORE_VARIABLE: Final = "AGENTFORGE_SANDBOX_RESTORE"
 """The environment variable that, set to 0, has every interpreter used once only."""
 
-SPARE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SPARE"
-"""The environment variable that, set to 0, has no worker process kept ready."""
-
 DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
 
@@ -57,10 +54,9 @@ def keep_beside(kept: KeptBeside) -> None:
 
 
 def keeps_spare_worker() -> bool:
-    """Return whether a worker process is kept ready: where anything is, unless it is off."""
+    """Return whether a worker process is kept ready: where interpreters are."""
     pool = the_pool()
-    text = os.environ.get(SPARE_VARIABLE, "").strip()
-    return pool.size > 0 and not pool.closed and text in {"", "1"}
+    return pool.size > 0 and not pool.closed
 
 
 def _size_from_environment() -> int:

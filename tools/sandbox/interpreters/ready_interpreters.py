@@ -111,10 +111,9 @@ class ReadyInterpreters:
             interpreter.close()
         while True:
             with self._lock:
-                restore = self.restores
                 if not self._has_room_for(kind):
                     return
-            opened = open_interpreter(kind, restorable=restore)
+            opened = open_interpreter(kind)
             with self._lock:
                 fits = self._has_room_for(kind)
                 self._counts["opened"] += 1

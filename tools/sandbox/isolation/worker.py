@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.event_log import configure_when_heard, get_logger
-from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
+from ..errors import SandboxError
 from ..executor import Execution
 from ..in_process_executor import InProcessExecutor
 from ..interpreters.interpreter import loaded_host
@@ -157,14 +157,11 @@ class Worker:
                 self._stop.set()
 
     def _send_error(self, error: SandboxError) -> None:
-        fields: dict[str, Any] = {"reason": str(error), "remedy": "", "path": ""}
-        if isinstance(error, (WorkspaceError, SandboxUnavailable)):
-            fields.update(reason=error.reason, remedy=error.remedy)
-        if isinstance(error, (WorkspaceError, InputFileError)):
-            fields.update(path=str(error.path), reason=error.reason)
-        if isinstance(error, InputFileError):
-            fields["placed"] = error.placed
-        self._send({"kind": "error", "type": type(error).__name__, **fields})
+        fields = {
+            name: [*value] if isinstance(value, (list, tuple)) else str(value)
+            for name, value in {"reason": error, **error.fields}.items()
+        }
+        self._send({**fields, "kind": "error", "type": type(error).__name__})
 
     def _send(self, message: dict[str, Any]) -> None:
         with self._sending:

@@ -363,7 +363,7 @@ def _environment(cache: Path) -> dict[str, str]:
 
 
 def _error(answer: Mapping[str, Any]) -> SandboxError:
-    reason, remedy = str(answer.get("reason")), str(answer.get("remedy"))
+    reason, remedy = str(answer.get("reason")), str(answer.get("remedy", ""))
     path = str(answer.get("path"))
     match answer.get("type"):
         case "WorkspaceError":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ from ...base.files import (
     DirectoryLock,
     DurableError,
     FileSystem,
+    OsFileSystem,
     discard_tree,
     sweep_discarded,
 )
@@ -34,6 +37,12 @@ from .session_directory import (
 from .session_paths import validate_session_id
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
+EVERY_S: Final = 60.0
+"""How often updates of one process look through a root, in seconds; it may hold many sessions."""
+
+_MOST_ROOTS: Final = 1024
+_looked_at: dict[Path, float] = {}
 
 
 def delete_session_workspace(
@@ -165,3 +174,33 @@ def sweep_root(
                 count=len(found) - len(left),
                 names=sorted(found),
             )
+
+
+def sweep_now_and_then(
+    root: Path,
+    *,
+    clock: Clock,
+    log: SandboxLogger,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> None:
+    """Sweep a workspace root unless this process did within `EVERY_S`, or another holds its lock.
+
+    Args:
+        root: The workspace root.
+        clock: Gives the time, aware.
+        log: Takes `session.swept`.
+        monotonic: The clock that the interval is read from.
+    """
+    at = monotonic()
+    before = _looked_at.get(root)
+    if before is not None and at - before < EVERY_S:
+        return
+    if len(_looked_at) >= _MOST_ROOTS:
+        _looked_at.clear()
+    _looked_at[root] = at
+    fs = OsFileSystem()
+    with (
+        suppress(OSError, DurableError),
+        DirectoryLock(fs, root, timeout_s=0, follow=True) as lock,
+    ):
+        sweep_root(fs, lock.fd, root, now=clock(), log=log)

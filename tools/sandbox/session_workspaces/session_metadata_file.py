@@ -291,16 +291,14 @@ def publish_metadata(
 ) -> None:
     """Put metadata in place; it is made in the root, so that no guest ever sees it half done."""
     incoming = stage_file(fs, session.root_fd, content, mode=0o600, owner_fd=session.fd)
-    put = fs.rename if replace else fs.link
+    put, renamed = (fs.rename if replace else fs.link), False
     try:
         put(incoming, METADATA_NAME, src_dir_fd=session.root_fd, dst_dir_fd=session.fd)
-    except BaseException:
-        with suppress(OSError):
-            fs.unlink(incoming, dir_fd=session.root_fd)
-        raise
-    if not replace:
-        with suppress(OSError):
-            fs.unlink(incoming, dir_fd=session.root_fd)
+        renamed = replace
+    finally:
+        if not renamed:
+            with suppress(OSError):
+                fs.unlink(incoming, dir_fd=session.root_fd)
 
 
 def _words(error: Exception) -> str:
