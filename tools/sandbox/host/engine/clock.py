@@ -140,7 +140,7 @@ class Ticker:
                 )
                 self._thread.start()
             elif at < self._wakes_at:
-                self._condition.notify()
+                self._condition.notify_all()  # one that a handler cut short leaves a stale waiter
 
     def _push(self, clock: TurnClock) -> float:
         now = self._monotonic()
