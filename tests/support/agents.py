@@ -24,7 +24,7 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.builtin import TDFLOW
 from agentforge_sessions.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from agentforge_sessions.workflows.job import AgentWork

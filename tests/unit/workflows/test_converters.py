@@ -6,8 +6,14 @@ import json
 
 import pytest
 
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
-from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange
+from agentforge_sessions.workflows.agents.port import (
+    AgentAnswer,
+    AgentOption,
+    AgentQuestion,
+    EditedFile,
+    TokenUsage,
+    WorkspaceChange,
+)
 from agentforge_sessions.workflows.converters import made, plain
 from agentforge_sessions.workflows.workflow import Input
 

@@ -186,7 +186,7 @@ class Cli:
         configured = self.usable
         if configured is None or not configured.names_observers:
             return ()
-        from ...wiring.observing import configured_observers
+        from ...integrations.observers.observing import configured_observers
 
         opened = configured_observers(configured, self.store)
         self.opened.callback(opened.close)

@@ -35,7 +35,7 @@ from ..views.question_entries import (
 from .session_recording import SessionChanges
 
 if TYPE_CHECKING:
-    from ...base.tracing.port import Span
+    from ...base.tracing.current import Span
 
 
 class PersonQuestions:

@@ -5,33 +5,37 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
 from .....base.settings.trust_table import ignored
 from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
-from ....mcp_server.transports.http_guard import HttpSettings, is_loopback, read_token
 from ...context import Cli
 from ...options import QuestionPlace, flag, misuse, option
-from ...output.documents import selected
 from ...output.errors import Interrupted
 from ...signatures import given
+
+if TYPE_CHECKING:
+    from ....mcp_server.transports.http_guard import HttpSettings
+
+_DEFAULT_HOST: Final = "127.0.0.1"
+_DEFAULT_PORT: Final = 8137
 
 
 @frozen
 class HttpOptions:
     """How clients reach a server over HTTP."""
 
-    host: str = option(
-        "--host ADDRESS", "With --http: where to listen.", "127.0.0.1", show_default=True
+    host: str | None = option(
+        "--host ADDRESS", "With --http: where to listen.", show_default=_DEFAULT_HOST
     )
-    port: int = option(
+    port: int | None = option(
         "--port PORT",
         "With --http: the port; 0 takes a free one.",
-        8137,
         min=0,
         max=65535,
-        show_default=True,
+        show_default=str(_DEFAULT_PORT),
     )
     allow_remote: bool = flag(
         "--allow-remote", "Listen also where other machines can connect; needs --token-file."
@@ -49,8 +53,12 @@ class HttpOptions:
 
     def settings(self) -> HttpSettings:
         """Return the same for the server, with the token."""
+        from ....mcp_server.transports.http_guard import HttpSettings, read_token
+
         return HttpSettings(
-            **selected(self, "host port allow_remote"),
+            host=self.host if self.host is not None else _DEFAULT_HOST,
+            port=self.port if self.port is not None else _DEFAULT_PORT,
+            allow_remote=self.allow_remote,
             allowed_hosts=tuple(self.allowed_host or ()),
             allowed_origins=tuple(self.allowed_origin or ()),
             token=read_token(Path(self.token_file)) if self.token_file is not None else None,
@@ -121,6 +129,8 @@ def mcp(
             )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
+        from ....mcp_server.transports.http_guard import is_loopback
+
         settings = over_http.settings()
         if not is_loopback(settings.host):
             cli.output.remark(
