@@ -1,4 +1,4 @@
-"""`agentforge mcp`: the harness and its questions as tools for AI clients."""
+"""`agentforge mcp`: sessions, the sandbox and questions as tools for AI clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...signatures import given
 
 @frozen
 class HttpOptions:
-    """How clients reach a server over HTTP."""
+    """Options of a server over HTTP: its address and who may connect."""
 
     host: str = option(
         "--host ADDRESS", "With --http: where to listen.", "127.0.0.1", show_default=True
@@ -48,7 +48,7 @@ class HttpOptions:
     )
 
     def settings(self) -> HttpSettings:
-        """Return the same for the server, with the token."""
+        """Return the server's settings, with the token read from its file."""
         return HttpSettings(
             **selected(self, "host port allow_remote"),
             allowed_hosts=tuple(self.allowed_host or ()),
@@ -59,7 +59,7 @@ class HttpOptions:
 
 @frozen
 class OfferOptions:
-    """Which tools are offered."""
+    """Options that choose the offered tools."""
 
     tools: str | None = option(
         "--tools SET[,SET]",
@@ -69,10 +69,10 @@ class OfferOptions:
     read_only: bool = flag("--read-only", "Offer only tools that change nothing.")
 
     def offer(self) -> Offer:
-        """Return the same for the server.
+        """Return the server's offer.
 
         Raises:
-            typer.BadParameter: There is no such set.
+            typer.BadParameter: A set of tools does not exist.
         """
         try:
             sets = EVERYTHING.sets if self.tools is None else ToolSet.named(self.tools)
