@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol, runtime_checkable
 
 from .event_codec import logged
-from .event_values import EventValue, Occurrence, event_fields
+from .event_values import EventValue, Occurrence
 from .history_events import CheckpointTaken, PhaseAdvanced, PhaseEnded
 from .session_entries import SessionHistory
 from .session_notices import CheckpointReached, NoteRecorded
@@ -17,7 +17,6 @@ EVENT_VERSION: Final = 1
 """The version of `SessionEvent.to_dict`: another one where a field goes or means something else."""
 
 
-@event_fields
 class SessionEvent(EventValue):
     """Something that happened, with when and where.
 
