@@ -15,7 +15,7 @@ from attrs import define, field
 from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
-from agentforge_sessions.harness import SessionPlaces
+from agentforge_sessions.harness.session_ports import SessionPlaces
 from agentforge_sessions.harness.snapshot_port import (
     PreparedWorkspace,
     SnapshotTaken,

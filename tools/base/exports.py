@@ -10,8 +10,8 @@ from importlib import import_module
 def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
     """Return a package's `__getattr__`, which imports a name's module when the name is asked for.
 
-    The name is kept in the package from then on. `dir(package)` names what is in `__all__`, which
-    the package has beside it, before it is loaded.
+    The name is kept in the package from then on. `dir(package)` names what is in `__all__`, before
+    it is loaded; a package that has none beside it gets one of these names.
 
     Args:
         package: The package's `__name__`.
@@ -28,7 +28,8 @@ def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], obj
         return found
 
     own = vars(sys.modules[package])
-    own["__dir__"] = lambda: sorted({*own.get("__all__", modules), *_dunder(own)})
+    own.setdefault("__all__", sorted(modules))
+    own["__dir__"] = lambda: sorted({*own["__all__"], *_dunder(own)})
     return find
 
 

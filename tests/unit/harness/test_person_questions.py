@@ -10,7 +10,6 @@ import pytest
 
 from agentforge_sessions.harness import (
     InvalidStateTransition,
-    NoQuestionChannel,
     PersonAnswer,
     Question,
     QuestionAnswered,
@@ -20,6 +19,7 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
+from agentforge_sessions.harness.errors import NoQuestionChannel
 from agentforge_sessions.questions import InvalidQuestions, QuestionSessions, TooManySessions
 from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.wiring.phases.ask_user import ask_user_tool

@@ -87,6 +87,7 @@ def set_labels(
     ),
 ) -> None:
     """Change a session's title, tags and metadata; what is not named stays as it is."""
+    from .....harness.domain.session_description import UNCHANGED
     from ...output.documents import labels_document, state_document
 
     fields = parse_metadata(metadata)
@@ -97,7 +98,7 @@ def set_labels(
     manager, session = cli.change(
         session_id,
         lambda manager: manager.describe(
-            title=harness.UNCHANGED if title is None else title or None,
+            title=UNCHANGED if title is None else title or None,
             add_tags=tags or (),
             remove_tags=untag or (),
             metadata=fields,
