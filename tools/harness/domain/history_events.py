@@ -385,7 +385,7 @@ class LimitCrossed(BudgetCrossed, action="budget_exceeded", log="session.budget.
 # ------------------------------------------------------------------------------ agent programs
 
 
-class _OfAgent(HistoryEvent):
+class OfAgent(HistoryEvent):
     """What an agent program reported of a conversation of its own, by the hook.
 
     Attributes:
@@ -397,7 +397,7 @@ class _OfAgent(HistoryEvent):
     agent_session: str = ""
 
 
-class AgentStarted(_OfAgent, action="agent_started"):
+class AgentStarted(OfAgent, action="agent_started"):
     """A conversation of an agent program works on the session from now on.
 
     Attributes:
@@ -412,21 +412,21 @@ class AgentStarted(_OfAgent, action="agent_started"):
         return f"{self.program} {self.agent_session} ({self.source})"
 
 
-class AgentPrompted(_OfAgent, action="agent_prompted"):
+class AgentPrompted(OfAgent, action="agent_prompted"):
     """A person gave the agent a prompt."""
 
     spoken = "text"
     text: str = field(default="", metadata=_QUIET)
 
 
-class AgentTurnEnded(_OfAgent, action="agent_turn_ended"):
+class AgentTurnEnded(OfAgent, action="agent_turn_ended"):
     """The agent ended a turn, with what it said last."""
 
     spoken = "text"
     text: str = field(default="", metadata=_QUIET)
 
 
-class AgentEdited(_OfAgent, action="agent_edited"):
+class AgentEdited(OfAgent, action="agent_edited"):
     """The agent created or modified a file of the project.
 
     Attributes:
@@ -446,7 +446,7 @@ class AgentEdited(_OfAgent, action="agent_edited"):
         return f"{self.change} {self.path}{digest}"
 
 
-class AgentCompacted(_OfAgent, action="agent_compacted"):
+class AgentCompacted(OfAgent, action="agent_compacted"):
     """The agent's context was replaced by a summary of it.
 
     Attributes:
@@ -459,7 +459,7 @@ class AgentCompacted(_OfAgent, action="agent_compacted"):
     summary: str = field(default="", metadata=_QUIET)
 
 
-class AgentUsage(_OfAgent, action="agent_usage"):
+class AgentUsage(OfAgent, action="agent_usage"):
     """Tokens that an agent program reported were charged.
 
     Attributes:
@@ -480,7 +480,7 @@ class AgentUsage(_OfAgent, action="agent_usage"):
         return f"{self.tokens:,} tokens of {self.program}{f' ({models})' if models else ''}"
 
 
-class AgentGateJudged(_OfAgent, action="agent_gate"):
+class AgentGateJudged(OfAgent, action="agent_gate"):
     """The project's own command judged the end of an agent's turn.
 
     Attributes:

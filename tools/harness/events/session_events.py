@@ -9,27 +9,14 @@ from typing import Any, Final, NamedTuple
 from ...base.clock import Clock, utc_now
 from ..domain.event_codec import logged
 from ..domain.event_values import Occurrence
-from ..domain.history_events import (
-    BudgetCrossed,
-    SessionAborted,
-    SessionCompleted,
-    SessionPaused,
-    SessionResumed,
-)
+from ..domain.history_events import BudgetCrossed
 from ..domain.session_entries import SessionHistory
-from ..domain.session_notices import (
-    Notice,
-)
+from ..domain.session_notices import Notice
 from ..domain.session_observer import Observers, SessionEvent, SessionObserver, occurrences
+from ..domain.session_states import STATE_AFTER, STEPS
 from ..session_domain import SessionContext, SessionState
 
-_STEPS: Final[dict[type[Occurrence], tuple[str, SessionState]]] = {
-    SessionPaused: ("pause", SessionState.PAUSED),
-    SessionResumed: ("resume", SessionState.ACTIVE),
-    SessionCompleted: ("complete", SessionState.COMPLETED),
-    SessionAborted: ("abort", SessionState.ABORTED),
-}
-"""The steps of the life cycle: what they are called, and where they lead."""
+_OPERATIONS: Final[dict[type[Occurrence], str]] = {kind: name for name, kind in STEPS.items()}
 
 
 class SessionStep(NamedTuple):
@@ -124,8 +111,9 @@ class SessionEvents:
         state: SessionState,
     ) -> SessionState:
         """Tell of what an entry says; return the state of the session after it."""
-        if type(what) in _STEPS:
-            operation, after = _STEPS[type(what)]
+        operation = _OPERATIONS.get(type(what))
+        if operation is not None:
+            after = STATE_AFTER[entry.action]
             self.log.info(
                 "session.state_changed",
                 session_id=session.session_id,

@@ -129,15 +129,9 @@ class SessionCheckpoints:
             return
         if any(entry.event_type is WorkspacePrepared for entry in session.history):
             return
-        made = snapshots.prepare(session.session_id)
-        if made is None:
+        prepared = snapshots.prepare(session.session_id)
+        if prepared is None:
             return
-        prepared = WorkspacePrepared(
-            base=made.base,
-            revision=made.revision,
-            with_uncommitted=made.with_uncommitted,
-            snapshot=made.snapshot,
-        )
         with self._changes.changing(session):
             session.add_event(prepared, now=self._clock())
 
