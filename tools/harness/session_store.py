@@ -598,7 +598,7 @@ class SessionStore(SessionReader):
             SessionInUse: A run or an execution is at work in it.
             WriteError: The system refused.
         """
-        from .store.session_idleness import held_idle
+        from .store.session_deletion import held_idle
 
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 

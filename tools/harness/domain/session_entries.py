@@ -6,7 +6,7 @@ Both are values: checked when they are built, all that is wrong reported at once
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from itertools import repeat
@@ -27,6 +27,7 @@ from .session_checks import (
 )
 
 _Kind = TypeVar("_Kind")
+_Event = TypeVar("_Event", bound=HistoryEvent)
 
 ARTIFACT_TYPES: Final = ("created", "modified")
 
@@ -178,6 +179,19 @@ class SessionHistory:
     def event_type(self) -> type[HistoryEvent] | None:
         """The class of `event`, without reading its fields; None for a note."""
         return None if "note" in self.data else EVENTS.get(self.action)
+
+
+def newest_events(
+    history: Sequence[SessionHistory], *kinds: type[_Event]
+) -> Iterator[tuple[int, _Event]]:
+    """Go through the events of some kinds, newest first, each behind its position in the history.
+
+    The entries of other kinds are not decoded.
+    """
+    for position in reversed(range(len(history))):
+        entry = history[position]
+        if entry.event_type in kinds and isinstance(event := entry.event, kinds):
+            yield position, event
 
 
 def _of_columns(kind: type[_Kind]) -> Callable[..., list[_Kind]]:

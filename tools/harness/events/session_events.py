@@ -36,11 +36,11 @@ class SessionStep(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where something happened: a session, and what it was at then."""
+    """Where something happened: a session, and what it was at then; all None where in none."""
 
-    session_id: str
-    phase: str | None
-    attempt: int
+    session_id: str | None
+    phase: str | None = None
+    attempt: int | None = None
 
 
 class SessionEvents:
@@ -104,11 +104,7 @@ class SessionEvents:
             self._tell(place, crossed, at)
 
     def _added(
-        self,
-        session: _Place,
-        entry: SessionHistory,
-        what: Occurrence,
-        state: SessionState,
+        self, place: _Place, entry: SessionHistory, what: Occurrence, state: SessionState
     ) -> SessionState:
         """Tell of what an entry says; return the state of the session after it."""
         operation = _OPERATIONS.get(type(what))
@@ -116,15 +112,15 @@ class SessionEvents:
             after = STATE_AFTER[entry.action]
             self.log.info(
                 "session.state_changed",
-                session_id=session.session_id,
+                session_id=place.session_id,
                 operation=operation,
                 from_state=state.value,
                 to_state=after.value,
                 reason=getattr(what, "reason", None),
             )
-            self._observe(session, what, entry.timestamp)
+            self._observe(place, what, entry.timestamp)
             return after
-        self._tell(session, what, entry.timestamp)
+        self._tell(place, what, entry.timestamp)
         return state
 
     # ------------------------------------------------------------------------- what is around it
@@ -136,42 +132,28 @@ class SessionEvents:
             session: The session, or its id; None where it is of no one session.
             notice: What happened.
         """
-        self._tell(_place(session) if isinstance(session, SessionContext) else session, notice)
+        self._tell(_place(session), notice)
 
     # ------------------------------------------------------------------------- log and observers
 
-    def _tell(
-        self, session: _Place | str | None, what: Occurrence, at: datetime | None = None
-    ) -> None:
+    def _tell(self, place: _Place, what: Occurrence, at: datetime | None = None) -> None:
         where: dict[str, Any] = {}
-        if isinstance(session, _Place):
-            where["session_id"] = session.session_id
-            if what.with_phase:
-                where["phase"] = session.phase
-            if what.with_attempt:
-                where["attempt"] = session.attempt
-        elif session is not None:
-            where["session_id"] = session
+        if place.session_id is not None:
+            where["session_id"] = place.session_id
+        if what.with_phase:
+            where["phase"] = place.phase
+        if what.with_attempt:
+            where["attempt"] = place.attempt
         getattr(self.log, what.level)(what.log_name, **where, **logged(what))
-        self._observe(session, what, at)
+        self._observe(place, what, at)
 
-    def _observe(self, session: _Place | str | None, what: Occurrence, at: datetime | None) -> None:
-        if not self._observers:
-            return
-        at = self._clock() if at is None else at  # the clock is asked for observers alone
-        event = (
-            SessionEvent(
-                session_id=session.session_id,
-                at=at,
-                phase=session.phase,
-                attempt=session.attempt,
-                what=what,
-            )
-            if isinstance(session, _Place)
-            else SessionEvent(session_id=session, at=at, what=what)
-        )
-        self._observers.notify(event)
+    def _observe(self, place: _Place, what: Occurrence, at: datetime | None) -> None:
+        if self._observers:  # the clock is asked for them alone
+            at = self._clock() if at is None else at
+            self._observers.notify(SessionEvent(**place._asdict(), at=at, what=what))
 
 
-def _place(session: SessionContext) -> _Place:
-    return _Place(session.session_id, session.current_phase, session.attempt_number)
+def _place(session: SessionContext | str | None) -> _Place:
+    if isinstance(session, SessionContext):
+        return _Place(session.session_id, session.current_phase, session.attempt_number)
+    return _Place(session)

@@ -68,24 +68,6 @@ from .session_values import (
     is_plain,
 )
 
-__all__ = [
-    "END_MARK",
-    "HEAD_BYTES",
-    "SCHEMA_VERSION",
-    "SessionEncoder",
-    "SessionHead",
-    "SessionStamp",
-    "decode_goal",
-    "decode_head",
-    "decode_session",
-    "decode_stamp",
-    "encode_artifact",
-    "encode_entry",
-    "encode_own_data",
-    "encode_session",
-    "encode_text",
-]
-
 _T = TypeVar("_T")
 
 END_MARK: Final = b"...\n"

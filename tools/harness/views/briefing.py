@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +43,7 @@ from ..domain.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
+from ..domain.session_entries import newest_events
 from ..session_domain import SessionContext, SessionHistory, SessionState
 from .question_entries import open_questions
 
@@ -144,16 +146,18 @@ def brief(
     )  # looked at first: it may be shorter than a part that says it is one
     if count_tokens(whole) <= max_tokens:
         return whole
-    low, high = 0, len(lines) - 1
-    while low < high:  # the most lines that fit
-        middle = (low + high + 1) // 2
-        if count_tokens(_framed(lines, middle, fence)) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    if low:
-        return _framed(lines, low, fence)
-    return _cut(lines[0], max_tokens, count_tokens)
+    shown = _most(
+        len(lines) - 1, lambda count: count_tokens(_framed(lines, count, fence)) <= max_tokens
+    )
+    if shown:
+        return _framed(lines, shown, fence)
+    first = lines[0]
+    return first[: _most(len(first), lambda end: count_tokens(first[:end]) <= max_tokens)]
+
+
+def _most(high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `high` that fits, where all that are less fit, too."""
+    return bisect_left(range(1, high + 1), True, key=lambda number: not fits(number))
 
 
 def _fence_around(lines: list[str]) -> str:
@@ -174,17 +178,6 @@ def _join(lines: list[str], count: int) -> str:
     if left_out:
         kept.append(f"({left_out} more lines are in the session's file.)")
     return "\n".join(kept)
-
-
-def _cut(line: str, max_tokens: int, count_tokens: TokenCounter) -> str:
-    low, high = 0, len(line)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count_tokens(line[:middle]) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return line[:low]
 
 
 def _own_lines(session: SessionContext, shows: Collection[str]) -> list[str]:
@@ -290,11 +283,10 @@ def _may_say(entry: SessionHistory, may_show: Callable[[str], bool]) -> bool:
 
 def _may_see_goal(session: SessionContext, may_show: Callable[[str], bool]) -> bool:
     """Return whether the goal may be shown: a prompt that may be shown set it, or nothing hides."""
-    prompts = [one.event for one in session.history if one.event_type is AgentPrompted]
     programs = [
         one.program
-        for one in prompts
-        if isinstance(one, AgentPrompted) and one.text.startswith(session.goal or "")
+        for _, one in newest_events(session.history, AgentPrompted)
+        if one.text.startswith(session.goal or "")
     ]
     return may_show("") or (bool(programs) and all(map(may_show, programs)))
 
@@ -351,8 +343,7 @@ def _phases_done(history: list[SessionHistory], may_show: Callable[[str], bool])
 
 
 def _artifact_lines(session: SessionContext, may_show: Callable[[str], bool]) -> list[str]:
-    edits = [one.event for one in session.history if one.event_type is AgentEdited]
-    edited = [one for one in edits if isinstance(one, AgentEdited)]
+    edited = [one for _, one in newest_events(session.history, AgentEdited)]
     known = {one.path for one in edited if may_show(one.program)}
     seen = {one.path for one in edited if not may_show(one.program)}
     lines = []
