@@ -37,8 +37,8 @@ class HistoryEvent(Occurrence):
 
     action: ClassVar[str]
 
-    spoken: ClassVar[str | None] = None
-    """The field that says to people what happened; None where the action says all."""
+    words: ClassVar[str | None] = None
+    """What happened, for people, with the fields in braces; None where the action says all."""
 
     def __init_subclass__(cls, *, action: str | None = None, log: str | None = None) -> None:
         """Make a class an event of this action; in the log it is called alike, unless given."""
@@ -51,14 +51,18 @@ class HistoryEvent(Occurrence):
     @property
     def sentence(self) -> str | None:
         """What happened, for people; None where the action says all."""
-        return None if self.spoken is None else getattr(self, self.spoken)
+        return None if self.words is None else self.words.format_map(vars(self))
 
 
 class _WithReason(HistoryEvent):
     """What happened for a reason, in words for people, or None."""
 
-    spoken = "reason"
     reason: str | None = None
+
+    @property
+    def sentence(self) -> str | None:
+        """The reason."""
+        return self.reason
 
 
 class Checkpoint(HistoryEvent):
@@ -180,16 +184,12 @@ class BackAtCheckpoint(HistoryEvent):
         snapshot: What the workspace is again.
     """
 
+    words = "checkpoint {checkpoint} (snapshot {snapshot:.12})"
     checkpoint: int = 0
     position: int = 0
     attempt: int = 1
     succeeded: bool | None = None
     snapshot: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """Which checkpoint."""
-        return f"checkpoint {self.checkpoint} (snapshot {self.snapshot[:12]})"
 
 
 class SessionRewound(BackAtCheckpoint, action="session_rewound"):
@@ -204,13 +204,9 @@ class SessionForked(BackAtCheckpoint, action="session_forked"):
         parent_entries: How many entries its history had by then, those after the checkpoint too.
     """
 
+    words = "from {parent_id} at checkpoint {checkpoint}"
     parent_id: str = ""
     parent_entries: int = 0
-
-    @property
-    def sentence(self) -> str:
-        """Whose checkpoint."""
-        return f"from {self.parent_id} at checkpoint {self.checkpoint}"
 
 
 # --------------------------------------------------------------------------------------- the phases
@@ -351,13 +347,9 @@ class PhaseFailed(PhaseEnded, action="phase_failed"):
 class BudgetExtended(HistoryEvent, action="budget_extended"):
     """More tokens were allotted."""
 
+    words = "by {additional_tokens} to {total_budget} tokens"
     additional_tokens: int = 0
     total_budget: int = 0
-
-    @property
-    def sentence(self) -> str:
-        """By how much."""
-        return f"by {self.additional_tokens} to {self.total_budget} tokens"
 
 
 class BudgetCrossed(HistoryEvent):
@@ -404,25 +396,21 @@ class AgentStarted(OfAgent, action="agent_started"):
         source: How it began: "startup", "resume", "clear", …
     """
 
+    words = "{program} {agent_session} ({source})"
     source: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """Which program, which conversation."""
-        return f"{self.program} {self.agent_session} ({self.source})"
 
 
 class AgentPrompted(OfAgent, action="agent_prompted"):
     """A person gave the agent a prompt."""
 
-    spoken = "text"
+    words = "{text}"
     text: str = field(default="", metadata=_QUIET)
 
 
 class AgentTurnEnded(OfAgent, action="agent_turn_ended"):
     """The agent ended a turn, with what it said last."""
 
-    spoken = "text"
+    words = "{text}"
     text: str = field(default="", metadata=_QUIET)
 
 
@@ -454,7 +442,7 @@ class AgentCompacted(OfAgent, action="agent_compacted"):
         summary: The summary.
     """
 
-    spoken = "summary"
+    words = "{summary}"
     trigger: str = ""
     summary: str = field(default="", metadata=_QUIET)
 
@@ -540,14 +528,10 @@ class QuestionAsked(HistoryEvent, action="question_asked"):
 class QuestionNotAsked(HistoryEvent, action="question_not_asked"):
     """The question that was about to be asked could not be put."""
 
+    words = "question {question_id}, key {key}\n{problem}"
     question_id: str = ""
     key: str | None = field(default=None, metadata=_QUIET)
     problem: str | None = None
-
-    @property
-    def sentence(self) -> str:
-        """The id, the key and the problem."""
-        return f"question {self.question_id}, key {self.key}\n{self.problem}"
 
 
 class QuestionEnded(HistoryEvent):

@@ -2,6 +2,7 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -12,7 +13,7 @@ from ..domain.event_values import Occurrence
 from ..domain.history_events import BudgetCrossed
 from ..domain.session_entries import SessionHistory
 from ..domain.session_notices import Notice
-from ..domain.session_observer import Observers, SessionEvent, SessionObserver, occurrences
+from ..domain.session_observer import SessionEvent, SessionObserver, occurrences
 from ..domain.session_states import STATE_AFTER, STEPS
 from ..session_domain import SessionContext, SessionState
 
@@ -48,7 +49,7 @@ class SessionEvents:
 
     What is in a session's history is read off it (`added`), so that history, log and observers
     can't differ. A step of the life cycle is logged as `session.state_changed`; observers are given
-    the step itself.
+    the step itself, in their order, whatever one of them raises.
 
     Args:
         log: A structlog logger.
@@ -60,7 +61,9 @@ class SessionEvents:
         self, log: Any, *, observers: Iterable[SessionObserver] = (), clock: Clock = utc_now
     ) -> None:
         self.log = log
-        self._observers = Observers(observers, log)
+        self._observers = tuple(observers)
+        self._waiting: deque[SessionEvent] = deque()
+        self._handing_over = False
         self._clock = clock
 
     # ----------------------------------------------------------------------------- the history
@@ -150,7 +153,32 @@ class SessionEvents:
     def _observe(self, place: _Place, what: Occurrence, at: datetime | None) -> None:
         if self._observers:  # the clock is asked for them alone
             at = self._clock() if at is None else at
-            self._observers.notify(SessionEvent(**place._asdict(), at=at, what=what))
+            self._notify(SessionEvent(**place._asdict(), at=at, what=what))
+
+    def _notify(self, event: SessionEvent) -> None:
+        """Hand an event to each observer; one that an observer causes comes after it."""
+        self._waiting.append(event)
+        if self._handing_over:
+            return
+        self._handing_over = True
+        try:
+            while self._waiting:
+                self._hand_over(self._waiting.popleft())
+        finally:
+            self._handing_over = False
+
+    def _hand_over(self, event: SessionEvent) -> None:
+        for one in self._observers:
+            try:
+                one.on_event(event)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the work goes on)
+                self.log.warning(
+                    "observer.failed",
+                    observer=type(one).__qualname__,
+                    observed=event.name,
+                    session_id=event.session_id,
+                    error=f"{type(error).__name__}: {error}",
+                )
 
 
 def _place(session: SessionContext | str | None) -> _Place:
