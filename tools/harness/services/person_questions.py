@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from attrs import define, field
+
 from ...base.clock import Clock
 from ...base.errors import AgentForgeError
 from ...base.question import Question
@@ -34,6 +36,7 @@ from ..views.question_entries import (
 from .session_recording import SessionChanges
 
 
+@define(eq=False)
 class PersonQuestions:
     """Asks a person the questions of sessions, and records in the session how they ended.
 
@@ -45,20 +48,11 @@ class PersonQuestions:
         clock: The time.
     """
 
-    def __init__(
-        self,
-        channel: Lazy[QuestionChannel],
-        *,
-        sessions: SessionRepository,
-        changes: SessionChanges,
-        events: SessionEvents,
-        clock: Clock,
-    ) -> None:
-        self._opened = channel
-        self._sessions = sessions
-        self._changes = changes
-        self._events = events
-        self._clock = clock
+    _opened: Lazy[QuestionChannel] = field(alias="channel")
+    _sessions: SessionRepository = field(kw_only=True)
+    _changes: SessionChanges = field(kw_only=True)
+    _events: SessionEvents = field(kw_only=True)
+    _clock: Clock = field(kw_only=True)
 
     @property
     def _channel(self) -> QuestionChannel:
