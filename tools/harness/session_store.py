@@ -174,7 +174,8 @@ class SessionStore(SessionReader):
         with writer.lock:
             revision = session.revision + 1
             pieces = writer.encoder.encode(session, revision=revision)
-            self._require_size(session, path, pieces)
+            if sum(map(len, pieces)) > self._max_file_bytes:
+                raise self._too_large(session, path, pieces)
             try:
                 if session.revision == 0:
                     files = kept_documents(attachments, inherited)
@@ -204,7 +205,8 @@ class SessionStore(SessionReader):
         require_saved(session)
         path = self.session_path(session.session_id)
         pieces = SessionEncoder().encode(session, revision=session.revision)
-        self._require_size(session, path, pieces)
+        if sum(map(len, pieces)) > self._max_file_bytes:
+            raise self._too_large(session, path, pieces)
         files = kept_documents(None, documents)
         if not self._adopt_in_place(session, pieces, files, path):
             self._create(session, pieces, files, path)
@@ -261,13 +263,15 @@ class SessionStore(SessionReader):
         except FileNotFoundError:
             return None
 
-    def _require_size(
+    def _too_large(
         self, session: SessionContext, path: Path, pieces: list[bytes | bytearray]
-    ) -> None:
-        """Refuse to write what would not be read back."""
-        size, most = sum(map(len, pieces)), self._max_file_bytes
-        if size > most:
-            raise SessionTooLarge(session.session_id, path=path, size_bytes=size, max_bytes=most)
+    ) -> SessionTooLarge:
+        return SessionTooLarge(
+            session.session_id,
+            path=path,
+            size_bytes=sum(map(len, pieces)),
+            max_bytes=self._max_file_bytes,
+        )
 
     def _replace(
         self,

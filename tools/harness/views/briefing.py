@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...base.errors import counted
@@ -220,42 +220,34 @@ def _lines(
             " does not say in which program it arose"
         )
     problems = [one for one in _open_problems(session) if _may_see(one, may_show)]
-    if problems:
-        lines += ["## Open problems", *(_entry_line(one, may_show) for one in problems)]
-    shown = set(map(id, problems))
-    waiting = open_questions(session) if may_show("") else []
-    if waiting:
-        lines += ["## Waiting for a person's answer", *map(_question_line, waiting)]
     said = _said(history)
-    if said:
-        lines += ["## Done and decided, in the agent's own words, newest first"]
-        lines += [_entry_line(one, may_show, limit=_limit_of(one)) for one in said]
-        shown.update(map(id, said))
-    current = [
-        entry
-        for entry in reversed(history)
-        if entry.phase == session.current_phase
-        and entry.action not in _ROUTINE
-        and id(entry) not in shown
-    ]
-    if session.current_phase and current:
-        lines += [f"## This phase ({_name(session.current_phase)}), newest first"]
-        lines += [_entry_line(one, may_show) for one in current]
-        shown.update(map(id, current))
-    done = _phases_done(history, may_show)
-    if done:
-        lines += ["## Phases done, newest first", *done]
-    made = _artifact_lines(session, may_show)
-    if made:
-        lines += ["## Files made, newest first", *made]
-    earlier = [
-        entry
-        for entry in reversed(history)
-        if id(entry) not in shown and entry.action not in _ROUTINE
-    ]
-    if earlier:
-        lines += ["## Before that, newest first"]
-        lines += [_entry_line(one, may_show) for one in earlier]
+    shown = set(map(id, (*problems, *said)))
+    rest = [one for one in reversed(history) if one.action not in _ROUTINE and id(one) not in shown]
+    phase = session.current_phase
+    sections: tuple[tuple[str, Iterable[str]], ...] = (
+        ("Open problems", (_entry_line(one, may_show) for one in problems)),
+        (
+            "Waiting for a person's answer",
+            map(_question_line, open_questions(session) if may_show("") else []),
+        ),
+        (
+            "Done and decided, in the agent's own words, newest first",
+            (_entry_line(one, may_show, limit=_limit_of(one)) for one in said),
+        ),
+        (
+            f"This phase ({_name(phase or 'none')}), newest first",
+            (_entry_line(one, may_show) for one in rest if phase and one.phase == phase),
+        ),
+        ("Phases done, newest first", _phases_done(history, may_show)),
+        ("Files made, newest first", _artifact_lines(session, may_show)),
+        (
+            "Before that, newest first",
+            (_entry_line(one, may_show) for one in rest if not phase or one.phase != phase),
+        ),
+    )
+    for heading, body in sections:
+        found = list(body)
+        lines += [f"## {heading}", *found] if found else []
     return lines
 
 
