@@ -12,6 +12,7 @@ from typing import Final
 
 from .executor import Execution, SandboxSettings, execution_metadata
 from .guest.guest_streams import GuestStreams
+from .host.engine.held_signals import SIGNALS
 from .installed.forbidden_workspaces import refuse_forbidden
 from .interpreters.interpreter_class import GuestServices, InterpreterClass
 from .interpreters.interpreter_lease import InterpreterLease, Lent
@@ -103,7 +104,7 @@ class InProcessExecutor:
         started = time.monotonic()
         done = interpreter.run(execution.request, services, execution.stop)
         duration_s = time.monotonic() - started
-        streams.finish()
+        SIGNALS.interruptible(streams.finish)
         created, modified, deleted = files.changes.lists()
         complete = files.changes.complete
         if not _is_at(self._workspace, execution.root):

@@ -18,6 +18,7 @@ from ..base.event_log import bound_fields
 from ..base.tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
 from .executor import Execution, Executor, Isolation, SandboxSettings, result_without_output
+from .host.engine.held_signals import SIGNALS
 from .in_process_executor import InProcessExecutor
 from .installed.forbidden_workspaces import refuse_forbidden
 from .interpreters.runtime import ensure_ready
@@ -216,7 +217,15 @@ class Sandbox:
         cache = ensure_ready()
         wait = self._settings.busy_timeout_s
         wait = self._policy.deadline_s if wait is None else wait
-        with claim(self._workspace, timeout_s=wait, given_up=stop.is_set) as root:
+
+        def given_up() -> bool:
+            SIGNALS.deliver()
+            return stop.is_set()
+
+        with (
+            SIGNALS.held(),
+            claim(self._workspace, timeout_s=wait, given_up=given_up) as root,
+        ):
             if root is None or stop.is_set():
                 return result_without_output(
                     self._workspace,

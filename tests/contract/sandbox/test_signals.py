@@ -47,6 +47,46 @@ waits = False
 print(rang, sandbox.execute("print(6 * 7)").stdout, end="")
 """
 
+EVERYWHERE = """
+import signal, sys
+from agentforge_sessions.sandbox import create_sandbox
+
+class Rang(BaseException):
+    pass
+
+def raise_it(number, frame):
+    raise Rang
+
+def ringing_at(place):
+    # Where the interpreter looks for signals: a function of Python's begins, one of C's returned.
+    def ring(frame, event, function):
+        nonlocal place
+        if event in ("call", "c_return"):
+            place -= 1
+            if place < 0:
+                sys.setprofile(None)
+                signal.raise_signal(signal.SIGUSR1)
+    return ring
+
+signal.signal(signal.SIGUSR1, raise_it)
+sandbox = create_sandbox(workspace=sys.argv[1], busy_timeout_s=0.01)
+sandbox.execute("1")
+place, rang = 0, 0
+while True:
+    sys.setprofile(ringing_at(place))
+    try:
+        sandbox.execute("import os; os.stat('/app'); print(1)")
+    except Rang:
+        rang += 1
+    else:
+        sys.setprofile(None)
+        break
+    result = sandbox.execute("print(2)")
+    assert result.stdout == "2\\n", (place, result)
+    place += int(sys.argv[2])
+print(place, rang, sandbox.execute("print(6 * 7)").stdout, end="")
+"""
+
 NOTED = """
 import os, signal, sys
 from agentforge_sessions.sandbox import create_sandbox
@@ -91,6 +131,17 @@ def test_a_handler_that_raises_ends_the_execution_and_nothing_else(
     done = run(INTERRUPTED, tmp_path / "w", source, streams, ROUNDS)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{ROUNDS} 42\n"
+
+
+def test_a_handler_that_raises_anywhere_in_an_execution_leaves_the_workspace_free(
+    tmp_path: Path,
+) -> None:
+    step = 1 if SOAKING else 7
+    done = run(EVERYWHERE, tmp_path / "w", step)
+    assert (done.returncode, done.stderr) == (0, "")
+    places, rang, answer = map(int, done.stdout.split())
+    assert (places, answer) == (rang * step, 42)
+    assert places > 900
 
 
 def test_a_handler_that_takes_note_is_run_and_ends_nothing(tmp_path: Path) -> None:

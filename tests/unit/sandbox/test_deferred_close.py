@@ -54,7 +54,7 @@ def test_a_handler_that_raises_while_a_descriptor_is_handed_over_leaves_others_c
     tmp_path: Path,
 ) -> None:
     (tmp_path / "others").mkdir()
-    closer = Closer()
+    closer = Closer(idle_s=3600)
     closer.close(opened(tmp_path / "others"))  # its thread has started
     handed: list[int] = []
 

@@ -3,10 +3,12 @@
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from .engine.clock import CANCELLED, DEADLINE, NEVER, Cancellation, TurnClock, TurnEnded
 from .engine.engine import Instance, Program, Trapped
+from .engine.held_signals import SIGNALS
 from .files.files import Descriptor, Descriptors, Directory
 from .files.mount_points import MountPoints
 from .preview1.guest import Door, Guest, GuestExit
@@ -90,14 +92,11 @@ def _by_name(directories: Mapping[str, Directory]) -> dict[bytes, Directory]:
     return {path.encode().strip(b"/"): node for path, node in directories.items()}
 
 
-def _interruptible(
-    hand_on: Callable[[bytes], object], clock: TurnClock
-) -> Callable[[bytes], object]:
+def _interruptible(hand_on: Callable[[bytes], object]) -> Callable[[bytes], object]:
     """Have a signal's handler interrupt what is the caller's code, as it does elsewhere."""
 
     def call(data: bytes) -> object:
-        with clock.signals.released():
-            return hand_on(data)
+        return SIGNALS.interruptible(partial(hand_on, data))
 
     return call
 
@@ -207,7 +206,7 @@ class GuestMachine:
         if not self._begun:
             self._begin({})
         clock = TurnClock(limits.seconds, limits.cancel)
-        given = [None if each is None else _interruptible(each, clock) for each in hand_on]
+        given = [None if each is None else _interruptible(each) for each in hand_on]
         streams = [OutputStream(limits.output_bytes, each) for each in given]
         self._descriptors.put(0, Descriptor(InputFile(stdin)))
         for number, stream in enumerate(streams, 1):

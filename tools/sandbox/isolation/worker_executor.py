@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from functools import partial
 from pathlib import Path
 
 from attrs import evolve
@@ -12,6 +13,7 @@ from attrs import evolve
 from ..errors import SandboxClosed, SandboxUnavailable
 from ..executor import Execution, SandboxSettings, result_without_output
 from ..guest.guest_streams import GuestStreams
+from ..host.engine.held_signals import SIGNALS
 from ..policy import ExecutionPolicy
 from ..result import SandboxResult
 from ..workspaces.workspace_usage import forget_usage
@@ -58,6 +60,9 @@ class WorkerExecutor:
                 "isolation by process needs a directory for the compiled interpreter",
                 "name one with WASI_PYTHON_CACHE, or use no isolation",
             )
+        return SIGNALS.interruptible(partial(self._execute, execution))
+
+    def _execute(self, execution: Execution) -> SandboxResult:
         workspace, request = self._job.workspace, execution.request
         # What is handed on is handed on by this process's threads, as without isolation.
         streams = GuestStreams(request.callbacks, self._job.policy.output_bytes)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from .held_signals import HeldSignals
+from .held_signals import SIGNALS
 
 LOOK_SECONDS: Final = 0.05
 """How often a turn that computes is interrupted to look whether it has been cancelled."""
@@ -66,7 +66,6 @@ class TurnClock:
         self._monotonic = monotonic
         self._sleep = sleep
         self._cancelled = cancel.is_set
-        self.signals: Final = HeldSignals()
         self.stop_at: Final = float("inf") if seconds is None else monotonic() + seconds
         self.over = False
 
@@ -76,8 +75,8 @@ class TurnClock:
         Raises:
             BaseException: What a signal's handler raised.
         """
-        if self.signals.pending:
-            self.signals.deliver()
+        if SIGNALS.pending:
+            SIGNALS.deliver()
         if self._cancelled():
             return CANCELLED
         return DEADLINE if self._monotonic() >= self.stop_at else None
@@ -89,8 +88,8 @@ class TurnClock:
             TurnEnded: The turn has to end.
             BaseException: What a signal's handler raised.
         """
-        if self.signals.pending:
-            self.signals.deliver()
+        if SIGNALS.pending:
+            SIGNALS.deliver()
         if self._cancelled():
             raise TurnEnded(CANCELLED)
         if self._monotonic() >= self.stop_at:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from . import c_api
 from .clock import TurnClock, TurnEnded
 from .guest_memory import GuestMemory
+from .held_signals import SIGNALS
 from .loaded_engine import (
     HOST_ROOM,
     WASM_STACK,
@@ -214,14 +215,12 @@ class Instance:
         self._engine.check_ready()
         outer, _current.instance = _current.instance, self
         try:
-            clock.signals.hold()
-            self._engine.ticker.watch(clock)
-            yield
+            with SIGNALS.held():
+                self._engine.ticker.watch(clock)
+                yield
         finally:
             clock.over = True
             _current.instance = outer
-            clock.signals.release()
-            clock.signals.deliver()
 
     def call(self, name: str, *numbers: int) -> int:
         """Call one of its functions, within a turn.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from . import native
 from .engine import HOST_ROOM, WASM_STACK
+from .held_signals import SIGNALS
 
 if TYPE_CHECKING:
     import queue
@@ -58,16 +59,18 @@ class _GuestThread:
                 errors.append(error)
             working.release()
 
+        def wait() -> None:
+            with working:
+                pass
+
         context = contextvars.copy_context()
         working.acquire()  # no Event: it stays locked where a handler raises as it is entered
         try:
             self._work.put(lambda: context.run(run))
-            with working:
-                pass
+            SIGNALS.interruptible(wait)
         except BaseException:  # Ctrl-C: the guest is ended before anybody else is told
             interrupted()
-            with working:
-                pass
+            wait()
             raise
         if errors:
             raise errors[0]

@@ -10,8 +10,10 @@ import os
 import struct
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
+from ..engine.held_signals import SIGNALS
 from .guest import ERRNOS, Guest, GuestExit, require
 
 NO_HOST: Final = 0xFFFFFFFF
@@ -106,8 +108,7 @@ def host_call(guest: Guest, address: int, length: int, out: int, out_length: int
         return HOST_FAULT
     answer = guest.door.admit(length)
     if answer is None:
-        with guest.machine.clock.signals.released():
-            answer = guest.door(bytes(request))
+        answer = SIGNALS.interruptible(partial(guest.door, bytes(request)))
     guest.machine.clock.check()
     guest.transferred(length + len(answer))
     place = guest.machine.call("host_alloc", len(answer))
