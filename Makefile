@@ -53,7 +53,7 @@ EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects 
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -100,6 +100,8 @@ test-entry-points: $(VENV)/.dev-ready  ## try the terminal, the pages, the MCP s
 
 test-browser: $(VENV)/.dev-ready  ## drive the pages of `agentforge ui` in a real Chromium, where there is one
 	$(RUN_TESTS) $(BROWSER)
+
+test-all: test-examples test-fleet test-entry-points test-browser  ## run the tests that `make test` leaves out, but for the real agents
 
 test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
 	$(BIN)/agentforge setup
@@ -158,7 +160,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \
 		tests/unit/adapters/test_travelling_workspaces.py
 
-check: lint types imports test test-examples test-fleet test-entry-points test-browser  ## everything that must hold before a change lands
+check: lint types imports test test-all  ## everything that must hold before a change lands
 
 docs: $(VENV)/.dev-ready  ## build the documents' site into site/, without a network; a broken link fails
 	$(BIN)/zensical build --strict --config-file mkdocs.yml

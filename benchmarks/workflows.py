@@ -24,7 +24,7 @@ from pathlib import Path
 
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 from agentforge_sessions.workflows import AgentWork, RunObserver, WorkflowRunner
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.gate_port import GateExecution
 from agentforge_sessions.workflows.gates.verdict import Verdict
 from agentforge_sessions.workflows.workflow import FileGroup, Gate, Phase, Workflow

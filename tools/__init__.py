@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from .base.exports import on_first_use
 
 if TYPE_CHECKING:
+    from .agents.running import CommandAgent
     from .base.errors import AgentForgeError
     from .base.release import __version__
     from .base.result import Failure, Success, attempt
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         prune_sessions,
     )
     from .wiring.bootstrap import build_agent_runner, build_manager, build_runner
-    from .workflows import AgentWork, CommandAgent, load_workflow
+    from .workflows import AgentWork, load_workflow
 else:
     __getattr__ = on_first_use(
         __name__,
@@ -53,7 +54,8 @@ else:
             "base.release": "__version__",
             "sandbox": "ExecutionPolicy Sandbox SandboxResult create_sandbox "
             "create_session_sandbox prune_sessions",
-            "workflows": "AgentWork CommandAgent load_workflow",
+            "agents.running": "CommandAgent",
+            "workflows": "AgentWork load_workflow",
         },
     )
 

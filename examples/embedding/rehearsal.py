@@ -31,7 +31,7 @@ def _next(call: ModelCall) -> list[TResponseOutputItem]:
 def _after_words(items: list[dict[str, Any]], words: str) -> TResponseOutputItem:
     session_id = _last_output(items, "begin_component")
     if session_id is None:
-        return _call(items, "begin_component", component=words.split()[-1])
+        return _call(items, "begin_component", component=words.rsplit(maxsplit=1)[-1])
     asked = _waiting_for(items)
     if asked is not None:
         return _call(items, "answer_questions", asked=asked, answers=[words])

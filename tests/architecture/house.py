@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -15,14 +13,6 @@ ROOT: Final = Path(__file__).parents[2] / "tools"
 PROGRAMS: Final = "example_workflows"
 """Scripts that come with the package as data; they run in the sandbox."""
 
-_LAYOUT: Final = {
-    tokenize.COMMENT,
-    tokenize.DEDENT,
-    tokenize.ENDMARKER,
-    tokenize.INDENT,
-    tokenize.NEWLINE,
-    tokenize.NL,
-}
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -35,16 +25,19 @@ def modules() -> Iterator[Path]:
 
 def code_lines(source: str) -> int:
     """Count the lines that bear a token, without comments and docstrings."""
+    lines = enumerate(map(str.strip, source.splitlines()), 1)
+    bearing = {number for number, line in lines if line and not line.startswith("#")}
     documented: set[int] = set()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _Documented) and ast.get_docstring(node, clean=False) is not None:
-            text = node.body[0]
-            documented.update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
-    bearing: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in _LAYOUT:
-            bearing.update(range(token.start[0], token.end[0] + 1))
+        if isinstance(node, ast.JoinedStr | ast.Constant):
+            bearing.update(_lines_of(node))  # a text over several lines
+        elif isinstance(node, _Documented) and ast.get_docstring(node, clean=False) is not None:
+            documented.update(_lines_of(node.body[0]))
     return len(bearing - documented)
+
+
+def _lines_of(node: ast.expr | ast.stmt) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 @cache

@@ -18,19 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 3_350,
+    "agents": 4_490,
     "base": 6_450,
-    "entrypoints": 19_240,
+    "entrypoints": 18_600,
     "fleet": 5_620,
     "harness": 8_980,
-    "integrations": 2_360,
+    "integrations": 2_470,
     "jail": 2_230,
     "prune": 3_680,
     "questions": 3_480,
     "repository": 5_200,
-    "sandbox": 11_220,
-    "wiring": 2_580,
-    "workflows": 9_040,
+    "sandbox": 11_250,
+    "wiring": 2_380,
+    "workflows": 7_690,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

@@ -17,7 +17,7 @@ import pytest
 from agentforge_sessions.harness import QuestionEnded, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.run.step_journal import STEPS
 from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.crash._forked_workers import KILLED, Workers, serve

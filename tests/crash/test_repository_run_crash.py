@@ -35,7 +35,7 @@ from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.crash._forked_workers import KILLED, Workers, serve
 from tests.support.agents import (

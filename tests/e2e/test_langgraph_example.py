@@ -20,7 +20,7 @@ from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
 from agentforge_sessions.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentRequest
 from agentforge_sessions.workflows.job import WORKFLOW_NAME
 from tests.support.embedding import ROOT, CountingAgent, SilentAgent, WorkerDied
 from tests.support.late import LateModule

@@ -12,7 +12,7 @@ from attrs import frozen
 from agentforge_sessions.harness import PhaseResult, SessionEvent
 from agentforge_sessions.harness.session_ports import LocalSessions
 from agentforge_sessions.harness.session_store import SessionStore
-from agentforge_sessions.wiring.observing import ObserverParameters
+from agentforge_sessions.integrations.observers.observing import ObserverParameters
 from agentforge_sessions.wiring.phases.executors import ExecutorParameters
 from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,

@@ -7,13 +7,13 @@ from typing import Final
 
 from attrs import define, field
 
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.agents.running import RecordedAgent
+from agentforge_sessions.agents.running.recorded import recording_name
+from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,
     AgentRequest,
     PhaseAgent,
-    RecordedAgent,
 )
-from agentforge_sessions.workflows.agents.recorded import recording_name
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 

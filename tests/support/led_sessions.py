@@ -25,7 +25,7 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.workflows import Input, Phase, Script, Workflow
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentQuestion, AgentUnavailable
 from agentforge_sessions.workflows.run.progress import (
     charges,
     cost_of_attempt,

@@ -50,7 +50,7 @@ def ci_run(
 
 
 GOALS = [
-    "make test test-examples test-fleet test-entry-points test-browser",
+    "make test test-all",
     "make test-pythons GOAL=test-quick",
 ]
 TOOLS = ("dirname", "env", "bash", "sh", "mktemp", "tee", "rm", "grep", "timeout")

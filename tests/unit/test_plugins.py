@@ -16,7 +16,7 @@ from agentforge_sessions.base.plugins import (
 from agentforge_sessions.entrypoints.cli.checks.checks import check_plugins
 from agentforge_sessions.entrypoints.cli.main import app as _app
 from agentforge_sessions.fleet.stores import STORES, open_sessions
-from agentforge_sessions.wiring.observing import OBSERVERS
+from agentforge_sessions.integrations.observers.observing import OBSERVERS
 from agentforge_sessions.wiring.phases.executors import EXECUTORS
 from agentforge_sessions.workflows.agents.choice import AGENTS, parse_agent
 

@@ -249,7 +249,7 @@ def forget_deleted(store: LocalSessions) -> None:
     open_snapshots(store).forget_deleted()
 
 
-def try_objects(url: str, *, monotonic: Callable[[], float] = time.monotonic) -> tuple[str, float]:
+def try_objects(url: str) -> tuple[str, float]:
     """Write an object, read it and remove it; return the store's name and the seconds that took.
 
     Raises:
@@ -259,9 +259,9 @@ def try_objects(url: str, *, monotonic: Callable[[], float] = time.monotonic) ->
     from ..fleet.objects.objects import try_store
 
     objects = open_objects(url)
-    begun = monotonic()
+    begun = time.monotonic()
     try_store(objects)
-    return objects.name, monotonic() - begun
+    return objects.name, time.monotonic() - begun
 
 
 def session_results(store: LocalSessions, objects: str | None = None) -> SessionResults:
@@ -457,7 +457,7 @@ def build_agent_runner(
     own += [] if channel is None else ["channel"]
     if manager is not None and own:
         raise ValueError(f"{', '.join(own)}: the manager's own; give it to SessionManager")
-    from ..workflows import WorkflowRunner
+    from ..workflows import RunObserver, WorkflowRunner
     from .gates.gate_jail import JailGates
     from .gates.gate_sandbox import SandboxGates
 
@@ -479,7 +479,7 @@ def build_agent_runner(
         commands=JailGates(jail),
         agents=partial(build_agent, manager.store, jail=jail, allowed=allowed),
         editing_agents=partial(build_editing_agent, manager.store, jail=jail, allowed=allowed),
-        observer=observer,
+        observer=RunObserver() if observer is None else observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )
@@ -551,7 +551,7 @@ def build_editing_agent(
 
         choice = granted(choice, allowed)
     if choice.kind in {"command", "program"}:
-        return JailedAgent.of(store, choice, jail, shows_named=allowed is None)
+        return JailedAgent(store, choice, jail, shows_named=allowed is None)
     if choice.kind == "recorded":
         return make_agent(choice)
     raise ValueError(f"agent: {choice.kind} can't edit files in place; name a command")

@@ -16,6 +16,7 @@ from ..fleet.opening import open_database
 from ..fleet.stores import is_database
 from ..harness import SessionManager, SessionState
 from ..harness.lazy import Lazy
+from ..integrations.observers.observing import configured_observers
 from ..workflows import WorkflowRunner
 from ..workflows.submitted_work import ExecutorNotAllowed
 from .bootstrap import (
@@ -26,7 +27,6 @@ from .bootstrap import (
     isolation_of,
     open_questions,
 )
-from .observing import configured_observers
 from .pruning import prune_store
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ class SessionRunners:
         self._cache_bytes = configuration.store.cache_bytes
         self._jail = configured_jail(configuration)
         self._observers = configured_observers(configuration, lambda: self._sessions)
-        self._briefing_shows = configuration.briefing.shows
+        self._shown: dict[str, Any] = {
+            "observers": self._observers.observers,
+            "briefing_shows": configuration.briefing.shows,
+        }
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
@@ -97,11 +100,7 @@ class SessionRunners:
 
     def plain_manager(self) -> SessionManager:
         """Return a manager for what is no run."""
-        return SessionManager(
-            self._sessions,
-            observers=self._observers.observers,
-            briefing_shows=self._briefing_shows,
-        )
+        return SessionManager(self._sessions, **self._shown)
 
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
         """Return what runs the sessions of a manager; it waits for no person."""
@@ -126,9 +125,8 @@ class SessionRunners:
                 jail=self._jail,
                 executor=self._executor,
                 channel=Lazy(lambda: agents_channel(store=self._sessions)),
-                observers=self._observers.observers,
-                briefing_shows=self._briefing_shows,
                 repositories=self._allowed.repositories,
+                **self._shown,
             )
         return self._managers[isolation]
 

@@ -10,18 +10,17 @@ if outcome.reason is not None:  # paused: a phase failed, or the budget is too s
 
 The same for work that an agent does, judged by gates in the sandbox:
 
+from agentforge_sessions.agents.running import CommandAgent
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
-from agentforge_sessions.workflows import (TDFLOW, AgentWork, CommandAgent)
+from agentforge_sessions.workflows import TDFLOW, AgentWork
 
 work = AgentWork(workflow=TDFLOW, name="ledger", specification=Path("spec.yaml").read_bytes())
 outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
 """
 
-from .agents import CommandAgent, PhaseAgent, RecordedAgent, Recorder
-from .agents.port import AgentChoice
+from .agents.port import AgentChoice, PhaseAgent
 from .builtin import SPEC, TDFLOW
-from .documents.specification import InvalidSpecification, Specification, UnknownComponent
-from .documents.specification_document import load_specification, parse_specification
+from .documents.specification import InvalidSpecification, UnknownComponent
 from .documents.workflow_document import load_agent_workflow, load_workflow
 from .errors import (
     AlreadyRunning,
@@ -33,7 +32,7 @@ from .errors import (
     NothingToRetry,
     PhaseNotInWorkflow,
 )
-from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
+from .gate_port import GateSandbox, GateUnavailable
 from .gates.verdict import Verdict
 from .job import AgentWork, Job
 from .ports import RunObserver, RunOutcome, Stop, StopCause
@@ -48,11 +47,8 @@ __all__ = [
     "AlreadyRunning",
     "AttemptsExhausted",
     "BudgetTooSmall",
-    "CommandAgent",
     "FileGroup",
     "Gate",
-    "GateExecution",
-    "GatePlaces",
     "GateSandbox",
     "GateUnavailable",
     "Input",
@@ -65,12 +61,9 @@ __all__ = [
     "Phase",
     "PhaseAgent",
     "PhaseNotInWorkflow",
-    "RecordedAgent",
-    "Recorder",
     "RunObserver",
     "RunOutcome",
     "Script",
-    "Specification",
     "Stop",
     "StopCause",
     "UnknownComponent",
@@ -78,7 +71,5 @@ __all__ = [
     "Workflow",
     "WorkflowRunner",
     "load_agent_workflow",
-    "load_specification",
     "load_workflow",
-    "parse_specification",
 ]

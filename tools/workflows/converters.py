@@ -64,6 +64,8 @@ def _of_type(kind: Any, value: Any) -> Any:
     arguments = get_args(kind)
     if has(kind):
         return made(kind, value)
+    if kind is str and not isinstance(value, str):
+        raise TypeError(f"expected a text, found {type(value).__name__}")
     if kind is bytes:
         return base64.b64decode(value, validate=True)
     if isinstance(kind, types.UnionType):

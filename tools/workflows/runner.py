@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from attrs import define, field
+
 from ..base.errors import AgentForgeError
 from ..base.event_log import get_logger
 from ..base.files import FileSystem, OsFileSystem
@@ -50,6 +52,7 @@ from .workflow import Workflow
 _log: Final = get_logger("agentforge.workflow")
 
 
+@define(eq=False)
 class WorkflowRunner:
     """Runs and resumes workflows, of scripts and of agents, through one manager.
 
@@ -60,49 +63,33 @@ class WorkflowRunner:
 
     When a call raises, the session can be resumed, unless the error says that it has ended or is
     not there any more.
+
+    Args:
+        manager: Leads the sessions. Scripts need its phase executor, whose code sees
+            `manager.store.workspace_path(session_id)`; questions need its channel, and without
+            one a run pauses where a person is needed.
+        gates: Where the gates of agents' phases run; agents' work needs one.
+        commands: Where gates that run a command do; workflows with such gates need it.
+        agents: Makes the agent that a session names, for `resume` and `retry`.
+        editing_agents: The same for workflows whose agent edits in place.
+        observer: Observes the runs; the manager's own observers observe every step, too.
+        fs: The file system of the workspace; the real one by default.
+        lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
+        answers_timeout_s: How long to wait for a person's answers before the session pauses
+            for them, in seconds.
+        monotonic: The clock that agents are timed with.
     """
 
-    def __init__(
-        self,
-        manager: SessionManager,
-        gates: GateSandbox | None = None,
-        *,
-        commands: GateCommands | None = None,
-        agents: Callable[[AgentChoice], PhaseAgent] | None = None,
-        editing_agents: Callable[[AgentChoice], PhaseAgent] | None = None,
-        observer: RunObserver | None = None,
-        fs: FileSystem | None = None,
-        lock_timeout_s: float = 0.5,
-        answers_timeout_s: float = 0.0,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Make a runner.
-
-        Args:
-            manager: Leads the sessions. Scripts need its phase executor, whose code sees
-                `manager.store.workspace_path(session_id)`; questions need its channel, and without
-                one a run pauses where a person is needed.
-            gates: Where the gates of agents' phases run; agents' work needs one.
-            commands: Where gates that run a command do; workflows with such gates need it.
-            agents: Makes the agent that a session names, for `resume` and `retry`.
-            editing_agents: The same for workflows whose agent edits in place.
-            observer: Observes the runs; the manager's own observers observe every step, too.
-            fs: The file system of the workspace; the real one by default.
-            lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
-            answers_timeout_s: How long to wait for a person's answers before the session pauses
-                for them, in seconds.
-            monotonic: The clock that agents are timed with.
-        """
-        self._manager = manager
-        self._gates = gates
-        self._commands = commands
-        self._agents = agents
-        self._editing_agents = editing_agents
-        self._observer = observer if observer is not None else RunObserver()
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
-        self._lock_timeout_s = lock_timeout_s
-        self._answers_timeout_s = answers_timeout_s
-        self._monotonic = monotonic
+    _manager: SessionManager
+    _gates: GateSandbox | None = None
+    _commands: GateCommands | None = field(default=None, kw_only=True)
+    _agents: Callable[[AgentChoice], PhaseAgent] | None = field(default=None, kw_only=True)
+    _editing_agents: Callable[[AgentChoice], PhaseAgent] | None = field(default=None, kw_only=True)
+    _observer: RunObserver = field(factory=RunObserver, kw_only=True)
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
+    _lock_timeout_s: float = field(default=0.5, kw_only=True)
+    _answers_timeout_s: float = field(default=0.0, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
 
     @property
     def manager(self) -> SessionManager:

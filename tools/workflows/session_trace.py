@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from attrs import frozen
 
 from ..base.errors import AgentForgeError
 from ..base.event_log import get_logger
@@ -56,6 +58,7 @@ def traced_run(
         yield RunTrace(sessions, session.session_id, span, kept.origin)
 
 
+@frozen(eq=False)
 class RunTrace:
     """The trace of one run.
 
@@ -66,13 +69,10 @@ class RunTrace:
         origin: What later runs belong under; this run if empty.
     """
 
-    def __init__(
-        self, sessions: SessionRepository, session_id: str, span: Span, origin: Carrier
-    ) -> None:
-        self.span: Final = span
-        self._sessions = sessions
-        self._session_id = session_id
-        self._origin = origin
+    _sessions: SessionRepository
+    _session_id: str
+    span: Span
+    _origin: Carrier
 
     def keep(self) -> None:
         """Keep the run's context for the run after it; the caller holds the run's lock."""

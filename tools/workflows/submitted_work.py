@@ -13,7 +13,7 @@ from ..base.errors import ErrorKind
 from ..base.settings.choices import ISOLATIONS
 from ..base.settings.worker_configuration import WorkerConfiguration
 from ..harness import HarnessError
-from .agents.command_output import COMMANDS
+from .agents.choice import PROGRAMS
 from .agents.port import AgentChoice
 
 COMMAND: Final = "command"
@@ -22,7 +22,7 @@ REPOSITORY: Final = "repository"
 """What a worker serves on whose machine sessions may begin from repositories."""
 _RECORDED: Final = "recorded"
 _OTHER: Final = "other"
-_KNOWN: Final = frozenset({*COMMANDS, "openai", "anthropic", _RECORDED})
+_KNOWN: Final = frozenset({*PROGRAMS, "openai", "anthropic", _RECORDED})
 
 
 class NotAllowedHere(HarnessError, kind=ErrorKind.REFUSED, kw_only=True):

@@ -9,7 +9,7 @@ import pytest
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.harness.submission import MAX_QUEUE_BYTES, Submission
-from agentforge_sessions.workflows.agents.command_output import COMMANDS
+from agentforge_sessions.workflows.agents.choice import PROGRAMS
 from tests.support.fleet import QUICK, Fleet, workflow
 
 
@@ -19,7 +19,7 @@ def test_a_queue_of_the_longest_name_takes_sessions_and_passes_them_on(
     fleet = Fleet(database, tmp_path)
     longest = "é" * (MAX_QUEUE_BYTES // 2)
     session_id = fleet.submit(workflow(QUICK), queue=longest)
-    for needs in (*COMMANDS, "anthropic", "recorded", "repository", "command", "other"):
+    for needs in (*PROGRAMS, "anthropic", "recorded", "repository", "command", "other"):
         database.one("select agentforge.pass_on(%s, %s, 'why')", (session_id, needs))
         with database.transaction() as connection:
             connection.execute("set local search_path = agentforge")

@@ -10,18 +10,18 @@ from typing import Any, Final
 import pytest
 from attrs import evolve
 
+from agentforge_sessions.agents.running import RecordedAgent
 from agentforge_sessions.agents.running.agent_jail import JailedAgent
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.jail import WORKSPACE
 from agentforge_sessions.wiring.bootstrap import build_agent_runner, open_snapshots
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome, WorkflowRunner
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.port import (
     AgentCrashed,
     AgentFailed,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
-    RecordedAgent,
     TokenUsage,
 )
 from agentforge_sessions.workflows.run.step_journal import StepJournal
@@ -127,7 +127,7 @@ class Ground:
         attachments = open_snapshots(self.store).attachments(
             self.repository, "HEAD", with_uncommitted=False
         )
-        agent = JailedAgent.of(self.store, work.agent or self.choice())
+        agent = JailedAgent(self.store, work.agent or self.choice())
         return self.runner().start(work, agent, attachments=attachments)
 
     def resume(self, outcome: RunOutcome) -> RunOutcome:
@@ -157,7 +157,7 @@ class Ground:
 def ground(tmp_path: Path) -> Ground:
     made = Ground(tmp_path)
     try:
-        JailedAgent.of(made.store, made.choice()).check()
+        JailedAgent(made.store, made.choice()).check()
     except AgentUnavailable as error:
         pytest.skip(str(error))
     return made
@@ -343,7 +343,8 @@ def test_verify_sees_what_a_fresh_checkout_of_the_result_would_have(ground: Grou
 
 
 def agent(ground: Ground, command: str, **more: Any) -> JailedAgent:
-    return JailedAgent(ground.store, command, **more)
+    given = {name: more.pop(name) for name in ("policy", "variables") if name in more}
+    return JailedAgent(ground.store, AgentChoice(kind="command", value=command, **more), **given)
 
 
 def session(ground: Ground) -> str:
@@ -466,4 +467,4 @@ def test_a_program_that_fails_changes_nothing(ground: Ground) -> None:
 )
 def test_a_command_that_is_none_is_refused(tmp_path: Path, command: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        JailedAgent(SessionStore(tmp_path), command)
+        JailedAgent(SessionStore(tmp_path), AgentChoice(kind="command", value=command))

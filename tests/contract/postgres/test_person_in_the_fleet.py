@@ -24,7 +24,7 @@ from agentforge_sessions.wiring.phases.question_channel import (
     agents_questions,
 )
 from agentforge_sessions.workflows import WorkflowRunner
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion
+from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentOption, AgentQuestion
 from tests.support.agents import GOOD, GREEN, FakeGates, ScriptedAgent, tdflow_work
 
 WIDTH: Final = AgentQuestion(

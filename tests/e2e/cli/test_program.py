@@ -48,7 +48,7 @@ def test_a_workflow_runs_and_everything_about_it_can_be_seen(
     assert "Goal: “Greet." in agentforge("brief", session_id).out
     assert agentforge("resume", session_id).code == 6
     cleaned = agentforge("cleanup", "--older-than", "0d", "--yes", "--json").document
-    assert cleaned["deleted"] == [session_id]
+    assert cleaned["kinds"]["harness"]["deleted"] == [session_id]
     assert not workspace.exists()
 
 

@@ -168,8 +168,9 @@ class Visit:
         return page
 
     def _hear(self, message: Any) -> None:
-        if message.type in {"error", "warning"}:
-            self.complaints.append(message.text)
+        superseded = message.text.startswith(("htmx:afterRequest,", "htmx:sendAbort,"))
+        if message.type in {"error", "warning"} and not superseded:
+            self.complaints.append(message.text)  # a request that failed says `sendError` besides
 
 
 @pytest.fixture

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.agents.running import CommandAgent
+from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
+from agentforge_sessions.workflows.agents.port import (
     AgentCrashed,
     AgentFailed,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
-    CommandAgent,
     PhaseAgent,
 )
-from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
 from tests.support.promptness import given_time
 
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.agents.running.dialects import DIALECTS
+from agentforge_sessions.agents.running.http import HttpAgent, make_agent
 from agentforge_sessions.base.cancellation import CancelToken, OperationCancelled, cancellable
 from agentforge_sessions.base.tracing import Traced, traced
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.choice import parse_agent
+from agentforge_sessions.workflows.agents.port import (
     AgentCutOff,
     AgentFailed,
+    AgentParameters,
     AgentTimeout,
     AgentUnavailable,
 )
-from agentforge_sessions.workflows.agents.choice import parse_agent
-from agentforge_sessions.workflows.agents.dialects import DIALECTS
-from agentforge_sessions.workflows.agents.http import HttpAgent, make_agent
-from agentforge_sessions.workflows.agents.port import AgentParameters
 from tests.support.cancelling import cancelled_when
 from tests.support.descriptors import held
 from tests.support.tracing import recorded

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.agents.command_words import (
+from agentforge_sessions.agents.running.command_words import (
     editing_command,
     filled_words,
     keeps_state,
     words_faults,
 )
+from agentforge_sessions.agents.running.printed_output import printed_usage, program_output
 from agentforge_sessions.workflows.agents.port import TokenUsage
-from agentforge_sessions.workflows.agents.printed_usage import printed_usage, program_output
 
 CLAUDE = (
     '{"type":"result","subtype":"success","result":"done","modelUsage":{"m":{"inputTokens":4,'

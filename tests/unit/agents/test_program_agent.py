@@ -10,21 +10,25 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.workflows.agents import (
-    AgentCrashed,
-    AgentFailed,
-    AgentRequest,
-    AgentUnavailable,
-)
-from agentforge_sessions.workflows.agents.choice import check_agent, make_agent, parse_agent
-from agentforge_sessions.workflows.agents.command_output import (
-    COMMANDS,
+from agentforge_sessions.agents.running.printed_output import (
     read_claude_output,
     read_codex_output,
     read_gemini_output,
     read_opencode_output,
 )
-from agentforge_sessions.workflows.agents.program import ProgramAgent
+from agentforge_sessions.agents.running.program import COMMANDS, ProgramAgent
+from agentforge_sessions.workflows.agents.choice import (
+    PROGRAMS,
+    check_agent,
+    make_agent,
+    parse_agent,
+)
+from agentforge_sessions.workflows.agents.port import (
+    AgentCrashed,
+    AgentFailed,
+    AgentRequest,
+    AgentUnavailable,
+)
 
 CLAUDE: dict[str, Any] = {
     "type": "result",
@@ -264,4 +268,4 @@ def test_output_without_an_end_is_none(text: str) -> None:
     assert read_claude_output(text) is None
     assert read_gemini_output(text) is None
     assert read_opencode_output(text) is None
-    assert set(COMMANDS) == {"claude", "codex", "gemini", "opencode"}
+    assert set(COMMANDS) == set(PROGRAMS) == {"claude", "codex", "gemini", "opencode"}

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from agentforge_sessions.agents.running import RecordedAgent, Recorder
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,
     AgentFailed,
     AgentUnavailable,
-    RecordedAgent,
-    Recorder,
+    EditedFile,
     TokenUsage,
+    WorkspaceChange,
 )
-from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange
 from tests.support.agents import ScriptedAgent
 from tests.unit.agents.test_command_agent import request
 

@@ -7,17 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.running import CommandAgent, RecordedAgent, Recorder
 from agentforge_sessions.agents.running.agent_jail import JailedAgent
+from agentforge_sessions.agents.running.command import call_variables
 from agentforge_sessions.base.tracing import Traced, traced
 from agentforge_sessions.harness import SessionStore
-from agentforge_sessions.workflows.agents import (
-    AgentIdentity,
-    CommandAgent,
-    RecordedAgent,
-    Recorder,
-)
 from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
-from agentforge_sessions.workflows.agents.command import call_variables
+from agentforge_sessions.workflows.agents.port import (
+    AgentIdentity,
+)
 from agentforge_sessions.workflows.run.run_spans import identity_of
 from tests.support.agents import ScriptedAgent
 from tests.support.tracing import recorded
@@ -87,7 +85,7 @@ def test_agents_say_who_they_are(text: str, expected: AgentIdentity) -> None:
 
 def test_an_agent_that_edits_is_its_program(tmp_path: Path) -> None:
     store = SessionStore(tmp_path)
-    made = identity_of(JailedAgent(store, "env -i /usr/bin/codex exec --secret x"))
+    made = identity_of(JailedAgent(store, parse_agent("env -i /usr/bin/codex exec --secret x")))
     assert made == AgentIdentity(name="codex", provider="openai")
 
 

@@ -16,7 +16,7 @@ import pytest
 from agentforge_sessions.base.cancellation import cancellable_sleep
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager
 from agentforge_sessions.entrypoints.aio.faces import PREFETCHED, Prefetching
-from agentforge_sessions.entrypoints.aio.turns import SHORT_CALLS, AnyTime
+from agentforge_sessions.entrypoints.aio.turns import SHORT_CALLS, Turns
 from agentforge_sessions.harness import (
     NoActiveSession,
     PhaseResult,
@@ -361,7 +361,7 @@ async def test_no_more_is_read_ahead_than_a_part(base: Path) -> None:
             read.append(number)
             yield number
 
-    iterator = Prefetching(numbers, AnyTime(), name="numbers")
+    iterator = Prefetching(numbers, Turns(), name="numbers")
     assert [await anext(iterator), await anext(iterator)] == [0, 1]
     assert len(read) == PREFETCHED
     assert [one async for one in iterator] == list(range(2, 10 * PREFETCHED))

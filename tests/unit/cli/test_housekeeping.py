@@ -41,8 +41,8 @@ def test_cleanup_deletes_what_ended_long_ago_and_nothing_else(
     agentforge: CommandLine, mixed: dict[str, str]
 ) -> None:
     ended = agentforge("cleanup", "--yes")
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.endswith("Deleted 2 sessions.\n")
+    assert ended.code == 0
+    assert "harness: Deleted 2 sessions (" in ended.out
     assert set(agentforge.store.list_sessions()) == {
         mixed[name] for name in ("active", "paused", "unreadable", "recent")
     }
@@ -58,8 +58,8 @@ def test_cleanup_shows_what_would_go_and_asks(
     monkeypatch.setattr(sys, "stdin", Terminal("no\n"))
     ended = agentforge("cleanup")
     assert ended.code == 1
-    assert "Delete 2 sessions for good? [y/N] " in ended.err
-    shown = [line.split()[:2] for line in ended.out.splitlines()[1:]]
+    assert "Remove for good 2 sessions (" in ended.err
+    shown = [line.split()[1:3] for line in ended.out.splitlines()[1:-1]]
     assert sorted(shown) == sorted([mixed[state], state] for state in ("completed", "aborted"))
     assert len(agentforge.store.list_sessions()) == 6
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
@@ -79,12 +79,12 @@ def test_cleanup_that_can_ask_nobody_deletes_nothing(
 def test_a_dry_run_deletes_nothing(agentforge: CommandLine, mixed: dict[str, str]) -> None:
     ended = agentforge("cleanup", "--dry-run")
     assert ended.code == 0
-    assert ended.out.endswith("Nothing was deleted: this was a dry run.\n")
+    assert ended.out.endswith("Nothing was removed: this was a dry run.\n")
     document = agentforge("cleanup", "--dry-run", "--older-than", "0d", "--json").document
-    assert {one["session_id"] for one in document["found"]} == {
+    assert set(document["kinds"]["harness"]["deleted"]) == {
         mixed[name] for name in ("completed", "aborted", "recent")
     }
-    assert (document["deleted"], document["kept"], document["dry_run"]) == ([], [], True)
+    assert document["dry_run"]
     assert len(agentforge.store.list_sessions()) == 6
 
 
@@ -100,8 +100,8 @@ def test_cleanup_counts_the_workspace(agentforge: CommandLine) -> None:
 
 def test_cleanup_with_nothing_to_do_asks_nothing(agentforge: CommandLine) -> None:
     ended = agentforge("cleanup")
-    assert (ended.code, ended.out) == (0, "No session ended that long ago.\n")
-    assert agentforge("cleanup", "--json").document["deleted"] == []
+    assert (ended.code, ended.out) == (0, "There are no sessions here.\n")
+    assert agentforge("cleanup", "--json").document["kinds"] == {}
 
 
 def test_cleanup_never_deletes_what_is_open_again(
@@ -131,7 +131,7 @@ def test_cleanup_keeps_what_changed_since_it_was_shown(
     monkeypatch.setattr(sys, "stdin", Thoughtful())
     ended = agentforge("cleanup")
     assert ended.code == 1
-    assert ended.out.endswith("Deleted 1 session.\n")
+    assert "Deleted 1 session (" in ended.out
     assert f"warning: {mixed['completed']} was kept" in ended.err
     assert agentforge.store.exists(mixed["completed"])
     assert not agentforge.store.exists(mixed["aborted"])
@@ -472,8 +472,10 @@ def test_cleanup_takes_a_duration_as_every_command_does(agentforge: CommandLine)
     manager.complete()
     session_id = agentforge.new_id(manager)
     agentforge.later(days=3)
-    assert (
-        agentforge("cleanup", "--older-than", "4d", "--dry-run", "--json").document["found"] == []
-    )
-    found = agentforge("cleanup", "--older-than", "2d", "--dry-run", "--json").document["found"]
-    assert [one["session_id"] for one in found] == [session_id]
+
+    def found(age: str) -> list[str]:
+        document = agentforge("cleanup", "--older-than", age, "--dry-run", "--json").document
+        return list(document["kinds"]["harness"]["deleted"])
+
+    assert found("4d") == []
+    assert found("2d") == [session_id]

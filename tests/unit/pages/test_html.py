@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.entrypoints.pages.html import anchor, element, fragment, rendered, spelled
+from agentforge_sessions.entrypoints.pages.html import anchor, element, rendered, spelled
 
 
 def test_text_is_escaped_and_attributes_are_named_by_their_dashes() -> None:
@@ -19,7 +19,7 @@ def test_text_is_escaped_and_attributes_are_named_by_their_dashes() -> None:
 
 def test_nothing_is_left_out_but_none_and_false() -> None:
     children = [None, False, "", 0, 12_345, ["a", [element("br"), "b"]]]
-    assert rendered(fragment(children)) == "012,345a<br>b"
+    assert rendered(children) == "012,345a<br>b"
     built = element("input", disabled=True, checked=False, value=None, max_=2.5, min_=0)
     assert rendered(built) == '<input disabled="" max="2.5" min="0">'
 

@@ -22,7 +22,7 @@ from agentforge_sessions.harness.domain.history_events import (
     QuestionAsked,
     SessionCreated,
 )
-from agentforge_sessions.workflows.agents import AgentUnavailable
+from agentforge_sessions.workflows.agents.port import AgentUnavailable
 from agentforge_sessions.workflows.run.progress import TimeSpent, time_spent
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 

@@ -10,7 +10,7 @@ import pytest
 from agentforge_sessions.harness import Question, answers_in_words
 from agentforge_sessions.questions import InvalidAnswers, QuestionSessions, SessionNotFound
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
-from agentforge_sessions.workflows.agents import AgentOption, AgentQuestion
+from agentforge_sessions.workflows.agents.port import AgentOption, AgentQuestion
 
 SIZE = AgentQuestion(
     prompt="How large?",

@@ -20,7 +20,7 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.domain.history_events import QUESTION_ENDINGS, AgentPrompted
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,
     AgentCrashed,
     AgentCutOff,

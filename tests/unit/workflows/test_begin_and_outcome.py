@@ -26,7 +26,7 @@ from agentforge_sessions.workflows import (
     Workflow,
     WorkflowRunner,
 )
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,
     AgentOption,
     AgentQuestion,

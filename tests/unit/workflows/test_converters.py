@@ -6,8 +6,14 @@ import json
 
 import pytest
 
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
-from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange
+from agentforge_sessions.workflows.agents.port import (
+    AgentAnswer,
+    AgentOption,
+    AgentQuestion,
+    EditedFile,
+    TokenUsage,
+    WorkspaceChange,
+)
 from agentforge_sessions.workflows.converters import made, plain
 from agentforge_sessions.workflows.workflow import Input
 
@@ -40,6 +46,9 @@ def test_what_is_missing_is_as_the_class_has_it() -> None:
     [
         ({}, KeyError),
         ([], TypeError),
+        ({"text": ["x"]}, TypeError),
+        ({"text": "x", "state": 7}, TypeError),
+        ({"text": "x", "change": {"deleted": [None]}}, TypeError),
         ({"text": "x", "usage": []}, TypeError),
         ({"text": "x", "usage": {"input_tokens": -1, "output_tokens": 0}}, ValueError),
         ({"text": "x", "change": {"written": [{"path": "a", "base64": "?"}]}}, ValueError),

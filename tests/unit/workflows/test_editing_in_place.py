@@ -11,12 +11,17 @@ from typing import Any, Final
 import pytest
 from attrs import define, evolve, field
 
+from agentforge_sessions.agents.running import RecordedAgent, Recorder
 from agentforge_sessions.entrypoints.pages.session_page import session_report
 from agentforge_sessions.entrypoints.pages.values.material import PageSource
 from agentforge_sessions.harness import PhaseResult, SessionState, SessionStore
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, RecordedAgent, Recorder
-from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChange
+from agentforge_sessions.workflows.agents.port import (
+    AgentAnswer,
+    AgentRequest,
+    EditedFile,
+    WorkspaceChange,
+)
 from agentforge_sessions.workflows.gate_port import CommandExecution, CommandRequest
 from agentforge_sessions.workflows.ports import StopCause
 from agentforge_sessions.workflows.run.base_record import BASE_STEP

@@ -18,7 +18,7 @@ from agentforge_sessions.harness import SessionConflict, SessionManager, Session
 from agentforge_sessions.harness.session_layout import TRACE_FILE
 from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.workflows import Phase, Script, Workflow
-from agentforge_sessions.workflows.agents import (
+from agentforge_sessions.workflows.agents.port import (
     AgentAnswer,
     AgentIdentity,
     AgentQuestion,

@@ -9,7 +9,12 @@ import pytest
 from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.harness import SessionContext, SessionStore
 from agentforge_sessions.harness.session_layout import STEPS
-from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
+from agentforge_sessions.workflows.agents.port import (
+    AgentAnswer,
+    AgentOption,
+    AgentQuestion,
+    TokenUsage,
+)
 from agentforge_sessions.workflows.gates.verdict import Verdict
 from agentforge_sessions.workflows.run.step_journal import StepJournal, StepKey, StoredAnswer
 from tests.support.sessions import session_id as an_id

@@ -32,7 +32,7 @@ from ...base.files import (
 from ...base.files.atomic_file import random_token
 from ...base.identifiers import is_session_id, is_workspace_name
 from ..programs.hook_event import HookEvent, Moment
-from ..programs.meter import Meter
+from ..programs.meter import Meter, object_of
 from ..programs.spent import Spent
 from ..programs.transcript import has_read_all, read_files
 from .session_place import Place
@@ -217,10 +217,7 @@ class BindingFile:
             ReadError: It can't be read.
         """
         data = read_regular_file(self._fs, str(self.path), path=self.path, max_bytes=_MAX_BYTES)
-        try:
-            return Binding(json.loads(data)) if data else Binding()
-        except (ValueError, RecursionError):
-            return Binding()
+        return Binding(object_of(data) if data else None)
 
     def lock(self) -> None:
         """Make the directory and lock it, until `release`.

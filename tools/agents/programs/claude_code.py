@@ -95,11 +95,11 @@ def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
 def _stop(event: HookEvent, reason: str) -> dict[str, Any] | None:
     if event.moment not in {Moment.BEFORE_TOOL, Moment.AFTER_TOOL}:
         return None
-    answer: dict[str, Any] = {"continue": False, "stopReason": reason}
-    if event.moment is Moment.BEFORE_TOOL:
-        answer["hookSpecificOutput"] = {
-            "hookEventName": event.name,
-            "permissionDecision": "deny",
-            "permissionDecisionReason": reason,
-        }
-    return answer
+    answer = {"continue": False, "stopReason": reason}
+    return answer | (denied(event, reason) if event.moment is Moment.BEFORE_TOOL else {})
+
+
+def denied(event: HookEvent, reason: str) -> dict[str, Any]:
+    """Return the output that keeps a tool from running."""
+    decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+    return {"hookSpecificOutput": {"hookEventName": event.name, **decision}}

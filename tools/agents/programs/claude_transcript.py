@@ -29,7 +29,7 @@ def read(files: list[str], meter: Meter) -> None:
                 meter.report(key, _claude_tokens(usage), str(message.get("model") or ""))
 
 
-def known_files(path: str, _meter: Meter) -> list[str]:
+def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:
     """Return the files of a conversation: its subagents' first, then its own."""
     return [*_subagents(path), path]
 
@@ -57,8 +57,3 @@ def _take_cost_state(entry: dict[str, Any], meter: Meter) -> None:
     }
     if totals:
         meter.reach(sum(totals.values()), max(totals, key=lambda name: totals[name]))
-
-
-def find_files(_path: str, _conversation: str) -> list[str]:
-    """Return none: all are known by their places."""
-    return []

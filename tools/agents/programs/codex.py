@@ -18,18 +18,9 @@ TRIED: Final = "0.169.0"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 7_000
 """Of a longer text, from 2,500 tokens on, the program cuts the middle out."""
-EVENTS: Final = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "PreCompact",
-    "PostCompact",
-    "SubagentStop",
-    "Stop",
-    "SessionEnd",
-)
+EVENTS: Final = claude_code.EVENTS
 """The events that the hook wants to be called for."""
+takes_context: Final = claude_code.takes_context
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
@@ -53,20 +44,10 @@ def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
     return tuple(found)
 
 
-def takes_context(event: HookEvent) -> bool:
-    """Return whether the answer to an event may have text for the model."""
-    return claude_code.takes_context(event)
-
-
 def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
     """Return the hook's output, or None for none."""
     if reply.stop is not None and event.moment is Moment.BEFORE_TOOL:
-        denied = {
-            "hookEventName": event.name,
-            "permissionDecision": "deny",
-            "permissionDecisionReason": reply.stop,
-        }
-        return {"hookSpecificOutput": denied}
+        return claude_code.denied(event, reply.stop)
     if reply.stop is not None and event.moment is Moment.AFTER_TOOL:
         return {"decision": "block", "reason": reply.stop}
     return claude_code.answer_of(event, reply)

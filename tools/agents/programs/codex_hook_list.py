@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from .meter import object_of
+
 _CLIENT: Final = "agentforge"
 _LIST_ID: Final = 2
 _RUN: Final = frozenset({"managed", "trusted"})
@@ -77,10 +79,7 @@ def _answer(output: bytes) -> Mapping[str, Any] | None:
     """Return the answer to our question out of complete lines."""
     *lines, _ = output.split(b"\n")
     for line in lines:
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(found, dict) and found.get("id") == _LIST_ID and "method" not in found:
+        found = object_of(line)
+        if found is not None and found.get("id") == _LIST_ID and "method" not in found:
             return found
     return None

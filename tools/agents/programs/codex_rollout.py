@@ -68,12 +68,13 @@ def _is_of_thread(name: str, thread: object) -> bool:
     return not isinstance(thread, str) or name.removesuffix(".jsonl").endswith(thread)
 
 
-def known_files(path: str, meter: Meter) -> list[str]:
-    """Return the files of a conversation that are known: its own, and its subagents'."""
-    return list(dict.fromkeys([path, *meter.offsets]))
+def known_files(path: str, meter: Meter, conversation: str | None = None) -> list[str]:
+    """Return the files of a conversation: its own, its subagents', and those found by its id."""
+    found = [] if conversation is None else _find_files(path, conversation)
+    return list(dict.fromkeys([path, *meter.offsets, *found]))
 
 
-def find_files(path: str, conversation: str) -> list[str]:
+def _find_files(path: str, conversation: str) -> list[str]:
     """Return the files of the subagents that a conversation of Codex has had of late.
 
     They are called as the conversation's own file is, later in time, in the folder of its day or of

@@ -23,7 +23,7 @@ def read(files: list[str], meter: Meter) -> None:
                 meter.report(key, count_of(tokens.get("total")), text_of(entry.get("model")))
 
 
-def known_files(path: str, _meter: Meter) -> list[str]:
+def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:
     """Return the files of a conversation: its subagents' first, then its own.
 
     Its own are named by the beginning of its id, the folder of its subagents by all of that. When
@@ -39,8 +39,3 @@ def known_files(path: str, _meter: Meter) -> list[str]:
         elif one.endswith(f"-{short}.jsonl") and one != name:
             own.append(os.path.join(chats, one))
     return [*[one for one in inside if one.endswith(".jsonl")][:_MAX_FILES], *own[:_MAX_FILES]]
-
-
-def find_files(_path: str, _conversation: str) -> list[str]:
-    """Return none: all are known by their names."""
-    return []

@@ -98,7 +98,7 @@ def read_new_lines(path: str, meter: Meter, wanted: tuple[bytes, ...]) -> Iterat
             offset = 0
         for line, end in _lines(fd, offset):
             if any(word in line for word in wanted):
-                entry = _object(line)
+                entry = object_of(line)
                 if entry is not None:
                     yield entry
             meter.offsets[path] = end
@@ -119,7 +119,8 @@ def _lines(fd: int, offset: int) -> Iterator[tuple[bytes, int]]:
             return
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def object_of(line: bytes | str) -> dict[str, Any] | None:
+    """Return the JSON object that a text is, or None where it is none."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

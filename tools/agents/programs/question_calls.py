@@ -7,12 +7,12 @@ which the beginning of the question's id stands.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import AskedQuestion
+from .meter import object_of
 
 _ASKS: Final = "ask_user_questions"
 _FETCHES: Final = "get_answered_questions"
@@ -52,10 +52,7 @@ def _structured(response: object) -> Mapping[str, Any]:
     if isinstance(response, Mapping) and isinstance(response.get(_TEXT), str):
         return _told(response[_TEXT])
     if isinstance(response, str):
-        try:
-            response = json.loads(response)
-        except (ValueError, RecursionError):
-            return {}
+        response = object_of(response)
     if not isinstance(response, Mapping):
         return {}
     for name in _STRUCTURED:

@@ -13,11 +13,11 @@ from .meter import Meter
 class _Files(Protocol):
     """What the module of a program's files has."""
 
-    def known_files(self, path: str, meter: Meter) -> list[str]:
-        """Return the files of a conversation, by its own one and what is known of it."""
+    def known_files(self, path: str, meter: Meter, conversation: str | None = None) -> list[str]:
+        """Return the files of a conversation, by its own one and what is known of it.
 
-    def find_files(self, path: str, conversation: str) -> list[str]:
-        """Return further ones, which have to be looked for."""
+        With the program's id of the conversation also those that have to be looked for.
+        """
 
     def read(self, files: list[str], meter: Meter) -> None:
         """Take what was added to some files since the last time."""
@@ -53,9 +53,7 @@ def read_files(
     files = _files_of(program)
     if files is None:
         return
-    found = [*files.known_files(path, meter), *also]
-    if thoroughly:
-        found += files.find_files(path, conversation)
+    found = [*files.known_files(path, meter, conversation if thoroughly else None), *also]
     files.read(list(dict.fromkeys(found)), meter)
 
 

@@ -25,13 +25,6 @@ from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
 from ...harness.session_ports import SessionPlaces
-from ...workflows.agents.command import DEFAULT_TIMEOUT_S, call_variables
-from ...workflows.agents.command_words import (
-    editing_command,
-    filled_words,
-    keeps_state,
-    words_faults,
-)
 from ...workflows.agents.port import (
     AgentAnswer,
     AgentChoice,
@@ -42,11 +35,13 @@ from ...workflows.agents.port import (
     AgentTimeout,
     AgentUnavailable,
 )
-from ...workflows.agents.printed_usage import no_answer, program_output, usage_of
-from ...workflows.agents.program import program_identity
 from ...workflows.gate_port import GateUnavailable
 from .agent_state import AgentStates
+from .command import DEFAULT_TIMEOUT_S, call_variables
+from .command_words import editing_command, filled_words, keeps_state, words_faults
 from .edited_workspace import change_between, look_at
+from .printed_output import no_answer, program_output, said_usage, usage_of
+from .program import program_identity
 from .scratch_folder import GIT, copy_workspace, scratch_folder
 
 if TYPE_CHECKING:
@@ -78,19 +73,16 @@ class JailedAgent:
     Implements `workflows.agents.port.PhaseAgent`. The command gets the prompt on standard input;
     what it leaves different in its folder is its answer, and what it prints is its words. Exit code
     0 means that there is an answer. It sees the system's programs, the toolchain of its own, files
-    that its words name by absolute path, and what the policy shows; of the environment what
-    `environment` names. Without `network` it reaches none.
+    that its words name by absolute path, and what the policy shows; of the environment what the
+    choice names. Without the choice's network it reaches none.
     """
 
     def __init__(
         self,
         store: SessionPlaces,
-        command: str,
-        *,
+        choice: AgentChoice,
         policy: JailPolicy | None = None,
-        network: bool = False,
-        environment: tuple[str, ...] = (),
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        *,
         shows_named: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> None:
@@ -98,64 +90,39 @@ class JailedAgent:
 
         Args:
             store: Where the sessions are.
-            command: The command line, split as a shell splits words; no shell runs. It may have the
-                placeholders of `workflows.agents.command_words`.
+            choice: A program by its name, or a command line, split as a shell splits words; no
+                shell runs. It may have the placeholders of `command_words`.
             policy: What it may use and see; the jail's default if None. Its network is not looked
                 at.
-            network: Whether it has the host's network; then it is not sealed.
-            environment: The names of variables that it is given.
-            timeout_s: How long one answer may take, in seconds, above 0.
             shows_named: Whether it sees the files that its words name by absolute path.
             variables: Where these are taken from; this process's environment if None.
 
         Raises:
             ValueError: The command is empty, its quotes are not closed, or a placeholder is none.
         """
-        words = shlex.split(command)
+        if choice.kind == "program":
+            words = editing_command(choice.value)
+        else:
+            words = shlex.split(choice.value)
         faults = words_faults(words) if words else ["is empty"]
         if faults:
             raise ValueError(f"command: {'; '.join(faults)}")
+        timeout_s = DEFAULT_TIMEOUT_S if choice.timeout_s is None else choice.timeout_s
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: expected more than 0, got {timeout_s!r}")
         self._store = store
+        self._choice = choice
         self._words = words
         self._policy = policy
-        self._network = network
-        self._names = environment
         self._timeout_s = timeout_s
         self._shows_named = shows_named
-        self._variables = variables
+        self._variables = os.environ if variables is None else variables
         self._made: Jail | None = None
-
-    @classmethod
-    def of(
-        cls,
-        store: SessionPlaces,
-        choice: AgentChoice,
-        policy: JailPolicy | None = None,
-        *,
-        shows_named: bool = True,
-    ) -> JailedAgent:
-        """Return the agent that was named.
-
-        Raises:
-            ValueError: Its command is none.
-        """
-        named = choice.kind == "program"
-        return cls(
-            store,
-            shlex.join(editing_command(choice.value)) if named else choice.value,
-            policy=policy,
-            network=choice.network,
-            environment=choice.environment,
-            timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S,
-            shows_named=shows_named,
-        )
 
     @property
     def description(self) -> str:
         """The program's name and whether it is sealed; arguments may hold secrets and stay out."""
-        sealed = "with the network, not sealed" if self._network else "sealed"
+        sealed = "with the network, not sealed" if self._choice.network else "sealed"
         return f"{os.path.basename(self._program)}, editing in a jail, {sealed}"
 
     @property
@@ -272,7 +239,7 @@ class JailedAgent:
         """Return the words of a program, out of its JSON if it prints that, and what they cost."""
         found = program_output(printed)
         if found is None:
-            return printed, None
+            return printed, said_usage(printed)
         if found.problem is not None:
             raise no_answer(found, agent=self.description, output=printed[-_KEPT_OUTPUT:])
         return found.text, usage_of(found)
@@ -308,11 +275,11 @@ class JailedAgent:
     # ------------------------------------------------------------------------------------- the jail
 
     def _given(self) -> dict[str, str]:
-        variables = os.environ if self._variables is None else self._variables
-        missing = [name for name in self._names if name not in variables]
+        names = self._choice.environment
+        missing = [name for name in names if name not in self._variables]
         if missing:
             raise self._unavailable(f"its variable {missing[0]} is not set")
-        return {name: variables[name] for name in self._names}
+        return {name: self._variables[name] for name in names}
 
     def _jail(self) -> Jail:
         from ...jail import Jail, JailPolicy
@@ -330,7 +297,7 @@ class JailedAgent:
             self._made = Jail(
                 evolve(
                     policy,
-                    network=self._network,
+                    network=self._choice.network,
                     read=(*policy.read, *named),
                     private=(*policy.private, Path(os.path.abspath(self._store.base_path))),
                 ),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import READ_FLAGS
@@ -88,24 +88,18 @@ def _is_gits(path: bytes) -> bool:
     return any(is_git(part) for part in os.fsdecode(path).split("/"))
 
 
+@define
 class _Findings:
     """What differs, sorted into what is taken, what is put back, and what is of no interest."""
 
-    def __init__(
-        self,
-        original_fd: int,
-        root_fd: int,
-        refuse: Callable[[str], str | None],
-        rules: ContextFolder,
-    ) -> None:
-        self._original_fd = original_fd
-        self._root_fd = root_fd
-        self._refuse = refuse
-        self._rules = rules
-        self.written: list[EditedFile] = []
-        self.deleted: list[str] = []
-        self.refused: list[tuple[str, str]] = []
-        self.dropped: list[str] = []
+    _original_fd: int
+    _root_fd: int
+    _refuse: Callable[[str], str | None]
+    _rules: ContextFolder
+    written: list[EditedFile] = field(factory=list, init=False)
+    deleted: list[str] = field(factory=list, init=False)
+    refused: list[tuple[str, str]] = field(factory=list, init=False)
+    dropped: list[str] = field(factory=list, init=False)
 
     def take_changed(self, raw: bytes) -> None:
         was = _state_of(self._original_fd, raw)

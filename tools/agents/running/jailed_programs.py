@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from ...base.program_run import Ended, Run
 
@@ -18,6 +18,7 @@ _FOLDER_PREFIX: Final = "agentforge-agent-"
 _KILLED: Final = -9
 
 
+@frozen(eq=False)
 class JailedPrograms:
     """Runs programs, each in a jail of its own. A `base.program_run.ProgramRunner`.
 
@@ -30,16 +31,9 @@ class JailedPrograms:
         private: Folders that are never shown, absolute.
     """
 
-    def __init__(
-        self,
-        policy: JailPolicy | None = None,
-        *,
-        network: bool = False,
-        private: tuple[Path, ...] = (),
-    ) -> None:
-        self._policy = policy
-        self._network = network
-        self._private = private
+    _policy: JailPolicy | None = None
+    _network: bool = field(default=False, kw_only=True)
+    _private: tuple[Path, ...] = field(default=(), kw_only=True)
 
     def __call__(self, run: Run) -> Ended:
         """Run a program until it ends or a limit is reached.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory, read_regular_file
+from ..programs.meter import object_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _VERSION: Final = 1
@@ -37,11 +38,8 @@ def read_manifest(path: Path) -> Manifest | None:
         ReadError: The file can't be read.
     """
     data = read_regular_file(OsFileSystem(), str(path), path=path, max_bytes=_MAX_BYTES)
-    try:
-        found: Any = json.loads(data) if data else None
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, dict) or found.get("version") != _VERSION:
+    found = object_of(data) if data else None
+    if found is None or found.get("version") != _VERSION:
         return None
     files, blocks, created, commands = (found.get(name) for name in Manifest._fields[:4])
     members = found.get("members", {})

@@ -208,16 +208,13 @@ def _codex_block(commands: Commands) -> str:
     for event in codex.EVENTS:
         lines += [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", 'type = "command"']
         lines += [f"command = {hook}", f"timeout = {_timeout(event)}"]
-    lines += ["[mcp_servers.agentforge]"]
-    lines += [f"command = {json.dumps(str(commands.agentforge), ensure_ascii=False)}"]
+    server = json.dumps(str(commands.agentforge), ensure_ascii=False)
+    lines += ["[mcp_servers.agentforge]", f"command = {server}"]
     lines += ['args = ["mcp", "--tools", "sessions,questions"]']
     # Codex hands few variables on; by these the server finds what the person said on this machine.
     lines += ['env_vars = ["XDG_STATE_HOME", "XDG_CONFIG_HOME"]']
-    lines += [
-        f"startup_timeout_sec = {_START_TIMEOUT_S}",
-        f"tool_timeout_sec = {_ANSWER_TIMEOUT_S}",
-    ]
-    lines += [END]
+    lines += [f"startup_timeout_sec = {_START_TIMEOUT_S}"]
+    lines += [f"tool_timeout_sec = {_ANSWER_TIMEOUT_S}", END]
     return "\n".join(lines) + "\n"
 
 

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from itertools import islice
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from ...harness.events.event_feed import EventFeed
 from .event_feed import AsyncEventFeed
-from .turns import ManagerTurns, Turns
+from .turns import Turns
 
 PREFETCHED: Final = 64
 """How many results an iteration has read ahead of its caller, at most."""
@@ -19,26 +19,6 @@ PREFETCHED: Final = 64
 _S = TypeVar("_S")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-class HasTurns(Protocol):
-    """A face over a synchronous object."""
-
-    @property
-    def _turns(self) -> Turns: ...
-
-    @property
-    def _wrapped(self) -> Any: ...
-
-
-class HasManagerTurns(Protocol):
-    """A face over a manager."""
-
-    @property
-    def _turns(self) -> ManagerTurns: ...
-
-    @property
-    def _wrapped(self) -> Any: ...
 
 
 def in_thread(
@@ -52,9 +32,10 @@ def in_thread(
     """
 
     @functools.wraps(method)
-    async def call(face: HasTurns, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    async def call(face: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         work = functools.partial(method, face._wrapped, *args, **kwargs)
-        return await face._turns.call(work, name=method.__name__, waits=waits)
+        turns: Turns = face._turns
+        return await turns.call(work, name=method.__name__, waits=waits)
 
     return call
 
@@ -70,9 +51,7 @@ def in_turn(
 
     @functools.wraps(method)
     @asynccontextmanager
-    async def enter(
-        face: HasManagerTurns, /, *args: _P.args, **kwargs: _P.kwargs
-    ) -> AsyncIterator[_R]:
+    async def enter(face: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_R]:
         from anyio import CancelScope
 
         work = functools.partial(method, face._wrapped, *args, **kwargs)
@@ -80,16 +59,15 @@ def in_turn(
             context = await turns.call(work, name=method.__name__)
             with CancelScope(shield=True):
                 value = await turns.call(context.__enter__, name=method.__name__)
+            leave = functools.partial(context.__exit__, None, None, None)
             try:
                 yield value
             except BaseException as error:
                 leave = functools.partial(context.__exit__, type(error), error, None)
+                raise
+            finally:
                 with CancelScope(shield=True):
                     await turns.call(leave, name=method.__name__)
-                raise
-            leave = functools.partial(context.__exit__, None, None, None)
-            with CancelScope(shield=True):
-                await turns.call(leave, name=method.__name__)
 
     return enter
 
@@ -100,7 +78,7 @@ def iterated(
     """Return a method that gives an iterator as one that gives an asynchronous iterator."""
 
     @functools.wraps(method)
-    def iterate(face: HasTurns, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_R]:
+    def iterate(face: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_R]:
         start = functools.partial(method, face._wrapped, *args, **kwargs)
         return Prefetching(start, face._turns, name=method.__name__)
 
@@ -116,7 +94,7 @@ def fed(
     """
 
     @functools.wraps(method)
-    def follow(face: HasTurns, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncEventFeed:
+    def follow(face: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncEventFeed:
         return AsyncEventFeed(method(face._wrapped, *args, **kwargs))
 
     return follow

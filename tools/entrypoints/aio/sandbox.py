@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 from ...sandbox import Sandbox
 from .event_loop import require_anyio
 from .faces import in_thread
-from .turns import AnyTime
+from .turns import Turns
 
 if TYPE_CHECKING:
     from ...sandbox import ExecutionPolicy
@@ -35,7 +35,7 @@ class AsyncSandbox:
         """
         require_anyio()
         self._wrapped: Final = sandbox
-        self._turns: Final = AnyTime()
+        self._turns: Final = Turns()
 
     def __repr__(self) -> str:
         return f"AsyncSandbox({self._wrapped!r})"

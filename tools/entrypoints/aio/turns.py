@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from attrs import define
@@ -70,16 +70,8 @@ class _Block:
 _current: Final[ContextVar[_Block | None]] = ContextVar("agentforge_turns_block", default=None)
 
 
-class Turns(Protocol):
-    """Says when a call is made in a thread."""
-
-    async def call(self, work: Callable[[], _T], *, name: str, waits: bool = False) -> _T:
-        """Make a call; see `ManagerTurns.call`."""
-        ...
-
-
-class AnyTime:
-    """Has calls made at the same time: of what is thread-safe."""
+class Turns:
+    """Has calls made in threads, at the same time: of what is thread-safe."""
 
     async def call(self, work: Callable[[], _T], *, name: str, waits: bool = False) -> _T:
         """Make a call; see `ManagerTurns.call`."""
@@ -89,7 +81,7 @@ class AnyTime:
             return await call_in_thread(work, name=name)
 
 
-class ManagerTurns(AnyTime):
+class ManagerTurns(Turns):
     """Has one call at a time made with a manager, in the order in which they were awaited.
 
     A manager is not thread-safe: everything in an event loop that calls methods of the same one in
@@ -112,7 +104,7 @@ class ManagerTurns(AnyTime):
             return await super().call(work, name=name, waits=waits)
 
     @asynccontextmanager
-    async def kept(self) -> AsyncIterator[Turns]:
+    async def kept(self) -> AsyncIterator[ManagerTurns]:
         """Have the manager's turn for a block; calls from within it are made one after another.
 
         A task that the block starts belongs to it as long as it lasts.

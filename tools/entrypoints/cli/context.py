@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ...harness.domain.session_data import SessionLabels
     from ...harness.session_ports import LocalSessions
     from ...harness.submission import Submission
+    from ...integrations.observers.observing import ConfiguredObservers
     from ...jail import JailPolicy
-    from ...wiring.observing import ConfiguredObservers
     from ...workflows.gate_port import GateSandbox
 
 BASE_VARIABLE = "AGENTFORGE_BASE"
@@ -186,7 +186,7 @@ class Cli:
             configured = self.usable
             if configured is None or not configured.names_observers:
                 return ()
-            from ...wiring.observing import configured_observers
+            from ...integrations.observers.observing import configured_observers
 
             opened = configured_observers(configured, self.store)
             self.opened.callback(opened.close)

@@ -33,27 +33,31 @@ _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _LISTED: Final = (
-    ("init", "setup.init", "Begin a project: configuration, specification, workflow."),
-    ("trust", "setup.trust", "Show what a project's configuration would allow; allow it."),
+    ("init", "setup.project", "Begin a project: configuration, specification, workflow."),
+    ("trust", "setup.project", "Show what a project's configuration would allow; allow it."),
     ("run", "work.work", "Run a workflow in a new session."),
     ("resume", "work.work", "Resume a session after a pause, a failure or a crash."),
     ("retry", "work.work", "Begin another attempt at a session's failed phase."),
-    ("submit", "work.submit", "Have the workers run a workflow, or an agent's work."),
+    ("submit", "work.submit:group", "Have the workers run a workflow, or an agent's work."),
     ("worker", "work.fleet", "Run the sessions that were submitted."),
-    ("workers", "work.fleet_view", "List the workers of the fleet."),
-    ("jobs", "work.fleet_view", "List what the fleet runs, and what waits or failed."),
-    ("cancel", "work.fleet_view", "Have the fleet work on a session no more."),
+    ("workers", "work.fleet", "List the workers of the fleet."),
+    ("jobs", "work.fleet", "List what the fleet runs, and what waits or failed."),
+    ("cancel", "work.fleet", "Have the fleet work on a session no more."),
     ("tdflow", "work.agent_work", "Have an agent develop a component test first."),
     ("spec", "work.agent_work", "Have an agent write a specification with you."),
     ("drive", "work.agent_work", "Have an agent work through a workflow of your own."),
-    ("report", "sessions.report", "Write the story of a session as one HTML page."),
-    ("list", "sessions.find", "List the sessions, the last changed first by default."),
+    ("report", "sessions.bring_home", "Write the story of a session as one HTML page."),
+    (
+        "list",
+        "sessions.find:list_sessions",
+        "List the sessions, the last changed first by default.",
+    ),
     ("search", "sessions.find", "Find sessions and questions by words."),
     ("show", "sessions.look", "Show one session."),
     ("log", "sessions.look", "Show a session's history, the oldest entry first."),
     ("brief", "sessions.look", "Write the briefing of a session for its next worker."),
     ("artifacts", "sessions.look", "List the files that a session's phases produced."),
-    ("schema", "setup.schema", "Show the JSON Schema of a session."),
+    ("schema", "setup.project", "Show the JSON Schema of a session."),
     ("checkpoints", "sessions.checkpoint", "List a session's checkpoints."),
     ("diff", "sessions.checkpoint", "Show what changed in a session's workspace."),
     ("rewind", "sessions.checkpoint", "Take a session and its files back to a checkpoint."),
@@ -63,19 +67,19 @@ _LISTED: Final = (
     ("abort", "sessions.act", "Abort a session for good; asks first."),
     ("complete", "sessions.act", "Mark an active session as completed, for good."),
     ("budget", "sessions.act", "Show or extend a token budget, or record tokens."),
-    ("set", "sessions.act", "Change a session's title, tags and metadata."),
+    ("set", "sessions.act:set_labels", "Change a session's title, tags and metadata."),
     ("apply", "sessions.bring_home", "Bring a session's result into your checkout, whole."),
     ("export", "sessions.bring_home", "Write a session's files to a new folder."),
     ("cleanup", "sessions.housekeeping", "Delete sessions that ended long ago; asks first."),
     ("setup", "sessions.housekeeping", "Compile the sandbox's interpreter; safe to repeat."),
     ("doctor", "sessions.housekeeping", "Check this machine and the sessions."),
-    ("store", "setup.store", "Where the sessions are: its tables, and copies of it."),
-    ("webhooks", "setup.webhooks", "Who is told of events: what waits for them, and a test."),
-    ("prune", "prune.group", "Remove old sessions of every kind; asks first."),
+    ("store", "setup.store:group", "Where the sessions are: its tables, and copies of it."),
+    ("webhooks", "setup.webhooks:group", "Who is told of events: what waits for them, and a test."),
+    ("prune", "prune.group:group", "Remove old sessions of every kind; asks first."),
     ("ask", "people.ask", "Ask a person and wait for the answer."),
     ("answer", "people.answer", "Answer a question session."),
     ("reject", "people.answer", "Reject a question session: you will not answer it."),
-    ("history", "sessions.history", "List the question sessions, or show one."),
+    ("history", "people.answer", "List the question sessions, or show one."),
     ("mcp", "people.mcp", "Serve sessions, the sandbox and questions to AI clients."),
     (
         "install",
@@ -84,11 +88,14 @@ _LISTED: Final = (
     ),
     ("uninstall", "setup.agent_programs", "Take out of an agent program what install put there."),
     ("hook", "setup.agent_programs", "Handle one event of an agent program; the programs call it."),
-    ("questions", "people.terminal", "Show waiting questions and answer them."),
-    ("ui", "people.ui", "Show all sessions in a browser on this machine."),
-    ("sandbox", "sandbox.group", "Run code in the sandbox; list and change its files."),
+    ("questions", "people.screens", "Show waiting questions and answer them."),
+    ("ui", "people.screens", "Show all sessions in a browser on this machine."),
+    ("sandbox", "sandbox.group:group", "Run code in the sandbox; list and change its files."),
 )
-"""Each command, its module in `entrypoints.cli.commands` and its help, in the list's order."""
+"""Each command, its module in `entrypoints.cli.commands` and its help, in the list's order.
+
+The function has the command's name where none is said.
+"""
 
 
 class _Commands(GroupOnDemand):

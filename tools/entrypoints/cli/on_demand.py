@@ -7,8 +7,7 @@ each command, takes longer than most of them work.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from copy import copy
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, ClassVar, Final, NamedTuple
 
 import typer
 from typer import main as making
@@ -17,14 +16,14 @@ from typer.models import CommandInfo, TyperInfo
 
 from ...base.plugins import Plugin, Register
 from .conversions import SparingCommand, spare_conversions
-from .signatures import OwnCommand, expanded
+from .signatures import expanded
 
 
 class ListedCommand(NamedTuple):
     """A command in a list.
 
     Attributes:
-        target: What adds it to an application, as `module:attribute`.
+        target: Its function or its group, as `module:attribute`.
         text: Its help.
     """
 
@@ -46,7 +45,8 @@ class _Commands(MutableMapping[str, Any]):
             plugin = self.register.find(name)
             if plugin is None:
                 raise KeyError(name)
-            self._made[name] = made = _make(_part_of(plugin), name)
+            own = name in self.register.own
+            self._made[name] = made = _make(name, plugin.load() if own else _added_by(plugin))
             made.short_help = self._texts.get(name, made.short_help)
         return self._made[name]
 
@@ -105,21 +105,19 @@ class GroupOnDemand(TyperGroup):
         TyperGroup(commands=self._on_demand.described()).format_commands(ctx, formatter)
 
 
-def add_group(
-    app: typer.Typer,
+def new_group(
     name: str,
     commands: Mapping[str, ListedCommand],
     *,
     callback: Callable[..., None] | None = None,
     kind: type[GroupOnDemand] = GroupOnDemand,
     **texts: Any,
-) -> None:
-    """Add a group to an application.
+) -> typer.Typer:
+    """Return a group.
 
     Args:
-        app: The application.
         name: The group's name.
-        commands: What adds each of its commands, as `commands_in` returns it.
+        commands: Its commands, as `commands_in` returns them.
         callback: What is called before each command, and without one; shows the help by default.
         kind: The kind of group.
         texts: Its texts, as `typer.Typer` takes them.
@@ -132,7 +130,7 @@ def add_group(
         **texts,
     )
     made.callback(invoke_without_command=True)(expanded(callback or _show_help))
-    app.add_typer(made)
+    return made
 
 
 def _show_help(context: typer.Context) -> None:
@@ -140,69 +138,52 @@ def _show_help(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
-def commands_in(
-    package: str, table: Iterable[tuple[str, str, str]], attribute: str = "commands"
-) -> dict[str, ListedCommand]:
+def commands_in(package: str, table: Iterable[tuple[str, str, str]]) -> dict[str, ListedCommand]:
     """Return the commands of a table.
 
     Args:
         package: The package of the modules.
-        table: The name, the module and the help of each.
-        attribute: What adds a module's commands.
+        table: The name, the module and the help of each. Its function has the command's name, or
+            follows the module after a colon.
     """
     return {
-        name: ListedCommand(f"{package}.{module}:{attribute}", text) for name, module, text in table
+        name: ListedCommand(f"{package}.{at if ':' in at else f'{at}:{name}'}", text)
+        for name, at, text in table
     }
 
 
-def new_part() -> typer.Typer:
-    """Return an application to which a module adds its commands."""
-    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-
-
-def _make(part: typer.Typer, name: str) -> Any:
+def _make(name: str, found: CommandInfo | TyperInfo | typer.Typer | Callable[..., None]) -> Any:
     """Return one command or group, with its options."""
-    found = _find(part, name)
-    style: Any = {
-        "pretty_exceptions_short": part.pretty_exceptions_short,
-        "rich_markup_mode": part.rich_markup_mode,
-    }
-    if isinstance(found, CommandInfo):
-        if found.cls is OwnCommand:
-            found = copy(found)
-            found.callback = expanded(cast("Callable[..., None]", found.callback))
-        elif found.cls in (None, TyperCommand):
-            found.cls = SparingCommand
-        return making.get_command_from_info(found, **style)
-    return making.get_group_from_info(found, suggest_commands=part.suggest_commands, **style)
+    style: Any = {"pretty_exceptions_short": True, "rich_markup_mode": None}
+    if isinstance(found, typer.Typer):
+        found = TyperInfo(found)
+    if isinstance(found, TyperInfo):
+        return making.get_group_from_info(found, suggest_commands=True, **style)
+    if not isinstance(found, CommandInfo):
+        found = CommandInfo(name, callback=expanded(found))
+    if found.cls in (None, TyperCommand):
+        found.cls = SparingCommand
+    return making.get_command_from_info(found, **style)
 
 
 _parts: Final[dict[str, typer.Typer]] = {}
 
 
-def _part_of(plugin: Plugin) -> typer.Typer:
-    """Return an application to which a plugin has added its command.
+def _added_by(plugin: Plugin) -> CommandInfo | TyperInfo:
+    """Return the command that another package's plugin adds to an application.
 
     Raises:
-        PluginUnusable: It has not, or can't be loaded.
+        PluginUnusable: It adds none of its name, or can't be loaded.
     """
     if plugin.target not in _parts:  # one that has several commands is asked once
-        part = new_part()
+        part = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
         plugin.load()(part)
         _parts[plugin.target] = part
     part = _parts[plugin.target]
-    try:
-        _find(part, plugin.name)
-    except LookupError as error:
-        raise plugin.unusable(str(error)) from error
-    return part
-
-
-def _find(part: typer.Typer, name: str) -> CommandInfo | TyperInfo:
     for command in part.registered_commands:
-        if command.name == name:
+        if command.name == plugin.name:
             return command
     for group in part.registered_groups:
-        if group.typer_instance is not None and group.typer_instance.info.name == name:
+        if group.typer_instance is not None and group.typer_instance.info.name == plugin.name:
             return group
-    raise LookupError(f"the module of {name} has no such command")
+    raise plugin.unusable(f"the module of {plugin.name} has no such command")

@@ -9,46 +9,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from functools import cache, partial
-from typing import Annotated, Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 import typer
 from attrs import fields, has
 from typer.models import ParameterInfo
 
 from .context import Cli, cli_of
-from .conversions import SparingCommand
-from .options import flag
+from .options import flag, parse_duration
 
-_Act = TypeVar("_Act", bound=Callable[..., None])
+_DURATIONS: Final = (timedelta, timedelta | None)
 _CONTEXT: Final = "context"
 _JSON: Final = "as_json"
 _AS_JSON: Final = flag("--json", "Write JSON for programs, including errors.")
-
-
-class OwnCommand(SparingCommand):
-    """A command of this package, whose function has groups."""
-
-
-class CommandModule:
-    """The commands of a module; calling it adds them to an application."""
-
-    def __init__(self) -> None:
-        self._added: dict[str, Callable[..., None]] = {}
-
-    def add(self, name: str) -> Callable[[_Act], _Act]:
-        """Return a decorator that adds a command, which stays a plain function."""
-
-        def added(act: _Act) -> _Act:
-            self._added[name] = act
-            return act
-
-        return added
-
-    def __call__(self, app: typer.Typer) -> None:
-        """Add the commands to an application."""
-        for name, act in self._added.items():
-            app.command(name, cls=OwnCommand)(act)
 
 
 def expanded(act: Callable[..., None]) -> Callable[..., None]:
@@ -107,6 +82,8 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         default = next((one for one in notes if isinstance(one, ParameterInfo)), default)
+    if hint in _DURATIONS:  # typer knows none
+        default.parser = parse_duration
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 

@@ -12,7 +12,7 @@ from ...workflows.agents.port import AgentAnswer, WorkspaceChange
 from ...workflows.fenced_blocks import fenced_blocks
 from ...workflows.gates.verdict import Verdict
 from .diffs import differences
-from .html import Child, element, fragment
+from .html import Child, element
 from .parts import (
     changed_lines,
     facts,
@@ -21,9 +21,9 @@ from .parts import (
     muted,
     note,
     nothing,
-    outcome_badge,
     plain_text,
     section,
+    state_badge,
     value_in_words,
     when,
 )
@@ -59,7 +59,7 @@ def _attempt(one: AttemptView, session_id: str) -> Element:
         element(
             "header",
             element("h3", link, id=f"{name}-title"),
-            outcome_badge(one.outcome.value),
+            state_badge(one.outcome.value),
             muted(took, when(one.began)),
         ),
         _verdict(one),
@@ -130,7 +130,7 @@ def _change(of: AttemptView, found: ChangeView, session_id: str) -> Child:
     if found.by_snapshots:
         between = "" if of.before is None else f" {of.before} {of.after}"
         command = f"agentforge diff {session_id}{between}"
-    return fragment(
+    return (
         element("h4", title, changed_lines(added, removed)),
         differences(found.files, command),
         note(found.note) if found.note else None,

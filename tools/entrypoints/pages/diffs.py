@@ -8,7 +8,7 @@ from typing import Final
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
-from .html import Child, element, fragment
+from .html import Child, element
 from .parts import changed_lines, folded, muted, note, scrolled
 from .values.patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
 
@@ -52,7 +52,7 @@ def _body(one: FileDiff, command: str | None) -> Child:
         return body
     lines = one.lines + one.left_out
     rest = ("; ", element("code", command), " shows all") if command else None
-    return fragment(body, note(f"The rest of {counted(lines, 'line')} is left out", rest, "."))
+    return (body, note(f"The rest of {counted(lines, 'line')} is left out", rest, "."))
 
 
 def _is_alone(one: FileDiff) -> bool:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, tostring
 
-from .html import Child, element, fragment, spelled
+from .html import Child, element, spelled
 
 STYLE_SHEET: Final = "style.css"
 """The style sheet's name; `style_sheet` has its text."""
@@ -99,7 +99,7 @@ def _page(head: Element, top: Child, content: Sequence[Child]) -> str:
     body.append(element("a", "Skip to the content", href=f"#{_CONTENT}", class_="skip"))
     if top is not None:
         body.append(element("header", top, class_="top"))
-    body.append(element("main", fragment(*content), id=_CONTENT, tabindex=-1))
+    body.append(element("main", content, id=_CONTENT, tabindex=-1))
     page = Element("html", {"lang": "en"})
     page.extend((head, body))
     return "<!doctype html>\n" + tostring(page, encoding="unicode", method="html") + "\n"

@@ -64,11 +64,6 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Element:
     return built
 
 
-def fragment(*children: Child) -> tuple[Element | str, ...]:
-    """Return elements and texts side by side, flat, in order; it can be a child itself."""
-    return tuple(_flat(children))
-
-
 def rendered(*children: Child) -> str:
     """Write elements and texts as HTML."""
     holder = Element("x")

@@ -10,18 +10,16 @@ from ...base.errors import counted
 from ...harness import SessionContext
 from ...harness.views.briefing import brief
 from .actions import READ_ONLY, Actions
-from .html import Child, element, fragment
+from .html import Child, element
 from .parts import (
-    STATE_TONES,
-    badge,
     bar,
-    budget_level,
+    budget_bar,
     facts,
     folded,
     muted,
-    outcome_badge,
     plain_text,
     section,
+    state_badge,
     table,
     value_in_words,
     when,
@@ -41,7 +39,7 @@ def heading(view: SessionView, actions: Actions = READ_ONLY) -> Element:
     title, goal = title_of(session), (session.goal or "").strip()
     parent = session.parent_id
     about = (
-        badge(session.state.value, STATE_TONES[session.state]),
+        state_badge(session.state.value),
         " ",
         element("span", session.workflow_type) if session.workflow_type else None,
         " ",
@@ -84,7 +82,7 @@ def data(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
     children = [
         (
             _session(one.session_id, actions),
-            badge(one.head.state.value, STATE_TONES[one.head.state]),
+            state_badge(one.head.state.value),
             one.head.title or "",
             when(one.head.updated_at),
         )
@@ -103,7 +101,7 @@ def data(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
 
 def _members(title: str, members: Mapping[str, Any]) -> Child:
     pairs = ((name, value_in_words(value)) for name, value in members.items())
-    return fragment(element("h3", title), facts(pairs)) if members else None
+    return (element("h3", title), facts(pairs)) if members else None
 
 
 def overview(view: SessionView) -> Element:
@@ -118,8 +116,10 @@ def overview(view: SessionView) -> Element:
         ("Attempts", str(len(view.attempts))),
         (
             "Tokens",
-            fragment(
-                f"{budget.tokens_used:,} of {budget.total_budget:,} ", share, _budget_bar(session)
+            (
+                f"{budget.tokens_used:,} of {budget.total_budget:,} ",
+                share,
+                budget_bar(budget.tokens_used, budget.total_budget),
             ),
         ),
         ("Took", duration(view.seconds)),
@@ -134,14 +134,8 @@ def overview(view: SessionView) -> Element:
         facts(figures, class_="tiles"),
         element("h3", "Time"),
         time_by_kind(view),
-        fragment(element("h3", "Phases"), phases(view)) if view.attempts else None,
+        (element("h3", "Phases"), phases(view)) if view.attempts else None,
     )
-
-
-def _budget_bar(session: SessionContext) -> Element:
-    used, total = session.token_budget.tokens_used, session.token_budget.total_budget
-    width = 1000 * min(1.0, used / total) if total > 0 else 0.0
-    return bar([("rest", 0, 1000, "left"), (budget_level(used, total), 0, width, "spent")])
 
 
 def time_by_kind(view: SessionView) -> Element:
@@ -184,16 +178,14 @@ def _phase(name: str, attempts: Sequence[AttemptView], is_current: bool) -> tupl
     seconds = seconds_by_kind(span for one in attempts for span in one.spans)
     times = (seconds[kind] for kind in (SpanKind.AGENT, SpanKind.GATE, SpanKind.PERSON))
     links = [
-        fragment(
-            " " if index else None, element("a", str(index + 1), href=f"#attempt-{one.number}")
-        )
+        (" " if index else None, element("a", str(index + 1), href=f"#attempt-{one.number}"))
         for index, one in enumerate(attempts[:_MOST_LINKS])
     ]
     more = len(attempts) - _MOST_LINKS
     return (
         name,
-        fragment(links, f" and {more:,} more" if more > 0 else None),
-        outcome_badge(outcome, "under way" if is_current and outcome == "open" else None),
+        (links, f" and {more:,} more" if more > 0 else None),
+        state_badge(outcome, "under way" if is_current and outcome == "open" else None),
         sum(one.tokens for one in attempts),
         *(duration(one) if one else muted("-") for one in times),
     )

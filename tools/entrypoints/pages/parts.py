@@ -8,36 +8,31 @@ from typing import Final, Literal, TypeAlias
 from xml.etree.ElementTree import Element
 
 from ...base.errors import counted
-from ...harness import SessionState
 from .html import Attribute, Child, element
 from .values.texts import MAX_TEXT, as_words, cut, moment
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info", "plain"]
 """How a badge looks; what it says is in its words."""
-STATE_TONES: Final[Mapping[SessionState, Tone]] = {
-    SessionState.ACTIVE: "info",
-    SessionState.PAUSED: "warn",
-    SessionState.COMPLETED: "good",
-    SessionState.ABORTED: "bad",
-}
-OUTCOME_TONES: Final[Mapping[str, Tone]] = {
-    "passed": "good",
-    "failed": "bad",
-    "open": "plain",
-    "answered": "good",
+TONES: Final[Mapping[str, Tone]] = {
+    "active": "info",
+    "paused": "warn",
     "waiting": "warn",
+    "completed": "good",
+    "passed": "good",
+    "answered": "good",
+    "aborted": "bad",
+    "failed": "bad",
 }
-"""The tones of outcomes by their names; any other is plain."""
+"""The tones of states and outcomes by their names; any other is plain."""
 
 _MOST_OF_A_VALUE: Final = 4_000
 
 
-def section(name: str, title: str, *children: Child) -> Element:
+def section(name: str, title: str | None, *children: Child, class_: str = "section") -> Element:
     """Return a section of a page; its name is its anchor, stable from page to page."""
-    heading = element("h2", title, id=f"{name}-title")
-    return element(
-        "section", heading, children, id=name, class_="section", aria_labelledby=f"{name}-title"
-    )
+    titled = None if title is None else f"{name}-title"
+    heading = None if title is None else element("h2", title, id=titled)
+    return element("section", heading, children, id=name, class_=class_, aria_labelledby=titled)
 
 
 def table(
@@ -90,9 +85,9 @@ def facts(pairs: Iterable[tuple[str, Child]], *, class_: str = "facts") -> Eleme
     )
 
 
-def outcome_badge(outcome: str, words: str | None = None) -> Element:
-    """Return how something ended as a badge, in other words where some are given."""
-    return badge(words or outcome.replace("_", " "), OUTCOME_TONES.get(outcome, "plain"))
+def state_badge(state: str, words: str | None = None) -> Element:
+    """Return where something stands, or how it ended; in other words where some are given."""
+    return badge(words or state.replace("_", " "), TONES.get(state, "plain"))
 
 
 def muted(*children: Child, tag: str = "span") -> Element:
@@ -193,6 +188,8 @@ def drawing(*children: Child, class_: str, view: str, **attributes: Attribute) -
     )
 
 
-def budget_level(used: int, total: int) -> str:
-    """Return how a budget is drawn: "spent", "near" its end or "over" it."""
-    return "over" if used > total else "near" if used * 100 >= total * 80 else "spent"
+def budget_bar(used: int, total: int) -> Element:
+    """Return a budget as a bar, which shows whether it is "near" its end or "over" it."""
+    level = "over" if used > total else "near" if used * 100 >= total * 80 else "spent"
+    width = 1000 * min(used / total, 1.0) if total > 0 else 1000.0
+    return bar([("rest", 0, 1000, "left"), (level, 0, width, "spent")])

@@ -13,7 +13,7 @@ from ...harness.views.checkpoints import checkpoints as checkpoints_of
 from ...harness.views.conversations import Conversation, budget_stops
 from ...harness.views.conversations import conversations as conversations_of
 from .actions import READ_ONLY, Actions
-from .html import Child, anchor, element, fragment
+from .html import Child, anchor, element
 from .parts import (
     code,
     folded,
@@ -21,9 +21,9 @@ from .parts import (
     muted,
     note,
     nothing,
-    outcome_badge,
     plain_text,
     section,
+    state_badge,
     table,
     when,
 )
@@ -78,7 +78,7 @@ def _content(content: Content | None, name: str) -> Child:
             )
         case TextContent(text=text, left_out=more):
             rest = note(f"{counted(more, 'more character')} left out.") if more else None
-            return fragment(code(text, name), rest)
+            return (code(text, name), rest)
     return None
 
 
@@ -115,7 +115,7 @@ def _question(one: QuestionView) -> Element:
             " ",
             element("code", one.question_id[:8]),
         ),
-        outcome_badge(one.outcome),
+        state_badge(one.outcome),
         muted(
             "asked ",
             when(one.asked_at),
@@ -152,7 +152,7 @@ def conversations(view: SessionView) -> Element | None:
     head = ("Conversation", "First", "Last", "Prompts", "Turns", "Compactions", "Tokens", "Files")
     stopped = "Stopped because of the budget"
     stops = [(when(one.timestamp), one.details or "") for one in budget_stops(view.session.history)]
-    why = fragment(element("h3", stopped), table(stopped, ("When", "Why"), stops))
+    why = (element("h3", stopped), table(stopped, ("When", "Why"), stops))
     return section(
         "conversations",
         "Conversations",

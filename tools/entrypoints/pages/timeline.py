@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from attrs import frozen
 
 from .html import element
-from .parts import bar, drawing, left_out, muted, note, nothing, outcome_badge, section, when
+from .parts import bar, drawing, left_out, muted, note, nothing, section, state_badge, when
 from .values.attempts import AttemptView
 from .values.session_view import BudgetPoint, SessionView
 from .values.spans import SpanKind, TimeSpan
@@ -99,7 +99,7 @@ def _row(one: AttemptView, scale: TimeScale) -> Element:
             words = f"{span.kind.value} {duration(span.seconds)}"
             pieces.append((span.kind.value, *_placed(scale(span.began), scale(span.ended)), words))
     name = (element("b", one.phase), " ", muted(one.label))
-    outcome = (outcome_badge(one.outcome.value), " ", duration(one.seconds))
+    outcome = (state_badge(one.outcome.value), " ", duration(one.seconds))
     return element(
         "li",
         element("a", name, href=f"#attempt-{one.number}", class_="name"),

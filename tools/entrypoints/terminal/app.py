@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 from typing import ClassVar, Final
 
@@ -16,7 +15,6 @@ from textual.driver import Driver
 from ...base.clock import Clock, utc_now
 from ...base.files import DurableError
 from ...questions import Question, QuestionError, SessionEnded, SessionNotFound, UserAnswer
-from .drafts.draft import Draft
 from .drafts.draft_cache import DraftCache
 from .drafts.draft_store import DraftStore
 from .drafts.session_text import arrivals_text, ending_text
@@ -46,6 +44,16 @@ class QuestionsApp(Messages, KeyQueue[None]):
 
     TITLE = "Questions"
     ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #head, #steps, #columns, #note, #verdict { height: 1; padding: 0 1; text-wrap: nowrap; }
+    #head { text-style: bold; background: $panel; }
+    #columns, #note { color: $quiet; }
+    OptionList {
+        border: none; padding: 0; background: transparent;
+        &:focus { border: none; background-tint: transparent; }
+    }
+    OptionList, QueueView, VerticalScroll { scrollbar-size-vertical: 1; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
         Binding("t", "next_theme", "Colours", show=False),
@@ -73,12 +81,13 @@ class QuestionsApp(Messages, KeyQueue[None]):
             self.register_theme(one)
         self.theme = theme.value
         self._queue = queue
-        self._clock = clock
+        self.clock = clock
         self._first = first
         self._rings = bell
         self._listing: QueueListing | None = None
         self._unlisted = False
         self.drafts = DraftCache(drafts, say=self.say, after=self.set_timer)
+        self.keep = self.drafts.keep
         self._busy: set[str] = set()
         self._settled: set[str] = set()
         self.fault: BaseException | None = None
@@ -134,10 +143,6 @@ class QuestionsApp(Messages, KeyQueue[None]):
                     self.bell()
                 self.say(arrived)
         await self._settle_ended(listing)
-
-    def clock(self) -> datetime:
-        """The time now, aware."""
-        return self._clock()
 
     def others_waiting(self, session_id: str) -> int:
         """Return how many sessions wait beside this one."""
@@ -336,7 +341,3 @@ class QuestionsApp(Messages, KeyQueue[None]):
         if text:
             message += f"\nWhat you chose and typed {kept}:"
         self.push_screen(MessageDialog("This session has ended", message, text))
-
-    def keep(self, draft: Draft) -> None:
-        """Keep a draft, on disk within a second."""
-        self.drafts.keep(draft)

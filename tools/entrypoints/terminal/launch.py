@@ -66,7 +66,15 @@ def run_terminal(
     try:
         from .app import QuestionsApp
     except ModuleNotFoundError as error:
-        raise _missing(error) from error
+        if (error.name or "").partition(".")[0] != "textual":
+            raise
+        raise ExtraMissing(
+            "`agentforge questions`",
+            "Textual",
+            "terminal",
+            ". Until then `agentforge history` shows the waiting questions and `agentforge answer` "
+            "answers them.",
+        ) from error
     from .drafts.draft_store import DraftStore
     from .question_queue import StoredQuestions
 
@@ -87,17 +95,3 @@ def _at_terminal() -> bool:
     """Whether there is a terminal: Textual reads standard input and draws on standard error."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(one.isatty() for one in streams) and os.environ.get("TERM") not in _DUMB
-
-
-def _missing(error: ModuleNotFoundError) -> Exception:
-    """Return the error to raise: Textual is not installed, or a module of ours is missing."""
-    package = (error.name or "").partition(".")[0]
-    if package != "textual":
-        return error
-    return ExtraMissing(
-        "`agentforge questions`",
-        "Textual",
-        "terminal",
-        ". Until then `agentforge history` shows the waiting questions and `agentforge answer` "
-        "answers them.",
-    )

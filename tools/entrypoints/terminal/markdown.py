@@ -129,7 +129,6 @@ class PromptView(VerticalScroll, can_focus=False):
         max-height: 50%;
         border: round $quiet;
         border-title-style: bold;
-        scrollbar-size-vertical: 1;
     }
     PromptView > .plain { padding: 0 1; width: 1fr; height: auto; }
     """

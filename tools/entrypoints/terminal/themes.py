@@ -7,6 +7,7 @@ All colours are in the palette of 256, so that terminals without more show the s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from textual.theme import Theme
@@ -30,11 +31,27 @@ _DERIVED: Final = {
 """What Textual would derive from other colours, by the colour that it has here."""
 
 
-def _theme(name: ThemeName, *, dark: bool, **colours: str) -> Theme:
+_COLOURS: Final = {
+    "cursor": ("#5fafff", "#005faf", "#ffff00"),
+    "cursor_text": ("#080808", "#ffffff", "#000000"),
+    "key": ("#ffd75f", "#5f00af", "#00ffff"),
+    "second": ("#87d7ff", "#005f87", "#ffffff"),
+    "text": ("#e4e4e4", "#1c1c1c", "#ffffff"),
+    "quiet": ("#b2b2b2", "#585858", "#ffffff"),
+    "good": ("#87d787", "#005f00", "#00ff00"),
+    "bad": ("#ff8787", "#af0000", "#ffafaf"),
+    "background": ("#121212", "#ffffff", "#000000"),
+    "surface": ("#1c1c1c", "#ffffff", "#000000"),
+    "panel": ("#303030", "#e4e4e4", "#000000"),
+}
+"""What is drawn, and its colour in each theme, in the order of `ThemeName`."""
+
+
+def _theme(name: ThemeName, colours: Mapping[str, str]) -> Theme:
     """Make a theme; name also what Textual would derive, and so without regard to contrast."""
     return Theme(
         name=name,
-        dark=dark,
+        dark=name is not ThemeName.LIGHT,
         primary=colours["cursor"],
         secondary=colours["second"],
         accent=colours["key"],
@@ -49,62 +66,18 @@ def _theme(name: ThemeName, *, dark: bool, **colours: str) -> Theme:
             "block-cursor-text-style": "bold",
             **dict.fromkeys(("error-muted", "warning-muted"), "transparent"),
             **{
-                variable: colours[name]
-                for name, variables in _DERIVED.items()
+                variable: colours[drawn]
+                for drawn, variables in _DERIVED.items()
                 for variable in variables.split()
             },
         },
     )
 
 
-_ALL: Final = (
-    _theme(
-        ThemeName.DARK,
-        dark=True,
-        cursor="#5fafff",
-        cursor_text="#080808",
-        key="#ffd75f",
-        second="#87d7ff",
-        text="#e4e4e4",
-        quiet="#b2b2b2",
-        good="#87d787",
-        bad="#ff8787",
-        background="#121212",
-        surface="#1c1c1c",
-        panel="#303030",
-    ),
-    _theme(
-        ThemeName.LIGHT,
-        dark=False,
-        cursor="#005faf",
-        cursor_text="#ffffff",
-        key="#5f00af",
-        second="#005f87",
-        text="#1c1c1c",
-        quiet="#585858",
-        good="#005f00",
-        bad="#af0000",
-        background="#ffffff",
-        surface="#ffffff",
-        panel="#e4e4e4",
-    ),
-    _theme(
-        ThemeName.CONTRAST,
-        dark=True,
-        cursor="#ffff00",
-        cursor_text="#000000",
-        key="#00ffff",
-        second="#ffffff",
-        text="#ffffff",
-        quiet="#ffffff",
-        good="#00ff00",
-        bad="#ffafaf",
-        background="#000000",
-        surface="#000000",
-        panel="#000000",
-    ),
-)
-THEMES: Final = {ThemeName(one.name): one for one in _ALL}
+THEMES: Final = {
+    name: _theme(name, dict(zip(_COLOURS, colours, strict=True)))
+    for name, colours in zip(ThemeName, zip(*_COLOURS.values(), strict=True), strict=True)
+}
 
 
 def theme_after(name: str) -> ThemeName:

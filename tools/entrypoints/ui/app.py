@@ -10,8 +10,8 @@ import json
 import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from functools import cache, partial
+from typing import Final, TypeAlias, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -26,12 +26,13 @@ from ...base.event_log import get_logger
 from ..connection_room import ConnectionRoom
 from ..loopback import CODE_REFUSED, PageKey
 from ..pages.html import rendered
+from ..pages.parts import section
 from .assets import ICON, asset
 from .errors import InvalidForm, PageNotFound, UnfitAnswers
 from .guard import guarded
 from .live import Listener, Live
 from .services import UiServices
-from .view import STATUS, View, error_box, page_heading, part, shell
+from .view import STATUS, View, error_box, page_heading, shell
 from .views.actions import ActionDone, act_on_session, answer_question, reject_question
 from .views.fleet_page import fleet_view
 from .views.forms import Form, fields_in, form_of, text_in
@@ -76,7 +77,7 @@ def application(
         key: What a request must show, and the codes that it is had by.
         room: The connections of those who have not shown it; nobody's if None.
     """
-    calls = _Calls(services)
+    threads = cache(partial(anyio.CapacityLimiter, MAX_THREADS))
     pages = {**_PAGES, **({"/view/fleet": fleet_view} if services.in_database else {})}
     actions = {} if services.read_only else _ACTIONS
     empty = shell(read_only=services.read_only, fleet=services.in_database)
@@ -84,16 +85,16 @@ def application(
         "/key": partial(_exchange, key),
         "/code": partial(_renew, key),
         "/events": partial(_events, live),
-        **{path: partial(calls.do, action) for path, action in actions.items()},
+        **{path: partial(_do, services, threads, action) for path, action in actions.items()},
     }
     routes = [
         Route("/static/{name}", _static),
-        Route("/favicon.ico", _icon),
+        Route("/favicon.ico", _static),
         *(Route(path, endpoint, methods=["POST"]) for path, endpoint in posted.items()),
-        *(Route(path, partial(calls.show, page)) for path, page in pages.items()),
+        *(Route(path, partial(_show, services, threads, page)) for path, page in pages.items()),
         Route("/view/{rest:path}", _missing),
         Route("/do/{rest:path}", _missing, methods=["GET", "POST"]),
-        Route("/{rest:path}", partial(_shell, empty)),
+        Route("/{rest:path}", HTMLResponse(empty), methods=["GET"]),
     ]
 
     @asynccontextmanager
@@ -108,40 +109,40 @@ def application(
     return guarded(site, key, room or ConnectionRoom())
 
 
-class _Calls:
-    """Calls on the services, each in a thread."""
+_Threads: TypeAlias = Callable[[], anyio.CapacityLimiter]
+"""Returns what limits how many calls work at once: it is made when the loop runs."""
 
-    def __init__(self, services: UiServices) -> None:
-        self._services = services
-        self._limiter: anyio.CapacityLimiter | None = None
 
-    async def _run(self, call: Callable[..., _Result], *given: Any, **more: Any) -> _Result:
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(MAX_THREADS)
-        work = partial(call, self._services, *given, **more)
-        try:
-            return await anyio.to_thread.run_sync(work, limiter=self._limiter)
-        except AgentForgeError:
-            raise
-        except Exception as error:  # the boundary: the page says it, the log has it
-            _log.error("ui.fault", where="".join(traceback.format_exception(error)))
-            raise _Unexpected(
-                f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; the "
-                "server's output says where."
-            ) from error
+async def _in_thread(threads: _Threads, work: Callable[[], _Result]) -> _Result:
+    """Work on the sessions in a thread; what nobody foresaw becomes an error that a page says."""
+    try:
+        return await anyio.to_thread.run_sync(work, limiter=threads())
+    except AgentForgeError:
+        raise
+    except Exception as error:  # the boundary: the page says it, the log has it
+        _log.error("ui.fault", where="".join(traceback.format_exception(error)))
+        raise _Unexpected(
+            f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; the "
+            "server's output says where."
+        ) from error
 
-    async def show(self, page: Page, request: Request) -> Response:
-        """Answer with a page's content."""
-        form = fields_in(request.url.query)
-        view = await self._run(page, form, request.path_params.get("rest", ""))
-        headers = {} if view.address is None else {"X-Address": view.address}
-        return HTMLResponse(view.html(), headers=headers)
 
-    async def do(self, action: Callable[..., ActionDone], request: Request) -> Response:
-        """Do what a form asks for; answer with what happened, for the place of it in the page."""
-        done = await self._run(action, await form_of(request), **request.path_params)
-        news = json.dumps({"done": {"say": done.say, "go": done.go}})  # it is ASCII
-        return HTMLResponse("", headers={"HX-Trigger": news})
+async def _show(services: UiServices, threads: _Threads, page: Page, request: Request) -> Response:
+    """Answer with a page's content."""
+    form, rest = fields_in(request.url.query), request.path_params.get("rest", "")
+    view = await _in_thread(threads, lambda: page(services, form, rest))
+    headers = {} if view.address is None else {"X-Address": view.address}
+    return HTMLResponse(view.html(), headers=headers)
+
+
+async def _do(
+    services: UiServices, threads: _Threads, act: Callable[..., ActionDone], request: Request
+) -> Response:
+    """Do what a form asks for; answer with what happened, for the place of it in the page."""
+    form = await form_of(request)
+    done = await _in_thread(threads, lambda: act(services, form, **request.path_params))
+    news = json.dumps({"done": {"say": done.say, "go": done.go}})  # it is ASCII
+    return HTMLResponse("", headers={"HX-Trigger": news})
 
 
 class _Unexpected(AgentForgeError):
@@ -155,7 +156,8 @@ async def _failed(request: Request, error: Exception) -> Response:
         marks = fault_marks(error) if isinstance(error, UnfitAnswers) else []
         text = rendered(error_box(error), marks)
     else:
-        content = part("failed", error_box(error, title="This can't be shown"))
+        box = error_box(error, title="This can't be shown")
+        content = section("failed", None, box, class_="card")
         text = View(title="Not shown", content=[page_heading("Not shown"), content]).html()
     return HTMLResponse(text, status_code=STATUS.get(error.kind, 500))
 
@@ -165,19 +167,11 @@ async def _missing(request: Request) -> Response:
 
 
 async def _static(request: Request) -> Response:
-    found = asset(request.path_params["name"])
+    found = asset(request.path_params.get("name", ICON))
     if found is None:
         return Response("There is nothing here.\n", 404, media_type="text/plain")
-    return Response(found.content, media_type=found.media_type)
-
-
-async def _icon(request: Request) -> Response:
-    request.path_params["name"] = ICON
-    return await _static(request)
-
-
-async def _shell(page: str, _: Request) -> Response:
-    return HTMLResponse(page)
+    content, media_type = found
+    return Response(content, media_type=media_type)
 
 
 async def _exchange(key: PageKey, request: Request) -> Response:

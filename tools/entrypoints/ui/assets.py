@@ -6,8 +6,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from attrs import frozen
-
 from ..loopback import key_script
 from ..pages.document import STYLE_SHEET, style_sheet
 
@@ -22,26 +20,13 @@ SCRIPTS: Final = ("/static/htmx.min.js", "/static/key.js", "/static/ui.js")
 ICON: Final = "icon.svg"
 
 
-@frozen
-class Asset:
-    """A file of the pages.
-
-    Attributes:
-        content: What it holds.
-        media_type: What it is.
-    """
-
-    content: bytes
-    media_type: str
-
-
 @cache
-def asset(name: str) -> Asset | None:
-    """Return a file by its name; None if there is none."""
+def asset(name: str) -> tuple[bytes, str] | None:
+    """Return what a file of the pages holds, and its media type; None if there is none."""
     if name == STYLE_SHEET:
-        return Asset(style_sheet().encode(), "text/css")
+        return style_sheet().encode(), "text/css"
     if name == "key.js":
-        return Asset(key_script().encode(), "text/javascript")
+        return key_script().encode(), "text/javascript"
     if name not in _OWN:
         return None
-    return Asset((files(__package__) / "static" / name).read_bytes(), _OWN[name])
+    return (files(__package__) / "static" / name).read_bytes(), _OWN[name]

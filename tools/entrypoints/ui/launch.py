@@ -46,15 +46,15 @@ def run_ui(
         from .server import serve
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package in _PACKAGES:
-            raise ExtraMissing(
-                "`agentforge ui`",
-                _PACKAGES[package],
-                "ui",
-                ". Until then `agentforge list` and `agentforge show` show the sessions, "
-                "`agentforge report` writes one as a page.",
-            ) from error
-        raise
+        if package not in _PACKAGES:
+            raise
+        raise ExtraMissing(
+            "`agentforge ui`",
+            _PACKAGES[package],
+            "ui",
+            ". Until then `agentforge list` and `agentforge show` show the sessions, "
+            "`agentforge report` writes one as a page.",
+        ) from error
     from ..loopback import bound
     from .services import UiServices
 

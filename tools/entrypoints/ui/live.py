@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
 from functools import partial
 from typing import Final
 
@@ -33,15 +34,13 @@ _TICK_S: Final = 1.0
 """How often is looked while a page is open, in seconds: a database, and whose run was cut off."""
 _IDLE_TICK_S: Final = 15.0
 _FLEET_S: Final = 2.0
+_QUESTIONS_S: Final = 10.0
+"""How often waiting questions are looked at though nothing was reported, in seconds: their time may
+be over, and whether an asker lives stands in no file."""
 _HEARTBEAT_S: Final = 15.0
 """How often a page hears that the server lives, in seconds."""
 
 _log = get_logger("agentforge.ui")
-
-
-def _own_thread() -> Callable[[Callable[[], frozenset[str]]], Awaitable[frozenset[str]]]:
-    """Return what runs a call in a thread that is never behind the pages' own calls."""
-    return partial(anyio.to_thread.run_sync, limiter=anyio.CapacityLimiter(1))
 
 
 def session_topic(session_id: str) -> str:
@@ -144,13 +143,14 @@ class Live:
     async def _follow_sessions(self) -> None:
         self._bell = bell = LoopBell()
         self._services.watch.on_change = bell.ring
-        in_thread = _own_thread()
+        thread = anyio.CapacityLimiter(1)  # never behind the pages' own calls
         self._services.catch_up()
         while True:
             bell.clear()
             also = self._sessions_looked_at()
             try:
-                changed = await in_thread(partial(self._services.watch.look, also=also))
+                look = partial(self._services.watch.look, also=also)
+                changed = await anyio.to_thread.run_sync(look, limiter=thread)
             except AgentForgeError as error:
                 _log.warning("ui.look_failed", error=str(error))
             else:
@@ -163,13 +163,17 @@ class Live:
                 await anyio.sleep(_GATHER_S)
 
     async def _follow_questions(self) -> None:
-        in_thread = _own_thread()
+        thread, questions = anyio.CapacityLimiter(1), self._services.questions
+        look = self._services.look_at_questions
         while True:
             try:
-                async for _ in self._services.question_changes():
-                    changed = await in_thread(self._services.look_at_questions)
-                    if changed:
-                        self.tell(QUESTIONS, SESSIONS, *map(session_topic, changed))
+                if not self._services.read_only:
+                    questions.prepare()
+                found = questions.changes_async(at_least_every_s=_QUESTIONS_S)
+                async with aclosing(found) as changes:
+                    async for _ in changes:
+                        if asked := await anyio.to_thread.run_sync(look, limiter=thread):
+                            self.tell(QUESTIONS, SESSIONS, *map(session_topic, asked))
             except (AgentForgeError, OSError) as error:  # what keeps them can't be read or watched
                 _log.warning("ui.look_failed", error=str(error))
             await anyio.sleep(_TICK_S)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -23,12 +22,8 @@ from ...questions.waiting.directory_watcher import process_watcher
 from ...wiring.bootstrap import open_questions, open_snapshots
 from ..pages.values.material import Differences
 from .places import UiPlaces
-from .session_rows import Row, Wanted
+from .session_rows import Row
 from .session_watch import SessionWatch
-
-QUESTION_TICK_S: Final = 10.0
-"""How often waiting questions are looked at though nothing was reported, in seconds: their time may
-be over, and whether an asker lives stands in no file."""
 
 _MOST_COMPARED: Final = 512
 
@@ -120,15 +115,6 @@ class UiServices:
 
     # ----------------------------------------------------------------------------- questions
 
-    async def question_changes(self) -> AsyncIterator[None]:
-        """Yield at once, and then whenever questions may have changed."""
-        if not self.read_only:
-            self.questions.prepare()
-        found = self.questions.changes_async(at_least_every_s=QUESTION_TICK_S)
-        async with aclosing(found) as changes:
-            async for _ in changes:
-                yield
-
     def look_at_questions(self) -> frozenset[str]:
         """Look at the waiting questions; return the agent sessions of those that came or went."""
         before = {one.session_id: one for one in self._pending or ()}
@@ -163,21 +149,11 @@ class UiServices:
 
     # ------------------------------------------------------------------------------ sessions
 
-    def rows_for(self, wanted: Wanted) -> list[Row]:
-        """Return all sessions, with their goals where words are looked for in them."""
-        rows = self.rows()
-        return self.watch.with_goals(rows) if wanted.words else rows
-
     def rows(self) -> list[Row]:
         """Return all sessions, with the questions that wait for an answer."""
-        asked: dict[str | None, tuple[str, ...]] = {}
-        for one in self.pending:
-            name = asked_for(one)
-            asked[name] = (*asked.get(name, ()), one.session_id)
-        rows = self.watch.rows()
+        asked = {asked_for(one) for one in self.pending}
         return [
-            evolve(row, questions=asked[row.session_id]) if row.session_id in asked else row
-            for row in rows
+            evolve(row, asks=True) if row.session_id in asked else row for row in self.watch.rows()
         ]
 
 

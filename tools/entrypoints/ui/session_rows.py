@@ -6,7 +6,6 @@ or deleted meanwhile moves no other.
 
 from __future__ import annotations
 
-import base64
 import heapq
 import json
 from collections import Counter
@@ -38,6 +37,11 @@ class SessionStanding(StrEnum):
     ACTIVE = "active"
     ABORTED = "aborted"
     COMPLETED = "completed"
+
+    @property
+    def words(self) -> str:
+        """How a page says it."""
+        return "waits for you" if self is SessionStanding.WAITING else self.value
 
 
 _RANK: Final = {
@@ -77,13 +81,13 @@ class Row:
     Attributes:
         summary: Its head, and where it is.
         interrupted: Whether its run was cut off.
-        questions: The question sessions that wait for an answer for it.
+        asks: Whether a question of it waits for an answer.
         goal: What it is for, as far as it was read.
     """
 
     summary: SessionSummary
     interrupted: bool = False
-    questions: tuple[str, ...] = ()
+    asks: bool = False
     goal: str | None = None
 
     @property
@@ -100,7 +104,7 @@ class Row:
     def standing(self) -> SessionStanding:
         """Where it stands."""
         state = self.summary.head.state
-        if self.questions and not state.is_terminal:
+        if self.asks and not state.is_terminal:
             return SessionStanding.WAITING
         if self.interrupted and state is SessionState.ACTIVE:
             return SessionStanding.INTERRUPTED
@@ -262,13 +266,12 @@ _KEYS: Final[Mapping[Order, Callable[[Row], tuple[Any, ...]]]] = {
 
 
 def _cursor(order: Order, place: tuple[Any, ...]) -> str:
-    document = json.dumps([order.value, *place], separators=(",", ":"))
-    return base64.urlsafe_b64encode(document.encode()).decode().rstrip("=")
+    return json.dumps([order.value, *place], separators=(",", ":"))
 
 
 def _read_cursor(text: str, order: Order) -> tuple[Any, ...]:
     try:
-        named, *place = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        named, *place = json.loads(text)
     except (ValueError, TypeError, RecursionError):
         named, place = None, []
     numbers = 2 if order is Order.ATTENTION else 1

@@ -9,6 +9,7 @@ later.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 import time
 from bisect import bisect_right
@@ -80,9 +81,8 @@ class SessionWatch:
         self._unreadable: dict[str, UnreadableSession] = {}
         self._watched: dict[str, AbstractContextManager[None]] = {}
         self._reported: set[str] = set()
-        self._next_full = 0.0
+        self._next_full = -math.inf
         self._next_names = 0.0
-        self._looked = False
         self._judged_last = ""
 
     # ------------------------------------------------------------------------- what is known
@@ -93,7 +93,7 @@ class SessionWatch:
         Raises:
             ReadError: The store refused.
         """
-        if not self._looked:
+        if self._next_full == -math.inf:
             self.look()
         return list(self._rows.values())  # at once: a look goes on meanwhile
 
@@ -130,7 +130,7 @@ class SessionWatch:
             ReadError: The store refused; what was known stays.
         """
         with self._lock:
-            if not self._looked or self._monotonic() >= self._next_full:
+            if self._monotonic() >= self._next_full:
                 return self._look_at_all()
             reported, self._reported = self._reported, set()
             try:
@@ -157,7 +157,7 @@ class SessionWatch:
         self._watch()
         for gone in before.keys() - rows.keys():
             self._goals.pop(gone, None)
-        now, self._looked = self._monotonic(), True
+        now = self._monotonic()
         self._next_names = now + NAMES_S
         self._next_full = now + max(LOOK_S, (now - begun) / _SHARE)
         names = before.keys() | rows.keys()
@@ -188,8 +188,7 @@ class SessionWatch:
             return False
         self._goals[name] = (head.revision, session.goal)
         size = 0 if known is None else known.summary.size_bytes
-        summary = SessionSummary(head, self._store.where_is(name), size)
-        self._rows[name] = evolve(_row(summary, known), goal=session.goal)
+        self._rows[name] = _row(SessionSummary(head, self._store.where_is(name), size), known)
         return True
 
     def _look_at_last_changed(self) -> set[str]:
@@ -289,6 +288,4 @@ class SessionWatch:
 
 
 def _row(summary: SessionSummary, known: Row | None) -> Row:
-    if known is None:
-        return Row(summary=summary)
-    return Row(summary=summary, interrupted=known.interrupted, goal=known.goal)
+    return Row(summary=summary, interrupted=known is not None and known.interrupted)

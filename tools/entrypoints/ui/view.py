@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ...base.errors import AgentForgeError, ErrorKind
 from ..pages.document import served_page
-from ..pages.html import Child, element, rendered
+from ..pages.html import element, rendered
 from ..pages.parts import badge
 from ..pages.values.texts import moment
 from .assets import SCRIPTS, STYLES
@@ -137,17 +137,3 @@ def error_box(error: AgentForgeError, *, title: str = "That was not done") -> El
     """Return an error as the command line says it, for a place in a page."""
     text = (element("strong", title), element("p", str(error)))
     return element("div", text, class_="alarm", role="alert")
-
-
-def part(name: str, *children: Child, title: str | None = None, note: str | None = None) -> Element:
-    """Return a part of a page: a card with a heading."""
-    titled = None if title is None else f"{name}-title"
-    return element(
-        "section",
-        element("h2", title, id=titled) if title is not None else None,
-        element("p", note, class_="note") if note is not None else None,
-        children,
-        id=name,
-        class_="card",
-        aria_labelledby=titled,
-    )

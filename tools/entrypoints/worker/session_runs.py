@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from attrs import evolve
+
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import DurableError
@@ -92,53 +94,49 @@ def look_at(
         runner_of: Returns what runs it, observed.
     """
     measures = Measures()
+    look = _look_at(session_id, manager_of, lambda manager: runner_of(manager, measures))
+    return evolve(
+        look,
+        tokens=measures.tokens,
+        phases=tuple(measures.phases),
+        retry=None if measures.job is None else measures.job.workflow.retry,
+    )
 
-    def ended(
-        ending: Ending, reason: object = None, cause: str | None = None, needs: str | None = None
-    ) -> Look:
-        return Look(
-            ending=ending,
-            reason=None if reason is None else str(reason),
-            cause=cause,
-            tokens=measures.tokens,
-            phases=tuple(measures.phases),
-            retry=None if measures.job is None else measures.job.workflow.retry,
-            needs=needs,
-        )
 
+def _look_at(
+    session_id: str,
+    manager_of: Callable[[], SessionManager],
+    runner_of: Callable[[SessionManager], WorkflowRunner],
+) -> Look:
     manager: SessionManager | None = None
     try:
         manager = manager_of()
         stopped = _left_alone(manager.store.load(session_id))
         if stopped is not None:
-            return ended(Ending.PAUSED, stopped)
-        outcome = runner_of(manager, measures).resume(session_id)
-        return _of_outcome(outcome, manager.current_session, ended)
+            return Look(ending=Ending.PAUSED, reason=stopped)
+        outcome = runner_of(manager).resume(session_id)
+        return _of_outcome(outcome, manager.current_session)
     except KeyboardInterrupt:
-        return ended(Ending.STOPPED)
+        return Look(ending=Ending.STOPPED)
     except AgentForgeError as error:
-        return _of_error(manager, session_id, error, ended)
+        return _of_error(manager, session_id, error)
     except OSError as error:
-        return ended(Ending.UNAVAILABLE, error)
+        return Look(ending=Ending.UNAVAILABLE, reason=str(error))
     except Exception as error:  # noqa: BLE001 (the boundary: a session's error ends no worker)
         _log.error("fleet.session.unexpected", session_id=session_id, exc_info=True)
-        reason = f"unexpected {type(error).__name__}: {error}"
-        return _failed(manager, session_id, reason, ended)
+        return _failed(manager, session_id, f"unexpected {type(error).__name__}: {error}")
     finally:
         if manager is not None:
             manager.release()
 
 
-_Ended = Callable[..., Look]
-
-
-def _of_outcome(outcome: RunOutcome, session: SessionContext | None, ended: _Ended) -> Look:
+def _of_outcome(outcome: RunOutcome, session: SessionContext | None) -> Look:
     if outcome.state is SessionState.COMPLETED:
-        return ended(Ending.COMPLETED)
+        return Look(ending=Ending.COMPLETED)
     cause = None if outcome.cause is None else outcome.cause.value
-    if outcome.cause is StopCause.AGENT or (session is not None and _timed_out(session)):
-        return ended(Ending.MAY_PASS, outcome.reason, cause)
-    return ended(Ending.PAUSED, outcome.reason, cause)
+    may_pass = outcome.cause is StopCause.AGENT or (session is not None and _timed_out(session))
+    ending = Ending.MAY_PASS if may_pass else Ending.PAUSED
+    return Look(ending=ending, reason=outcome.reason, cause=cause)
 
 
 def _left_alone(session: SessionContext | None) -> str | None:
@@ -165,33 +163,33 @@ def _timed_out(session: SessionContext) -> bool:
     return False
 
 
-def _of_error(
-    manager: SessionManager | None, session_id: str, error: AgentForgeError, ended: _Ended
-) -> Look:
+def _of_error(manager: SessionManager | None, session_id: str, error: AgentForgeError) -> Look:
     """Say how a run ended that an error ended, and pause the session where it won't pass."""
+    reason = str(error)
     for kind, ending in _ENDINGS:
         if isinstance(error, kind):
             needs = error.needs if isinstance(error, NotAllowedHere) else None
-            return ended(ending, error, needs=needs)
+            return Look(ending=ending, reason=reason, needs=needs)
     if error.retryable or manager is None:
-        return ended(Ending.UNAVAILABLE, error)
+        return Look(ending=Ending.UNAVAILABLE, reason=reason)
     try:
         session = manager.store.load(session_id)
     except AgentForgeError as unreadable:
-        return ended(Ending.FAILED, unreadable)
+        return Look(ending=Ending.FAILED, reason=str(unreadable))
     if session is None or session.state.is_terminal:
-        return ended(Ending.ABSENT, error)
+        return Look(ending=Ending.ABSENT, reason=reason)
     if session.state is SessionState.PAUSED and error.kind in _STAYS_PAUSED:
-        return ended(Ending.PAUSED, error, _CAUSES.get(error.kind))
-    return _failed(manager, session_id, str(error), ended)
+        return Look(ending=Ending.PAUSED, reason=reason, cause=_CAUSES.get(error.kind))
+    return _failed(manager, session_id, reason)
 
 
-def _failed(manager: SessionManager | None, session_id: str, reason: str, ended: _Ended) -> Look:
+def _failed(manager: SessionManager | None, session_id: str, reason: str) -> Look:
     try:
         is_paused = manager is not None and pause(manager, session_id, reason)
     except AgentForgeError as error:
-        return ended(Ending.UNAVAILABLE, f"{reason}; it could not be paused for it: {error}")
-    return ended(Ending.FAILED if is_paused else Ending.ABSENT, reason)
+        why = f"{reason}; it could not be paused for it: {error}"
+        return Look(ending=Ending.UNAVAILABLE, reason=why)
+    return Look(ending=Ending.FAILED if is_paused else Ending.ABSENT, reason=reason)
 
 
 def pause(manager: SessionManager, session_id: str, reason: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from ...agents.running.scratch_folder import copy_workspace, put_file, scratch_folder
 from ...base.files import OsFileSystem
@@ -16,6 +16,7 @@ from ...base.files.filesystem import READ_FLAGS
 from ...base.files.safe_path import directory_beneath
 from ...base.files.tree_walk import Entry, walk_tree
 from ...base.path_pattern import matches
+from ...workflows.converters import as_tuple
 from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
 from ..phases.phase_results import changes_between, jail_phase_result
 
@@ -28,23 +29,21 @@ _MAX_DEPTH: Final = 64
 _OWN_REPORT: Final = ".agentforge-report.xml"
 
 
+@define(eq=False)
 class JailGates:
     """Runs the commands of gates, each in a jail and on a copy of the files.
 
     Implements `workflows.gate_port.GateCommands`. Besides `AGENTFORGE_REPORT`, the variables by
     which pytest, jest-junit and gotestsum are told where to write a JUnit report are set.
+
+    Args:
+        policy: What commands may use and see; the jail's default if None.
+        programs: Programs that commands start besides their own.
     """
 
-    def __init__(self, policy: JailPolicy | None = None, *, programs: Iterable[str] = ()) -> None:
-        """Run nothing yet.
-
-        Args:
-            policy: What commands may use and see; the jail's default if None.
-            programs: Programs that commands start besides their own.
-        """
-        self._policy = policy
-        self._programs = tuple(programs)
-        self._made: Jail | None = None
+    _policy: JailPolicy | None = None
+    _programs: tuple[str, ...] = field(default=(), converter=as_tuple, kw_only=True)
+    _made: Jail | None = field(default=None, init=False)
 
     def prepare(self, requests: Iterable[CommandRequest]) -> None:
         """See that jails can be made and that the commands' programs are there.

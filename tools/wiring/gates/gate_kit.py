@@ -12,12 +12,14 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from ...base.event_log import get_logger
 from ...workflows.gate_port import GateUnavailable
-from .kept_folder import put_in_place, staging
 
 KIT: Final = "/kit"
 """Where the guest finds the kit."""
@@ -219,3 +221,34 @@ def _sources() -> dict[str, Path]:
         origin = Path(spec.origin)
         found[name] = origin.parent if origin.name == "__init__.py" else origin
     return found
+
+
+@contextmanager
+def staging(directory: Path, name: str) -> Iterator[Path]:
+    """Have a folder to build in, which is removed at the end of the block.
+
+    Args:
+        directory: Where such folders are kept; it is made if it is missing.
+        name: What is built, for the folder's name and for messages.
+
+    Raises:
+        GateUnavailable: There is nowhere to keep it.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=directory) as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise GateUnavailable(
+            f"the {name.replace('-', ' ')} can't be kept in {directory}: {error.strerror}; free "
+            "the disk or fix its permissions, or name another place with XDG_CACHE_HOME"
+        ) from error
+
+
+def put_in_place(built: Path, place: Path) -> None:
+    """Give a folder its name, unless another process was quicker."""
+    try:
+        built.rename(place)
+    except OSError:
+        if not place.is_dir():
+            raise

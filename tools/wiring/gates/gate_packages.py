@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...base.event_log import get_logger
 from ...workflows.gate_port import GateUnavailable
-from .gate_kit import INSTALL_HINT
-from .kept_folder import put_in_place, staging
+from .gate_kit import INSTALL_HINT, put_in_place, staging
 from .pure_package import (
     MAX_BYTES,
     MAX_FILES,

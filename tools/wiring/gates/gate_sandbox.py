@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
+from ...agents.running.scratch_folder import put_file, remove_abandoned, scratch_folder
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
-from ...workflows.gates.gate_directory import gate_directory, remove_abandoned
 from ...workflows.submitted_work import require_repository
 from ..phases.phase_results import phase_result
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
@@ -24,31 +24,24 @@ _PLACES: Final = GatePlaces(workspace="/app", kit=KIT, scratch="/tmp")  # noqa: 
 _MAX_REPORT_BYTES: Final = 32 << 20
 
 
+@define(eq=False)
 class SandboxGates:
-    """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`."""
+    """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`.
 
-    def __init__(
-        self,
-        policy: ExecutionPolicy | None = None,
-        *,
-        kit_directory: Path | None = None,
-        wheels: Collection[Path] | None = None,
-    ) -> None:
-        """Run nothing yet.
+    Args:
+        policy: Limits and environment; the sandbox's default if None.
+        kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
+            `~/.cache/agentforge`) if None.
+        wheels: The folders whose wheels gates may have; any if None.
+    """
 
-        Args:
-            policy: Limits and environment; the sandbox's default if None.
-            kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
-                `~/.cache/agentforge`) if None.
-            wheels: The folders whose wheels gates may have; any if None.
-        """
-        self._policy = policy
-        self._kit_directory = kit_directory
-        self._wheels = wheels
-        self._kit: Path | None = None
-        self._swept = False
-        self._packages: Path | None = None
-        self._packaged: dict[tuple[str, ...], SandboxGates] = {}
+    _policy: ExecutionPolicy | None = None
+    _kit_directory: Path | None = field(default=None, kw_only=True)
+    _wheels: Collection[Path] | None = field(default=None, kw_only=True)
+    _kit: Path | None = field(default=None, init=False)
+    _swept: bool = field(default=False, init=False)
+    _packages: Path | None = field(default=None, init=False)
+    _packaged: dict[tuple[str, ...], SandboxGates] = field(factory=dict, init=False)
 
     @property
     def places(self) -> GatePlaces:
@@ -111,13 +104,9 @@ class SandboxGates:
         if not self._swept:
             remove_abandoned(Path(tempfile.gettempdir()))
             self._swept = True
-        with gate_directory() as scratch:
-            workspace = scratch / "workspace"
-            workspace.mkdir(mode=0o700)
+        with scratch_folder() as (workspace, root):
             for path, content in files.items():
-                target = workspace / path
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                target.write_bytes(content)
+                put_file(root, path, content)
             with create_sandbox(workspace=workspace, policy=policy) as sandbox:
                 result = sandbox.execute(code, timeout=deadline_s)
             left = _read(workspace / report)

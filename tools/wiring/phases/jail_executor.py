@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve
+from attrs import define, evolve, field
 
 from ...base.cancellation import check_cancelled, is_cancelled
 from ...base.files import OsFileSystem
 from ...harness import PhaseResult
 from ...harness.session_ports import LocalSessions
-from ..workspaces.session_workspace import session_workspace
-from .phase_results import changes_between, jail_phase_result
+from .phase_results import changes_between, jail_phase_result, session_workspace
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy
@@ -26,6 +25,7 @@ SCRIPT: Final = "/run/agentforge/script"
 _BUSY_S: Final = 60.0
 
 
+@define(eq=False)
 class JailPhaseExecutor:
     """Runs phase work in a jail, with the session's workspace as the only folder it may write.
 
@@ -33,32 +33,15 @@ class JailPhaseExecutor:
     program that it names; any other is Python, run by `python`. The programs that a shell's script
     starts are shown, too, as far as its text says them plainly. Phases in one workspace run one
     after another. May be used from any thread.
+
+    Args:
+        store: Locates a session's workspace; its directory is never shown to a script.
+        policy: What scripts may use and see; the jail's default if None.
     """
 
-    def __init__(
-        self,
-        store: LocalSessions,
-        policy: JailPolicy | None = None,
-        *,
-        python: str = sys.executable,
-        programs: Sequence[str] = (),
-        cancelled: Callable[[], bool] | None = None,
-    ) -> None:
-        """Create an executor; nothing runs yet.
-
-        Args:
-            store: Locates a session's workspace; its directory is never shown to a script.
-            policy: What scripts may use and see; the jail's default if None.
-            python: The Python that runs scripts without a first line of their own.
-            programs: Further programs that scripts start.
-            cancelled: Ends a script when true; asked twenty times a second.
-        """
-        self._store = store
-        self._policy = policy
-        self._python = python
-        self._programs = tuple(programs)
-        self._cancelled = cancelled
-        self._jails: dict[tuple[str, ...], Jail] = {}
+    _store: LocalSessions
+    _policy: JailPolicy | None = None
+    _jails: dict[tuple[str, ...], Jail] = field(factory=dict, init=False)
 
     def check(self) -> None:
         """See that a jail can be made here.
@@ -66,7 +49,7 @@ class JailPhaseExecutor:
         Raises:
             JailUnavailable: It can't; the error says what to change.
         """
-        self._jail(self._python).check()
+        self._jail(sys.executable).check()
 
     def execute(
         self,
@@ -96,7 +79,7 @@ class JailPhaseExecutor:
 
         if fuel is not None:
             raise InvalidJail(["fuel is counted in the sandbox only; give the phase a deadline_s"])
-        workspace = self._workspace(session_id)
+        workspace = session_workspace(self._store, session_id)
         program, command = self._command(code)
         jail = self._jail(program, *_started(program, code))
         with claim(workspace, timeout_s=_BUSY_S, given_up=is_cancelled) as root:
@@ -111,7 +94,6 @@ class JailPhaseExecutor:
                 workspace=workspace,
                 files={SCRIPT: code.encode("utf-8", "surrogatepass")},
                 deadline_s=deadline_s,
-                cancelled=self._cancelled,
             )
             after = take_snapshot(root)
         done = jail_phase_result(result, changes_between(before, after), workspace)
@@ -120,20 +102,16 @@ class JailPhaseExecutor:
             done = evolve(done, stderr=f"{done.stderr}agentforge: {missing.hint}\n")
         return done
 
-    def _workspace(self, session_id: str) -> Path:
-        workspace = session_workspace(self._store, session_id)
-        return workspace.parent.resolve() / workspace.name
-
     def _command(self, code: str) -> tuple[str, list[str]]:
         """Return the program that a script needs, and the command that runs it."""
         first = code.partition("\n")[0]
         if not first.startswith("#!"):
-            return self._python, [self._python, SCRIPT]
+            return sys.executable, [sys.executable, SCRIPT]
         words = first[2:].split()
         named = words[0] if words else ""
         if os.path.basename(named) == "env":
             named = next((word for word in words[1:] if not word.startswith("-")), "")
-        return named or self._python, [SCRIPT]
+        return named or sys.executable, [SCRIPT]
 
     def _jail(self, *programs: str) -> Jail:
         """Return the jail for scripts of some programs; their folders are looked for once."""
@@ -143,7 +121,7 @@ class JailPhaseExecutor:
             policy = self._policy if self._policy is not None else JailPolicy()
             private = (*policy.private, Path(os.path.abspath(self._store.base_path)))
             first, *started = programs
-            made = Jail(evolve(policy, private=private), programs=(*self._programs, first))
+            made = Jail(evolve(policy, private=private), programs=(first,))
             made.show(started)
             self._jails[programs] = made
         return self._jails[programs]

@@ -1,17 +1,37 @@
-"""What became of code in the sandbox, or of a command in a jail, as the harness has it."""
+"""What the executors share: the folder that a phase works in, and what became of it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ...harness import PhaseResult
+from ...harness import PhaseResult, SessionNotFound
+from ...harness.session_ports import LocalSessions
 
 if TYPE_CHECKING:
     from ...jail import JailResult
     from ...sandbox import SandboxResult
     from ...sandbox.workspaces.workspace_tree import Snapshot
+
+
+def session_workspace(store: LocalSessions, session_id: str) -> Path:
+    """Return a session's workspace; it is made if it is not there.
+
+    Raises:
+        SessionNotFound: There is no such session.
+        InvalidSessionId: It is no id.
+        OSError: The system refused.
+    """
+    workspace = store.workspace_path(session_id)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(workspace, 0o700)
+    except FileNotFoundError:
+        raise SessionNotFound(session_id, path=store.where) from None
+    return workspace.parent.resolve() / workspace.name  # wherever the process goes next
 
 
 def phase_result(result: SandboxResult) -> PhaseResult:

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from attrs import define
+from attrs import define, field
+from attrs.validators import ge
 
 from ...harness import PhaseResult
 from ...harness.session_ports import LocalSessions
-from ..workspaces.session_workspace import session_workspace
-from .phase_results import phase_result
+from .phase_results import phase_result, session_workspace
 
 if TYPE_CHECKING:
     from ...sandbox import CancelToken, ExecutionPolicy, Sandbox
@@ -32,46 +32,30 @@ class _CachedSandbox:
     users: int = 0
 
 
+@define(eq=False)
 class SandboxPhaseExecutor:
     """Runs phase work in the sandbox, with the session's workspace as its only directory.
 
     Implements `harness.PhaseExecutor`. The sandbox is loaded at the first execution. One
     sandbox is kept for each workspace; phases in one workspace run one after another. May be used
     from any thread, and as a context manager that closes it.
+
+    Args:
+        store: Locates a session's workspace.
+        policy: Limits and environment of phases that name none; the sandbox's default if None.
+        kept: The most idle sandboxes kept, 0 or more; the least recently used one is closed first.
+        tools: Functions of the host that the code may call; see `create_sandbox()`.
+        cancel: Stops every execution, from any thread; its result then says so.
     """
 
-    def __init__(
-        self,
-        store: LocalSessions,
-        policy: ExecutionPolicy | None = None,
-        *,
-        kept: int = DEFAULT_KEPT,
-        tools: Sequence[Callable[..., Any]] = (),
-        cancel: CancelToken | None = None,
-    ) -> None:
-        """Create an executor; nothing runs yet.
-
-        Args:
-            store: Locates a session's workspace.
-            policy: Limits and environment of phases that name none; the sandbox's default if
-                None.
-            kept: The most idle sandboxes kept; the least recently used one is closed first.
-            tools: Functions of the host that the code may call; see `create_sandbox()`.
-            cancel: Stops every execution, from any thread; its result then says so.
-
-        Raises:
-            ValueError: `kept` is negative.
-        """
-        if kept < 0:
-            raise ValueError(f"kept: expected 0 or more, got {kept}")
-        self._store = store
-        self._policy = policy
-        self._most_kept = kept
-        self._tools = tools
-        self._cancel = cancel
-        self._lock = threading.Lock()
-        self._cached: OrderedDict[Path, _CachedSandbox] = OrderedDict()
-        self._closed = False
+    _store: LocalSessions
+    _policy: ExecutionPolicy | None = None
+    _most_kept: int = field(default=DEFAULT_KEPT, alias="kept", kw_only=True, validator=ge(0))
+    _tools: Sequence[Callable[..., Any]] = field(default=(), kw_only=True)
+    _cancel: CancelToken | None = field(default=None, kw_only=True)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _cached: OrderedDict[Path, _CachedSandbox] = field(factory=OrderedDict, init=False)
+    _closed: bool = field(default=False, init=False)
 
     def __enter__(self) -> Self:
         return self
@@ -140,7 +124,6 @@ class SandboxPhaseExecutor:
         """Lend the sandbox of a workspace; it is not closed meanwhile."""
         from ...sandbox import create_sandbox
 
-        workspace = workspace.parent.resolve() / workspace.name  # wherever the process goes next
         with self._lock:
             cached = self._cached.get(workspace)
             if cached is None:

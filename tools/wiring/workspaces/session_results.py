@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ...harness.services.session_checkpoints import CheckpointNotKept
 from ...harness.views.checkpoints import checkpoints, find_checkpoint, last_kept
@@ -25,38 +25,6 @@ if TYPE_CHECKING:
 
 _MOST_TRIED: Final = 20
 """How many snapshots are tried as what was brought home before."""
-
-
-@frozen
-class _Job:
-    """A result and where it goes."""
-
-    checkout: Path
-    result: str
-    objects: Sequence[Path]
-    options: ApplyOptions
-    services: ApplyServices | None
-
-    def plan(self, base: str) -> Applied:
-        from ...repository.apply.apply import plan_apply
-
-        return self._given(plan_apply, base)
-
-    def apply(self, label: str, base: str) -> Applied:
-        from ...repository.apply.apply import apply_result
-
-        return self._given(apply_result, base, label=label)
-
-    def _given(self, call: Callable[..., Applied], base: str, **more: str) -> Applied:
-        return call(
-            self.checkout,
-            base=base,
-            result=self.result,
-            objects=self.objects,
-            options=self.options,
-            services=self.services,
-            **more,
-        )
 
 
 @frozen
@@ -99,23 +67,27 @@ class SessionResults:
             NoSnapshots: The session has no workspace.
             RepositoryError: As of `repository.apply.apply_result`.
         """
+        from ...repository.apply.apply import apply_result, plan_apply
+
         snapshots = self._kept(session.session_id)
         snapshot = self._snapshot_at(session, at)
-        job = _Job(
-            checkout or self.began_from(session.session_id) or Path.cwd(),
-            snapshots.tree_now() if snapshot is None else snapshots.get(snapshot).tree,
-            [(snapshots.repository.directory / "objects").absolute()],
-            options,
-            self.services,
-        )
-        call = job.plan if dry_run else partial(job.apply, f"session {session.session_id}")
+        result = snapshots.tree_now() if snapshot is None else snapshots.get(snapshot).tree
+        given: dict[str, Any] = {
+            "checkout": checkout or self.began_from(session.session_id) or Path.cwd(),
+            "objects": [(snapshots.repository.directory / "objects").absolute()],
+            "services": self.services,
+        }
+        plan: Callable[..., Applied] = partial(plan_apply, **given)
+        label = f"session {session.session_id}"
+        call = plan if dry_run else partial(apply_result, label=label, **given)
+        call = partial(call, result=result, options=options)
         try:
-            return call(_base(snapshots))
+            return call(base=_base(snapshots))
         except ApplyConflict:
-            earlier = _brought_home(session, snapshots, job)
+            earlier = _brought_home(session, snapshots, plan, options.files)
             if earlier is None:
                 raise
-            return call(earlier)
+            return call(base=earlier)
 
     def export(self, session: SessionContext, folder: Path, *, at: str | int | None = None) -> str:
         """Write a session's files to a new folder, which appears whole; return the snapshot.
@@ -169,7 +141,12 @@ class SessionResults:
         return None if base is None else Path(base.work_tree)
 
 
-def _brought_home(session: SessionContext, snapshots: Snapshots, job: _Job) -> str | None:
+def _brought_home(
+    session: SessionContext,
+    snapshots: Snapshots,
+    plan: Callable[..., Applied],
+    files: Sequence[str],
+) -> str | None:
     """Return the last snapshot that the checkout's commit has all of, from an earlier apply.
 
     What the session did since is a change of that, and not of what it began from.
@@ -178,9 +155,8 @@ def _brought_home(session: SessionContext, snapshots: Snapshots, job: _Job) -> s
 
     kept = [one.snapshot for one in checkpoints(session) if one.snapshot is not None]
     for snapshot in list(dict.fromkeys(reversed(kept)))[:_MOST_TRIED]:
-        tried = evolve(job, result=snapshot, options=ApplyOptions(files=job.options.files))
         try:
-            found = tried.plan(_base(snapshots))
+            found = plan(base=_base(snapshots), result=snapshot, options=ApplyOptions(files=files))
         except RepositoryError:
             continue
         if found.nothing_to_do and not found.already:

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from attrs import define, field
+
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
@@ -61,48 +63,35 @@ _MAX_NOTE: Final = 1 << 16
 _log = get_logger("agentforge.snapshots")
 
 
+@define(eq=False)
 class SessionSnapshots:
-    """Keeps the workspaces of a store's sessions. Implements `harness.snapshot_port`."""
+    """Keeps the workspaces of a store's sessions. Implements `harness.snapshot_port`.
 
-    def __init__(
-        self,
-        store: LocalSessions,
-        *,
-        git: Git | None = None,
-        fs: FileSystem | None = None,
-        clock: Clock = utc_now,
-        limits: ScanLimits | None = None,
-        lock_timeout_s: float = 60.0,
-        packs: WorkspacePacks | None = None,
-        cache_bytes: int = DEFAULT_BYTES,
-        repositories: Collection[Path] | None = None,
-    ) -> None:
-        """Name what is kept; nothing happens yet.
+    Args:
+        store: Where the sessions are.
+        git: The program; that of PATH by default.
+        fs: The file system.
+        clock: The time.
+        limits: How much a workspace may hold.
+        lock_timeout_s: How long to wait for another process at the same snapshots, in seconds.
+        packs: Brings workspaces to other machines and from there; None where this is the only
+            one.
+        cache_bytes: How much this machine keeps of sessions, their results among them, before
+            those go that are in the object store and worked on elsewhere, or ended; in bytes.
+        repositories: The folders whose repositories sessions may begin from; any if None.
+    """
 
-        Args:
-            store: Where the sessions are.
-            git: The program; that of PATH by default.
-            fs: The file system.
-            clock: The time.
-            limits: How much a workspace may hold.
-            lock_timeout_s: How long to wait for another process at the same snapshots, in seconds.
-            packs: Brings workspaces to other machines and from there; None where this is the only
-                one.
-            cache_bytes: How much this machine keeps of sessions, their results among them, before
-                those go that are in the object store and worked on elsewhere, or ended; in bytes.
-            repositories: The folders whose repositories sessions may begin from; any if None.
-        """
-        self._store = store
-        self._git = git if git is not None else Git()
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
-        self._clock = clock
-        self._limits = limits if limits is not None else ScanLimits()
-        self._lock_timeout_s = lock_timeout_s
-        self._packs = packs
-        self._cache_bytes = cache_bytes
-        self._repositories = repositories
-        self._moved = 0
-        self._bases: dict[str, Base | None] = {}
+    _store: LocalSessions
+    _git: Git = field(factory=Git, kw_only=True)
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
+    _clock: Clock = field(default=utc_now, kw_only=True)
+    _limits: ScanLimits = field(factory=ScanLimits, kw_only=True)
+    _lock_timeout_s: float = field(default=60.0, kw_only=True)
+    _packs: WorkspacePacks | None = field(default=None, kw_only=True)
+    _cache_bytes: int = field(default=DEFAULT_BYTES, kw_only=True)
+    _repositories: Collection[Path] | None = field(default=None, kw_only=True)
+    _moved: int = field(default=0, init=False)
+    _bases: dict[str, Base | None] = field(factory=dict, init=False)
 
     def of(self, session_id: str) -> Snapshots:
         """Return the snapshots of a session, which need not have any."""

@@ -11,28 +11,24 @@ from attrs import evolve
 
 from ...base.plugins import Register
 from ...base.program_run import ProgramRunner
-from .command import DEFAULT_TIMEOUT_S, CommandAgent
-from .command_output import COMMANDS
 from .port import AgentChoice, AgentParameters, PhaseAgent
-from .program import is_program
-from .recorded import RecordedAgent
 
 RECORDED: Final = "recorded:"
 HTTP: Final = ("openai:", "anthropic:")
-_PROGRAM: Final = "agentforge_sessions.workflows.agents.program:make_agent"
-_HTTP: Final = "agentforge_sessions.workflows.agents.http:make_agent"
+PROGRAMS: Final = ("claude", "codex", "gemini", "opencode")
+"""The agent programs that are asked by their names."""
+_OWN: Final = {"command": "command", "recorded": "recorded", "openai": "http", "anthropic": "http"}
 AGENTS: Final = Register(
     "agents",
     {
-        "recorded": "agentforge_sessions.workflows.agents.recorded:make_agent",
-        "openai": _HTTP,
-        "anthropic": _HTTP,
-        **dict.fromkeys(COMMANDS, _PROGRAM),
+        name: f"agentforge_sessions.agents.running.{module}:make_agent"
+        for name, module in (_OWN | dict.fromkeys(PROGRAMS, "program")).items()
     },
 )
 """What makes an agent, by the word before the first colon: called with the whole text and
 `AgentParameters`, it returns a `PhaseAgent`, or raises ValueError where the text names none."""
 _NAME: Final = re.compile(r"([a-z][a-z0-9_-]{0,63})(?::.*)?", re.DOTALL)
+_KINDS: Final = frozenset({"command", "recorded", "http", "program", "plugin"})
 
 
 def parse_agent(
@@ -64,6 +60,12 @@ def parse_agent(
     return choice if kind in {"http", "plugin"} else evolve(choice, max_output=None)
 
 
+def is_program(text: str) -> bool:
+    """Return whether a text names an agent program, with or without a model."""
+    name, _, model = text.partition(":")
+    return name in PROGRAMS and (":" not in text or bool(model.strip()))
+
+
 def _kind_of(text: str) -> str:
     if text.startswith(HTTP):
         return "http"
@@ -78,15 +80,15 @@ def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
     """See whether an agent can be asked, before anything is begun for it; it is not asked.
 
     Args:
-        agent: The agent; one of another make than those of this package is taken as it is.
+        agent: The agent; one that has no `check` is taken as it is.
         first_phase: The phase that it is asked for first, or None where that is not known.
 
     Raises:
         AgentUnavailable: It can't.
     """
-    if isinstance(agent, RecordedAgent):
-        agent.check(first_phase)
-        return
+    check_phase = getattr(agent, "check_phase", None)
+    if first_phase is not None and callable(check_phase):
+        check_phase(first_phase)
     check = getattr(agent, "check", None)
     if callable(check):
         check()
@@ -110,24 +112,16 @@ def make_agent(
         PluginUnusable: The package that adds it is broken.
         AgentUnavailable: It needs an extra that is not installed.
     """
+    kind, text = choice.kind, choice.text
+    name = kind if kind == "command" else text.partition(":")[0]
+    found = AGENTS.find(name) if kind in _KINDS else None
+    if found is None:
+        raise ValueError(f"agent: {text[:80]!r} ({kind}) is no agent known here")
     settings = AgentParameters(
         timeout_s=choice.timeout_s,
         max_output=choice.max_output,
         runner=runner,
         environment=environment,
     )
-    if choice.kind == "command":
-        return CommandAgent(
-            choice.value,
-            timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S,
-            environment=environment,
-            runner=runner,
-        )
-    found = AGENTS.find(choice.text.partition(":")[0]) if choice.kind in _NAMED else None
-    if found is None:
-        raise ValueError(f"agent: {choice.text[:80]!r} ({choice.kind}) is no agent known here")
-    made: PhaseAgent = found.load()(choice.text, settings)
+    made: PhaseAgent = found.load()(text, settings)
     return made
-
-
-_NAMED: Final = frozenset({"recorded", "http", "program", "plugin"})

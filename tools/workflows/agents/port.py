@@ -160,12 +160,12 @@ class EditedFile:
     Attributes:
         path: Relative to the workspace.
         content: All of it.
-        executable: Whether it can be run.
+        executable: Whether it can be run; None: as the file is that it replaces.
     """
 
     path: str
     content: bytes = field(repr=False)
-    executable: bool = False
+    executable: bool | None = False
 
 
 @frozen(kw_only=True)

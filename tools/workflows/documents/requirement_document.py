@@ -20,11 +20,11 @@ from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
-    component_lines,
     globs_of,
     location_problem,
     named_once,
     path_of,
+    read_components,
 )
 from .specification import (
     STATUSES,
@@ -58,13 +58,14 @@ class RequirementReader:
     def __init__(self, faults: Faults, text: str) -> None:
         self._faults = faults
         self._text = text
-        self._lines = text.count("\n") + 2
 
     def specification(self, root: MappingNode) -> Specification | None:
         """Read the document; None if anything is wrong with it."""
         fields = Fields(root, "", self._faults)
         title, version, status = self._metadata(fields)
-        components = self._components(fields, root)
+        components = read_components(
+            fields, root, self._text, keys=("name", "impl_file"), read=self._component
+        )
         known = {one.component_id for one in components}
         bound = self._requirements(fields, known)
         entities = self._entities(fields)
@@ -98,18 +99,6 @@ class RequirementReader:
         return title, version, status
 
     # ------------------------------------------------------------------------------ components
-
-    def _components(self, fields: Fields, root: MappingNode) -> list[Component]:
-        found: list[Component] = []
-        names: dict[str, int] = {}
-        places: dict[str, int] = {}
-        for inner, lines in component_lines(fields, root, self._lines):
-            one = self._component(inner, lines)
-            if one is not None:
-                named_once(inner, "name", names, one.component_id)
-                named_once(inner, "impl_file", places, one.location)
-                found.append(one)
-        return found
 
     def _component(self, fields: Fields, lines: tuple[int, int]) -> Component | None:
         name = fields.name("name", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import keyword
 import re
 import sys
+from collections.abc import Callable
 from typing import Final
 
 from ...base.reading.fields import Fields
 from ...base.reading.nodes import MappingNode
 from ..names import path_problem
 from .component_files import is_in, is_python_test
-from .specification import module_of, root_of
+from .specification import Component, module_of, root_of
 
 COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
@@ -29,15 +30,38 @@ def named_once(fields: Fields, key: str, taken: dict[str, int], value: str) -> N
     taken.setdefault(value, fields.line)
 
 
-def component_lines(
-    fields: Fields, root: MappingNode, end: int
-) -> list[tuple[Fields, tuple[int, int]]]:
-    """Take the components, each with its first line and the one behind its last."""
+def read_components(
+    fields: Fields,
+    root: MappingNode,
+    text: str,
+    *,
+    keys: tuple[str, str],
+    read: Callable[[Fields, tuple[int, int]], Component | None],
+) -> list[Component]:
+    """Read the components of a document, no two of which have one id or one file.
+
+    Args:
+        fields: The document's.
+        root: The document.
+        text: The same, as it was read.
+        keys: What a component calls its id, and its file.
+        read: Reads one, given its first line and the one behind its last; None if it is none.
+    """
     found = fields.each("components", least=1)
     begins = root.key_lines.get("components", 0)
+    end = text.count("\n") + 2
     after = min((line for line in root.key_lines.values() if line > begins), default=end)
-    starts = [one.line for one in found] + [after]
-    return [(one, (one.line, starts[index])) for index, one in enumerate(found, 1)]
+    components: list[Component] = []
+    ids: dict[str, int] = {}
+    places: dict[str, int] = {}
+    starts = [*(one.line for one in found), after]
+    for inner, behind in zip(found, starts[1:], strict=True):
+        one = read(inner, (inner.line, behind))
+        if one is not None:
+            named_once(inner, keys[0], ids, one.component_id)
+            named_once(inner, keys[1], places, one.location)
+            components.append(one)
+    return components
 
 
 def globs_of(fields: Fields, name: str) -> tuple[str, ...]:

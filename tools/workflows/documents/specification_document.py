@@ -22,12 +22,12 @@ from .requirement_document import RequirementReader, is_requirement_document
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
-    component_lines,
     globs_of,
     location_problem,
     named_once,
     path_of,
     places_of,
+    read_components,
     root_problem,
     tests_problem,
 )
@@ -117,7 +117,6 @@ class _Reader:
     def __init__(self, faults: Faults, text: str) -> None:
         self._faults = faults
         self._text = text
-        self._lines = text.count("\n") + 2
         self._python = True  # whether the component that is read is one of Python
 
     def specification(self, root: MappingNode) -> Specification | None:
@@ -132,7 +131,9 @@ class _Reader:
         inner.text("description")
         inner.distinct("authors")
         inner.done()
-        components = self._components(fields, root)
+        components = read_components(
+            fields, root, self._text, keys=("component_id", "location"), read=self._component
+        )
         clarifications = self._clarifications(fields)
         fields.done()
         if self._faults or not (spec_id and title and version and status):
@@ -157,18 +158,6 @@ class _Reader:
         return found
 
     # ------------------------------------------------------------------------------ components
-
-    def _components(self, fields: Fields, root: MappingNode) -> list[Component]:
-        components = []
-        taken: dict[str, int] = {}
-        places: dict[str, int] = {}
-        for inner, lines in component_lines(fields, root, self._lines):
-            one = self._component(inner, lines)
-            if one is not None:
-                named_once(inner, "component_id", taken, one.component_id)
-                named_once(inner, "location", places, one.location)
-                components.append(one)
-        return components
 
     def _component(self, fields: Fields, lines: tuple[int, int]) -> Component | None:
         component_id = fields.name(

@@ -134,30 +134,27 @@ def run(request_text):
             )
 
         class Meta(type):
-            def __eq__(cls, other):
-                if not asked_by_the_framework():
-                    touch()
-                return cls is other
-            def __hash__(cls):
-                return type.__hash__(cls)
-            def __bool__(cls):
-                if not asked_by_the_framework():
-                    touch()
-                return True
-            def __instancecheck__(cls, one):
-                if not asked_by_the_framework():
-                    touch()
-                return type.__instancecheck__(cls, one)
-            def __subclasscheck__(cls, one):
-                if not asked_by_the_framework():
-                    touch()
-                return type.__subclasscheck__(cls, one)
             def __call__(cls, *args, **kwargs):
                 raise missing(cls.__qualname__)
             def __getattr__(cls, name):
                 if name[:1] == "_":
                     raise AttributeError(name)
                 raise missing(cls.__qualname__ + "." + name)
+
+        def watched(plain):
+            def method(cls, *given):
+                if not asked_by_the_framework():
+                    touch()
+                return plain(cls, *given)
+            return method
+
+        for name, plain in (
+            ("eq", lambda cls, other: cls is other),
+            ("bool", lambda cls: True),
+            ("instancecheck", type.__instancecheck__),
+            ("subclasscheck", type.__subclasscheck__),
+        ):
+            setattr(Meta, "__" + name + "__", watched(plain))
 
         def used(cls, *given):
             raise missing(cls.__qualname__)

@@ -21,8 +21,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.safe_path import directory_beneath
 from ...base.files.tree_walk import Entry, walk_tree
 from ..names import path_problem
-from .ignore_rules import IgnoreRules
-from .secret_files import holds_private_key, looks_secret
+from .left_out_files import IgnoreRules, holds_private_key, looks_secret
 
 MAX_FILE_BYTES: Final = 512 * 1024
 """The largest file that is read."""

@@ -26,27 +26,19 @@ MAX_NAMES: Final = 200
 _LANGUAGES: Final = {
     "py": "python",
     "md": "markdown",
-    "yaml": "yaml",
     "yml": "yaml",
-    "json": "json",
-    "toml": "toml",
     "js": "javascript",
     "cjs": "javascript",
     "mjs": "javascript",
-    "jsx": "jsx",
     "ts": "typescript",
-    "tsx": "tsx",
-    "go": "go",
     "rs": "rust",
-    "java": "java",
     "rb": "ruby",
-    "c": "c",
     "h": "c",
-    "cpp": "cpp",
-    "sh": "sh",
-    "html": "html",
-    "css": "css",
 }
+"""The languages that are called otherwise than the ending of their files."""
+_SAME_NAME: Final = frozenset(
+    {"c", "cpp", "css", "go", "html", "java", "json", "jsx", "sh", "toml", "tsx", "yaml"}
+)
 _MACHINE: Final = """\
 The gate runs the tests with {framework} in a CPython that is compiled to WebAssembly, on the files
 of the workspace. It has no threads, no processes, no sockets and no event loop (`threading`,
@@ -115,7 +107,7 @@ class PromptInput:
     role: str
     workflow: str
     phase: Phase
-    attempt: int
+    attempt: int = 1
     round_number: int = 1
     writes: tuple[str, ...]
     briefing: str
@@ -177,7 +169,8 @@ def fenced(text: str, info: str) -> str:
 
 def language_of(path: str) -> str:
     """Name the language of a file by its ending, for a block's mark."""
-    return _LANGUAGES.get(path.rsplit(".", 1)[-1], "text")
+    ending = path.rsplit(".", 1)[-1]
+    return _LANGUAGES.get(ending, ending if ending in _SAME_NAME else "text")
 
 
 def _form_in_place(given: PromptInput) -> str:

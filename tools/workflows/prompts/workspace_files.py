@@ -86,7 +86,8 @@ class WorkspaceFiles:
                 try:
                     with directory_beneath(self.fs, self.fd, above) as fd:
                         if name:
-                            found.take(place, _read_named(self.fs, fd, name))
+                            status = self.fs.stat(name, dir_fd=fd)
+                            found.take(place, _read_regular(self.fs, fd, name, status))
                         else:
                             self._read_below(found, fd, above)
                 except FileNotFoundError:
@@ -107,7 +108,9 @@ class WorkspaceFiles:
             if entry.is_directory or _is_skipped(entry):
                 continue
             if pattern is None or matches(pattern, path):
-                found.take(path, _read(self.fs, entry))
+                found.take(
+                    path, _read_regular(self.fs, entry.directory_fd, entry.name, entry.status)
+                )
 
     def names(self) -> tuple[str, ...]:
         """Return the paths of what is there and no directory, sorted, as far as they are looked at.
@@ -290,18 +293,10 @@ def _is_listed(entry: Entry) -> bool:
     return entry.name.lower() not in _NEVER_LISTED and len(entry.names) <= _MAX_DEPTH
 
 
-def _read(fs: FileSystem, entry: Entry) -> bytes | None:
-    """Read a regular file; None if it is a link, special or too large."""
-    return _read_regular(fs, entry.directory_fd, entry.name, entry.status)
-
-
-def _read_named(fs: FileSystem, directory_fd: int, name: str) -> bytes | None:
-    return _read_regular(fs, directory_fd, name, fs.stat(name, dir_fd=directory_fd))
-
-
 def _read_regular(
     fs: FileSystem, directory_fd: int, name: str, status: os.stat_result
 ) -> bytes | None:
+    """Read a regular file; None if it is a link, special or too large."""
     if not _is_readable(status):
         return None
     fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)

@@ -24,7 +24,6 @@ from ..agents.port import (
     PhaseAgent,
     TokenUsage,
 )
-from ..agents.printed_usage import printed_usage
 from ..errors import BudgetTooSmall
 from ..gates.verdict import Verdict, not_taken
 from ..ports import Stop, StopCause
@@ -34,7 +33,7 @@ from ..workflow import Phase
 from .agent_questions import AgentQuestions
 from .base_record import base_in_words, kept_base
 from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
-from .job_prompt import job_prompt
+from .job_prompt import job_prompt, shown_files
 from .phase_change import (
     PhaseChange,
     change_of_answer,
@@ -45,7 +44,6 @@ from .phase_change import (
 from .progress import Progress
 from .run_lock import LedSession
 from .run_spans import measure_usage, traced_call
-from .shown_files import shown_files
 from .step_journal import StoredAnswer, digest_of
 
 MAX_CALLS: Final = 8
@@ -189,7 +187,7 @@ class AgentConversation:
             return answered
 
     def _answered(self, answer: AgentAnswer, *, tokens: int, duration_s: float) -> StoredAnswer:
-        usage = answer.usage or parse_answer(answer.text).usage or printed_usage(answer.text)
+        usage = answer.usage or parse_answer(answer.text).usage
         if usage is None:
             usage = TokenUsage(
                 input_tokens=tokens, output_tokens=_estimated_output(answer), estimated=True

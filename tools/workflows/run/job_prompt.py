@@ -1,66 +1,53 @@
-"""The prompt of a phase of a job: what the job says, and what the session adds; pure."""
+"""The prompt of a phase: what its job says, what the session adds, and the files that it shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ..job import Job
 from ..prompts.prompts import PromptInput, compose
 from ..workflow import Phase
+from .progress import works_on_repository
+from .run_lock import LedSession
+
+MAX_REPOSITORY_CHARS: Final = 60_000
+"""How much is shown of the directories of a repository that the phase may write."""
 
 
 def job_prompt(
-    job: Job,
-    phase: Phase,
-    *,
-    files: Mapping[str, str],
-    briefing: str,
-    attempt: int = 1,
-    round_number: int = 1,
-    evidence: Iterable[str] = (),
-    answered: Iterable[tuple[str, str]] = (),
-    budget_note: str | None = None,
-    said_on_base: str | None = None,
+    job: Job, phase: Phase, *, files: Mapping[str, str], briefing: str, **more: Any
 ) -> str:
-    """Write the prompt of a phase; see `PromptInput` for the arguments."""
+    """Write the prompt of a phase; the other arguments are those of `PromptInput`, by name."""
     work, specification, component = job.work, job.specification, job.component
+    excerpt = None
+    if specification is not None and component is not None:
+        excerpt = specification.excerpt(component)
     return compose(
         PromptInput(
             role=job.workflow.role or "",
             workflow=job.workflow.name,
             phase=phase,
-            attempt=attempt,
-            round_number=round_number,
             writes=job.writable(phase),
             briefing=briefing,
             subject=None if work is None else work.subject,
-            specification=specification.excerpt(component)
-            if specification is not None and component is not None
-            else None,
+            specification=excerpt,
             component=component,
             context=None if work is None else work.context,
             files=files,
-            evidence=tuple(evidence),
-            answered=tuple(answered),
-            budget_note=budget_note,
             edits=job.workflow.edits,
-            said_on_base=said_on_base,
+            **more,
         )
     )
 
 
-def own_paths(job: Job, made: Iterable[str] = ()) -> set[str]:
+def own_paths(job: Job) -> set[str]:
     """Return the files that a prompt shows of a workspace that began as a repository's.
 
-    Those are what the job is about: its inputs, the files that its phases may write, and those that
-    the session made. The others are as many as the repository has; the context shows some of them.
-
-    Args:
-        job: The job.
-        made: The files that the session made.
+    Those are what the job is about: its inputs, and the files that its phases may write. The others
+    are as many as the repository has; the context shows some of them.
     """
-    written = (path for phase in job.workflow.phases for path in job.writable(phase))
-    return {*made, *written, *(one.target for one in job.inputs)}
+    return {*job.all_writable, *(one.target for one in job.inputs)}
 
 
 def first_prompt(job: Job, there: Mapping[str, str] | None = None) -> tuple[Phase, str] | None:
@@ -78,3 +65,43 @@ def first_prompt(job: Job, there: Mapping[str, str] | None = None) -> tuple[Phas
             files |= {one.target: one.content.decode("utf-8", "replace") for one in job.inputs}
             return phase, job_prompt(job, phase, files=files, briefing="A new session.")
     return None
+
+
+def shown_files(led: LedSession, phase: Phase) -> dict[str, str]:
+    """Return the files of a session's workspace that matter for a phase, as far as they are text.
+
+    All of a workspace that began empty. Of a repository those that the session has written and
+    those that its phases write by name, and of the directories that this phase may write what fits
+    into a bound, in the order of the paths: what else is to be known of it is in the job's context.
+
+    Raises:
+        WorkspaceTooLarge: There is too much.
+        ReadError: The system refused.
+    """
+    session, job, files = led.session, led.job, led.files
+    if not works_on_repository(session):
+        return _texts(files.read())
+    own = {artifact.path for artifact in session.artifacts}
+    own |= {one.target for one in job.inputs}
+    named = [path for path in job.all_writable if not path.endswith("/")]
+    first = dict.fromkeys([*named, *sorted(own)])
+    found = _texts(files.read([*first, *job.writable(phase)]))
+    kept: dict[str, str] = {}
+    room = MAX_REPOSITORY_CHARS
+    for path in [*first, *(path for path in found if path not in first)]:
+        text = found.get(path)
+        if text is not None and (path in first or len(text) <= room):
+            kept[path] = text
+            room -= len(text)
+    return dict(sorted(kept.items()))
+
+
+def _texts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the files that are text."""
+    found = {}
+    for path, data in files.items():
+        try:
+            found[path] = data.decode()
+        except UnicodeDecodeError:
+            continue
+    return found

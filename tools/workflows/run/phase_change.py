@@ -6,25 +6,12 @@ from collections.abc import Callable, Mapping
 
 from attrs import field, frozen
 
-from ..agents.port import WorkspaceChange
+from ..agents.port import EditedFile, WorkspaceChange
 from ..converters import as_tuple
 from ..gates.verdict import Verdict, not_taken
 from ..prompts.answers import MAX_FILE_BYTES, MAX_FILES, Answer
 
 _NAMED = 20
-
-
-@frozen(kw_only=True)
-class WrittenFile:
-    """A file that is to be written.
-
-    Attributes:
-        content: All of it.
-        executable: Whether it can be run; None: as the file is that it replaces.
-    """
-
-    content: bytes = field(repr=False)
-    executable: bool | None = None
 
 
 @frozen(kw_only=True)
@@ -40,7 +27,7 @@ class PhaseChange:
         sealed: Whether it was made without any network; None where it was not made in a jail.
     """
 
-    written: Mapping[str, WrittenFile] = field(factory=dict, hash=False)
+    written: Mapping[str, EditedFile] = field(factory=dict, hash=False)
     deleted: tuple[str, ...] = field(default=(), converter=as_tuple)
     contested: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     refused: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
@@ -61,7 +48,10 @@ class PhaseChange:
 def change_of_answer(answer: Answer) -> PhaseChange:
     """Return what an answer in text changes; its paths were judged when it was read."""
     return PhaseChange(
-        written={one.path: WrittenFile(content=one.content.encode()) for one in answer.files},
+        written={
+            one.path: EditedFile(path=one.path, content=one.content.encode(), executable=None)
+            for one in answer.files
+        },
         deleted=answer.deleted,
         contested=answer.contested,
     )
@@ -89,10 +79,7 @@ def change_of_edit(
     for late in kept[MAX_FILES:]:
         refused[late.path] = f"the change has more than {MAX_FILES} files"
     return PhaseChange(
-        written={
-            one.path: WrittenFile(content=one.content, executable=one.executable)
-            for one in kept[:MAX_FILES]
-        },
+        written={one.path: one for one in kept[:MAX_FILES]},
         deleted=[path for path in change.deleted if path not in refused],
         contested=answer.contested,
         refused=refused.items(),

@@ -53,18 +53,12 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@frozen(eq=False)
 class StepJournal:
     """The steps of one session. One worker at a time writes here, under the run's lock."""
 
-    def __init__(self, sessions: SessionRepository, session_id: str) -> None:
-        """Name the session; nothing is read or made yet.
-
-        Args:
-            sessions: Where the session is kept.
-            session_id: The session.
-        """
-        self._sessions = sessions
-        self._session_id = session_id
+    _sessions: SessionRepository
+    _session_id: str
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Read a step, or None if there is none of this name.

@@ -107,7 +107,7 @@ class AgentProgramChecks:
     def _used(self) -> Iterator[AgentProgram]:
         """Return the programs that have our hook, and the one that runs ask."""
         from ....agents.programs.registry import PROGRAMS, find_program
-        from ....workflows.agents.program import is_program
+        from ....workflows.agents.choice import is_program
 
         agent = self._agent or ""
         asked = agent.partition(":")[0] if is_program(agent) else None

@@ -29,7 +29,7 @@ def check_webhooks(
         sessions: The sessions of which the receivers are told.
         environment: Where the variables are that it names.
     """
-    from ....wiring.observing import check_patterns, senders
+    from ....integrations.observers.observing import check_patterns, senders
 
     try:
         check_patterns(configuration)

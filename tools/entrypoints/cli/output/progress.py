@@ -23,7 +23,7 @@ from .text import counted_of, duration_text
 
 if TYPE_CHECKING:
     from ....workflows import Job, Phase
-    from ....workflows.agents import AgentQuestion, TokenUsage
+    from ....workflows.agents.port import AgentQuestion, TokenUsage
     from ....workflows.gates.verdict import Verdict
 
 _REFRESHES_PER_SECOND: Final = 8

@@ -11,8 +11,7 @@ from ..context import Cli
 from ..options import flag, misuse, option
 
 if TYPE_CHECKING:
-    from ....workflows.agents import PhaseAgent
-    from ....workflows.agents.port import AgentChoice
+    from ....workflows.agents.port import AgentChoice, PhaseAgent
     from ....workflows.job import AgentWork
     from ....workflows.workflow import Workflow
 
@@ -119,7 +118,7 @@ class AgentOptions:
         Raises:
             typer.BadParameter: It can't be called.
         """
-        from ....workflows.agents import Recorder
+        from ....agents.running import Recorder
 
         assert work.agent is not None  # noqa: S101 (only a dry run does without)
         asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
@@ -172,8 +171,8 @@ def _make(
 ) -> PhaseAgent:
     """Return an agent that can be called; refuse one that can't before a session begins."""
     from ....wiring.bootstrap import build_editing_agent
-    from ....workflows.agents import AgentUnavailable
     from ....workflows.agents.choice import check_agent, make_agent
+    from ....workflows.agents.port import AgentUnavailable
 
     try:
         if work.workflow.edits:

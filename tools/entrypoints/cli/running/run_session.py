@@ -20,7 +20,7 @@ from .submitting import submit_work
 if TYPE_CHECKING:
     from ....wiring.phases.question_channel import QuestionSessionChannel
     from ....workflows import RunOutcome, WorkflowRunner
-    from ....workflows.agents import PhaseAgent
+    from ....workflows.agents.port import PhaseAgent
     from ....workflows.job import AgentWork
     from ....workflows.workflow import Workflow
     from ..output.progress import RunView

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from attrs import frozen
+from collections.abc import Iterable
 
 from ....workflows.agents.port import AgentAnswer
 from ....workflows.gates.verdict import Verdict
@@ -15,21 +13,12 @@ from .patches import file_difference
 NOTE = "As far as the agent's answers say: there is no snapshot of the workspace to compare."
 
 
-@frozen
-class AnsweredFiles:
-    """The files of a session as its answers have them.
+def answered_files(
+    attempts: Iterable[AttemptView],
+) -> tuple[dict[int, ChangeView], dict[str, bytes]]:
+    """Go through the answers, the oldest first.
 
-    Attributes:
-        changes: What each attempt changed, by its number.
-        files: What there is after the last attempt, by path.
-    """
-
-    changes: Mapping[int, ChangeView]
-    files: Mapping[str, bytes]
-
-
-def answered_files(attempts: Iterable[AttemptView]) -> AnsweredFiles:
-    """Go through the answers, the oldest first, and return what each changed.
+    Return what each attempt changed, by its number, and the files after the last one, by path.
 
     What a file was before its first answer isn't known: it counts as new.
     """
@@ -49,7 +38,7 @@ def answered_files(attempts: Iterable[AttemptView]) -> AnsweredFiles:
                 files[path] = content
         if found:
             changes[attempt.number] = ChangeView(files=tuple(found), note=NOTE)
-    return AnsweredFiles(changes, files)
+    return changes, files
 
 
 def _applied(attempt: AttemptView) -> dict[str, bytes | None]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +23,6 @@ from ....harness.session_ports import SessionRepository
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
-from ....workflows.agents.port import WorkspaceChange
 from ....workflows.converters import made
 from ....workflows.gates.verdict import Verdict
 from ....workflows.job import SPECIFICATION_NAME
@@ -101,13 +98,11 @@ class PageSource:
         attempts = attempts_of(self.session)
         steps = self._steps(attempts[-MAX_ATTEMPTS:])
         shown = [with_steps(one, steps) for one in attempts[-MAX_ATTEMPTS:]]
-        known = answered_files(shown)
-        changed = [
-            evolve(one, change=self._change(one, known.changes.get(one.number))) for one in shown
-        ]
+        changes, files = answered_files(shown)
+        changed = [evolve(one, change=self._change(one, changes.get(one.number))) for one in shown]
         return SessionMaterial(
             attempts=(*attempts[:-MAX_ATTEMPTS], *changed),
-            contents=self._contents(known.files),
+            contents=self._contents(files),
             specification=self._specification(),
             offered=options_by_prompt(self._questions(steps.values())),
         )
@@ -217,40 +212,26 @@ class PageSource:
 
 
 def _step(journal: StepJournal, name: str) -> Step:
-    """Read a step, and see that its texts are texts: a session may come from anywhere.
+    """Read a step.
 
     Raises:
         ReadError: It is none.
     """
     value = journal.read(name) or {}
+    return journal.made(name, lambda: _STEPS[name.split(".")[-2]](value))
 
-    def step_of() -> Step:
-        step = _STEPS[name.split(".")[-2]](value)
-        if not all(isinstance(one, str) for one in _texts(step)):
-            raise TypeError("what has to be a text is none")
-        return step
 
-    return journal.made(name, step_of)
+def _prompt(value: Mapping[str, Any]) -> str:
+    if not isinstance(prompt := value["prompt"], str):
+        raise TypeError("the prompt is no text")
+    return prompt
 
 
 _STEPS: Final[Mapping[str, Callable[[Mapping[str, Any]], Step]]] = {
-    "prompt": itemgetter("prompt"),
+    "prompt": _prompt,
     "answer": StoredAnswer.from_json,
     "verdict": partial(made, Verdict),
 }
-
-
-def _texts(step: object) -> Iterator[object]:
-    match step:
-        case Verdict():
-            yield from (step.gate, step.summary, *step.evidence)
-        case StoredAnswer():
-            change = step.answer.change or WorkspaceChange()
-            yield from (step.agent, step.failure or "", step.answer.text)
-            yield from (*(one.path for one in change.written), *change.deleted, *change.dropped)
-            yield from chain.from_iterable(change.refused)
-        case _:
-            yield step
 
 
 def _files_of(found: TreeChanges) -> tuple[FileDiff, ...]:

@@ -55,11 +55,9 @@ class AnswerScreen(Screen[None]):
 
     DEFAULT_CSS = """
     AnswerScreen {
-        #head, #steps, #note { height: 1; padding: 0 1; text-wrap: nowrap; }
-        #head { text-style: bold; background: $panel; }
         #body { height: 1fr; }
         #body > Choices { height: 1fr; }
-        #note { text-style: italic; color: $quiet; }
+        #note { text-style: italic; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

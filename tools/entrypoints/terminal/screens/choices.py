@@ -74,11 +74,6 @@ class Choices(OptionList):
     Choices {
         height: auto;
         max-height: 1fr;
-        border: none;
-        padding: 0;
-        background: transparent;
-        scrollbar-size-vertical: 1;
-        &:focus { border: none; background-tint: transparent; }
         & > .option-list--option { padding: 0 1; }
     }
     """

@@ -37,7 +37,7 @@ class _Dialog(ModalScreen[_Result]):
         }
         & Static { height: auto; }
         & TextArea { height: 6; margin: 1 0; }
-        & VerticalScroll { height: auto; max-height: 12; margin: 1 0; scrollbar-size-vertical: 1; }
+        & VerticalScroll { height: auto; max-height: 12; margin: 1 0; }
     }
     """
 

@@ -27,9 +27,6 @@ class QueueScreen(Screen[None]):
 
     DEFAULT_CSS = """
     QueueScreen {
-        #head, #columns, #note { height: 1; padding: 0 1; text-wrap: nowrap; }
-        #head { text-style: bold; background: $panel; }
-        #columns, #note { color: $quiet; }
         #nothing { height: 1fr; padding: 1 1; }
         QueueView { margin: 0 1; }
     }

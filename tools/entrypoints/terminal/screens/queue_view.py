@@ -101,7 +101,6 @@ class QueueView(ScrollView, can_focus=True):
     QueueView {
         height: 1fr;
         overflow-x: hidden;
-        scrollbar-size-vertical: 1;
         & > .queue--row { color: $foreground; }
         & > .queue--cursor {
             color: $block-cursor-foreground;

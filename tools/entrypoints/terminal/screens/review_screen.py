@@ -30,14 +30,8 @@ class ReviewScreen(Screen[int | None]):
 
     DEFAULT_CSS = """
     ReviewScreen {
-        #head, #verdict { height: 1; padding: 0 1; }
-        #head { text-style: bold; background: $panel; }
         #verdict { text-style: bold; }
-        OptionList {
-            height: 1fr; border: none; padding: 0; background: transparent;
-            scrollbar-size-vertical: 1;
-            &:focus { border: none; background-tint: transparent; }
-        }
+        OptionList { height: 1fr; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

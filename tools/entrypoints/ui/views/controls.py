@@ -12,14 +12,6 @@ from ...pages.parts import muted
 from ..session_rows import SessionStanding
 
 _GOAL_CHARS: Final = 160
-STANDING_WORDS: Final = {
-    SessionStanding.WAITING: "waits for you",
-    SessionStanding.INTERRUPTED: "interrupted",
-    SessionStanding.ACTIVE: "active",
-    SessionStanding.PAUSED: "paused",
-    SessionStanding.ABORTED: "aborted",
-    SessionStanding.COMPLETED: "completed",
-}
 
 
 # ------------------------------------------------------------------------------------------ lists
@@ -27,7 +19,7 @@ STANDING_WORDS: Final = {
 
 def standing_badge(standing: SessionStanding) -> Element:
     """Return where a session stands, as a word that stands out."""
-    return element("span", STANDING_WORDS[standing], class_="badge", data_state=standing.value)
+    return element("span", standing.words, class_="badge", data_state=standing.value)
 
 
 def row(name: str, badge: Element, what: Child, **cells: Child) -> Element:

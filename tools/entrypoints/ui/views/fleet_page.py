@@ -8,12 +8,12 @@ from xml.etree.ElementTree import Element
 from ....base.errors import counted
 from ....wiring.fleet import open_fleet
 from ...pages.html import Child, element
-from ...pages.parts import badge, muted, note, table
+from ...pages.parts import badge, muted, note, section, table
 from ...pages.values.texts import duration
 from ..errors import PageNotFound
 from ..live import FLEET
 from ..services import UiServices
-from ..view import View, ago, page_heading, part
+from ..view import View, ago, page_heading
 from .forms import Form
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def fleet_view(services: UiServices, _: Form, __: str) -> View:
     with open_fleet(store, direct=services.places.direct) as fleet:
         parts = [
             page_heading("Fleet", hidden=True),
-            part("workers", _workers(fleet), title="Workers"),
-            part("jobs", _jobs(fleet), title="Jobs"),
+            section("workers", "Workers", _workers(fleet), class_="card"),
+            section("jobs", "Jobs", _jobs(fleet), class_="card"),
         ]
     return View(title="Fleet", topics=(FLEET,), content=parts)
 

@@ -11,13 +11,12 @@ from attrs import evolve
 from ....base.errors import counted
 from ....harness.views.session_head import SessionHead
 from ...pages.html import Child, element
-from ...pages.parts import budget_level, drawing, muted
+from ...pages.parts import budget_bar, muted
 from ..live import QUESTIONS, SESSIONS
 from ..services import UiServices
 from ..session_rows import ORDER_NAMES, Listed, Row, SessionStanding, Wanted, listed
 from ..view import View, ago, page_heading
 from .controls import (
-    STANDING_WORDS,
     hidden_label,
     row,
     search_form,
@@ -30,7 +29,6 @@ from .controls import (
 from .forms import Form
 
 _UNREADABLE: Final = 20
-_BAR_WIDTH: Final = 120
 
 
 def list_view(services: UiServices, form: Form, _: str) -> View:
@@ -41,8 +39,9 @@ def list_view(services: UiServices, form: Form, _: str) -> View:
         ReadError: The store refused.
     """
     wanted = Wanted.of(form)
-    found = listed(services.rows_for(wanted), wanted)
-    rows = services.watch.with_goals(found.rows)
+    with_goals = services.watch.with_goals
+    rows = services.rows()
+    found = listed(with_goals(rows) if wanted.words else rows, wanted)
     bad = [(one.session_id, one.error) for one in services.watch.unreadable()]
     more, command = len(bad) - _UNREADABLE, f"`{services.places.command} list`"
     rest = element("p", f"and {more:,} more; {command} names all") if more > 0 else None
@@ -55,7 +54,7 @@ def list_view(services: UiServices, form: Form, _: str) -> View:
             _search(wanted, found),
             _standings(wanted, found),
             *unreadable((len(bad), " can't be read"), bad[:_UNREADABLE], rest),
-            _rows(rows, wanted, services),
+            _rows(with_goals(found.rows), wanted, services),
             _pages(wanted, found),
         ],
     )
@@ -111,7 +110,7 @@ def _standings(wanted: Wanted, found: Listed) -> Element:
                 id=f"standing-{one.value}",
                 checked=one in wanted.standings,
             ),
-            element("span", STANDING_WORDS[one]),
+            element("span", one.words),
             element("span", found.counts.get(one, 0), class_="count"),
             class_="chip",
             data_standing=one.value,
@@ -161,19 +160,8 @@ def _phase(head: SessionHead) -> Child:
 
 def _budget(used: int, total: int) -> Child:
     """Return a budget as a bar and in words."""
-    share = min(used / total, 1.0) if total else 1.0
-    pieces = (("rest", _BAR_WIDTH), (budget_level(used, total), round(share * _BAR_WIDTH, 2)))
-    bar = drawing(
-        [
-            element("rect", class_=kind, x=0, y=0, width=width, height=6, rx=3)
-            for kind, width in pieces
-        ],
-        class_="bar",
-        view=f"0 0 {_BAR_WIDTH} 6",
-        aria_hidden="true",
-    )
     unit = element("span", " tokens", class_="visually-hidden")
-    return bar, element("small", f"{used:,} of {total:,}", unit)
+    return budget_bar(used, total), element("small", f"{used:,} of {total:,}", unit)
 
 
 def _pages(wanted: Wanted, found: Listed) -> Element:

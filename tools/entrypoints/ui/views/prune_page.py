@@ -13,10 +13,10 @@ from ....prune import PruneResult, RetentionPolicy, human_bytes
 from ....prune.domain import WORDS, Decision
 from ....wiring.pruning import PruneKind, prune_kinds
 from ...pages.html import Child, element
-from ...pages.parts import muted, table
+from ...pages.parts import muted, note, section, table
 from ..errors import InvalidForm
 from ..services import UiServices
-from ..view import View, ago, error_box, page_heading, part
+from ..view import View, ago, error_box, page_heading
 from .forms import Form, count_in, text_in
 
 _SHOWN: Final = 200
@@ -118,21 +118,23 @@ def _kind(name: str, kind: PruneKind, rules: Rules) -> Element:
     try:
         found = kind.prune(_policy(kind, rules), dry_run=True)
     except AgentForgeError as error:
-        return part(place, error_box(error, title="It can't be looked at"), title=title)
+        box = error_box(error, title="It can't be looked at")
+        return section(place, title, box, class_="card")
     removals = [one for one in found.decisions if one.remove]
     more = len(removals) - _SHOWN
     stay = len(found.decisions) - len(removals)
     head = ("Session", "State", "Last used", "Size", "Why")
     rows = [_row(name, one) for one in removals[:_SHOWN]]
-    return part(
+    return section(
         place,
+        title,
+        note(_summary(kind.max_age_hours, rules, len(removals), stay, found.reclaimed_bytes)),
         table(f"What would be removed of {title}", head, rows)
         if rows
         else muted("Nothing to remove.", tag="p"),
         element("p", f"and {more:,} more") if more > 0 else None,
         _rest(found),
-        title=title,
-        note=_summary(kind.max_age_hours, rules, len(removals), stay, found.reclaimed_bytes),
+        class_="card",
     )
 
 

@@ -1,16 +1,35 @@
-"""`agentforge answer` and `reject`: end a question session."""
+"""Commands on question sessions: answer, reject, history."""
 
 from __future__ import annotations
 
-from ...asking.question_sessions import QuestionId, question_sessions, read_json, session_document
+from typing import TYPE_CHECKING, Final
+
+from .....questions import (
+    SessionEnded,
+    SessionStatus,
+    UnreadableQuestion,
+    format_user_response,
+    parse_answers,
+)
+from ...asking.question_answers import from_options, from_person, show_question
+from ...asking.question_sessions import (
+    QuestionId,
+    complete_question_ids,
+    question_sessions,
+    read_json,
+    session_document,
+)
 from ...context import Cli
-from ...options import QuestionPlace, misuse, option
-from ...signatures import CommandModule
+from ...options import QuestionPlace, argument, misuse, option
+from ...output.text import moment_text
 
-commands = CommandModule()
+if TYPE_CHECKING:
+    from .....questions import QuestionSession, QuestionSessions
+
+_STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
+"""The statuses by which a history can be filtered, as the shell completes them."""
 
 
-@commands.add("answer")
 def answer(
     cli: Cli,
     session_id: QuestionId,
@@ -36,9 +55,6 @@ def answer(
 
     The answers are checked before anything is written.
     """
-    from .....questions import SessionEnded, SessionStatus, format_user_response, parse_answers
-    from ...asking import question_answers
-
     sessions = question_sessions(cli, place)
     session = sessions.get(sessions.resolve_id(session_id))
     standing = sessions.status_of(session)
@@ -52,19 +68,20 @@ def answer(
         inner = document.get("answers") if isinstance(document, dict) else document
         answers = list(parse_answers(inner))
     elif given:
-        answers = question_answers.from_options(
+        answers = from_options(
             session.questions, select=select or [], text=text or [], nothing=nothing or []
         )
     else:
-        answers = question_answers.from_person(cli.output, session.questions)
+        answers = from_person(cli.output, session.questions)
     saved = sessions.save_session_answers(session.session_id, answers)
-    if cli.output.wrote(session_document(sessions, sessions.get(session.session_id))):
-        return
-    cli.output.line(f"Question session {session.session_id} {SessionStatus.COMPLETED.phrase}.")
-    cli.output.lines(format_user_response(saved, session.questions))
+    cli.output.outcome(
+        session_document(sessions, sessions.get(session.session_id)),
+        f"Question session {session.session_id} {SessionStatus.COMPLETED.phrase}.",
+    )
+    if not cli.output.json:
+        cli.output.lines(format_user_response(saved, session.questions))
 
 
-@commands.add("reject")
 def reject(
     cli: Cli,
     session_id: QuestionId,
@@ -80,3 +97,69 @@ def reject(
         session_document(sessions, sessions.get(found)),
         f"Question session {found} {rejected.status.phrase}.",
     )
+
+
+def history(
+    cli: Cli,
+    *,
+    session_id: str | None = argument(
+        "ID", "Show this question session in full.", None, autocompletion=complete_question_ids
+    ),
+    status: str | None = option(
+        "--status STATUS",
+        f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
+        autocompletion=lambda: list(_STATUSES),
+    ),
+    limit: int | None = option("--limit N", "Only the last N.", min=1),
+    place: QuestionPlace,
+) -> None:
+    """List the question sessions, the last asked first, or show one with its answers."""
+    wanted = None if status is None else _status_of(status)
+    sessions = question_sessions(cli, place)
+    if session_id is not None:
+        show_question_session(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
+        return
+    unreadable: list[UnreadableQuestion] = []
+    found = sessions.list_sessions(on_unreadable=unreadable.append)
+    found = [one for one in reversed(found) if wanted in {None, sessions.status_of(one)}]
+    found = found[:limit]
+    broken = [{"session_id": one.session_id, "error": str(one.error)} for one in unreadable]
+    documents = [session_document(sessions, one) for one in found]
+    if cli.output.wrote({"directory": sessions.where, "sessions": documents, "unreadable": broken}):
+        return
+    short = sessions.short_ids()
+    for one in found:
+        titles = ", ".join(one.titles)
+        when = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        name = short.get(one.session_id, one.session_id)
+        cli.output.line(f"{name}  {sessions.status_of(one).word:<9}  {when}  {titles}")
+    if not found:
+        which = "is there" if wanted is None else f"is {wanted.word}"
+        cli.output.line(f"No question session {which} in {sessions.where}.")
+    for bad in unreadable:
+        cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
+
+
+def show_question_session(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+    """Show a question session in full."""
+    if cli.output.wrote(session_document(sessions, session)):
+        return
+    cli.output.line(f"Question session {session.session_id} {sessions.status_of(session).phrase}.")
+    cli.output.line(f"Asked {moment_text(session.created_at)}")
+    reason = session.rejection_reason or session.record.end_reason
+    if reason:
+        cli.output.line(f"Reason: {reason}")
+    if session.answers is not None:
+        cli.output.lines(format_user_response(session.answers, session.questions))
+        return
+    for index, question in enumerate(session.questions):
+        show_question(cli.output, index, question, numbered=False)
+
+
+def _status_of(given: str) -> SessionStatus:
+    """Return the status of this word, as it is shown or as JSON names it."""
+    name = given.strip().casefold().replace("-", "_").replace(" ", "_")
+    for one in SessionStatus:
+        if name in {one.value, one.word.replace(" ", "_")}:
+            return one
+    raise misuse("--status", f"there is no status {given!r}; there are {', '.join(_STATUSES)}")

@@ -5,24 +5,18 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import typer
 from attrs import frozen
 
+from ..... import questions
 from ...asking.question_sessions import question_sessions, read_json, session_document
 from ...asking.question_signals import Terminated, end_by, ended_by_signals
 from ...context import Cli
-from ...options import QuestionPlace, argument, flag, misuse, option, parse_duration
+from ...options import QuestionPlace, argument, flag, misuse, option
 from ...output.exit_codes import ExitCode
 from ...output.text import shorten
-from ...signatures import CommandModule, given
-
-if TYPE_CHECKING:
-    from .....questions import Question, QuestionSessions
-
-
-commands = CommandModule()
+from ...signatures import given
 
 
 @frozen
@@ -43,15 +37,13 @@ class Asked:
     )
     call_id: str | None = option("--call-id TEXT", "A call id to keep with the session.")
 
-    def questions(self) -> tuple[Question, ...]:
+    def made(self) -> tuple[questions.Question, ...]:
         """Return the questions.
 
         Raises:
             typer.BadParameter: The options make none.
             InvalidQuestion: A question of the file is none.
         """
-        from .....questions import Option, Question, parse_questions
-
         if self.prompt is None:
             if self.options or self.title is not None or self.multi:
                 raise misuse("PROMPT", "these options need a prompt")
@@ -60,16 +52,18 @@ class Asked:
             document = read_json(self.file if self.file is not None else "-")
             if isinstance(document, dict):
                 document = document.get("questions")
-            return parse_questions(document)
+            return questions.parse_questions(document)
         if self.file is not None:
             raise misuse("--file", "a prompt and a file are two ways to ask")
         made = []
         for one in self.options or ():
             label, _, description = one.partition("=")
-            made.append(Option(label=label.strip(), description=description.strip() or None))
+            made.append(
+                questions.Option(label=label.strip(), description=description.strip() or None)
+            )
         beginning = shorten(" ".join(self.prompt.split()), 24)
         return (
-            Question(
+            questions.Question(
                 prompt=self.prompt,
                 title=beginning if self.title is None else self.title,
                 options=tuple(made),
@@ -78,7 +72,6 @@ class Asked:
         )
 
 
-@commands.add("ask")
 def ask(
     cli: Cli,
     *,
@@ -92,9 +85,7 @@ def ask(
         default=True,
         show_default=True,
     ),
-    timeout: timedelta | None = option(
-        "--timeout DURATION", "Maximum wait, as in 10m.", parser=parse_duration
-    ),
+    timeout: timedelta | None = option("--timeout DURATION", "Maximum wait, as in 10m."),
     keep: bool = flag("--keep", "Keep the question open when the wait ends without an answer."),
     place: QuestionPlace,
 ) -> None:
@@ -104,22 +95,22 @@ def ask(
     if there was no answer in time. The question is withdrawn at Ctrl-C, when the command is
     terminated and when the time is over, unless --keep is given.
     """
-    from .....questions import Asker, current_directory
-
     if timeout is not None and not wait:
         raise misuse(
             "--timeout", "--no-wait waits for nothing, so nothing would end after this time"
         )
     sessions = question_sessions(cli, place)
     if wait_for is not None:
-        _check_asks_nothing(asked, wait=wait)
+        if given(asked) or not wait:
+            text = "asks nothing, so it takes no question"
+            raise misuse("--wait-for", text if wait else "waits, so it takes no --no-wait")
         session_id, keep = sessions.resolve_id(wait_for), True
     else:
         session_id = sessions.create_session(
-            asked.questions(),
+            asked.made(),
             call_id=asked.call_id,
-            working_directory=current_directory(),
-            asker=Asker.current() if wait and not keep else None,
+            working_directory=questions.current_directory(),
+            asker=questions.Asker.current() if wait and not keep else None,
         )
     try:
         if wait_for is None:
@@ -128,55 +119,37 @@ def ask(
             with ended_by_signals():
                 _wait_and_report(cli, sessions, session_id, timeout, keep=keep)
             if wait_for is not None:
-                _note_fetched(sessions, session_id)
+                with suppress(questions.QuestionError):  # it withholds no answer
+                    sessions.mark_answers_read(session_id)
         else:
             cli.output.outcome({"session_id": session_id, "status": "pending"}, session_id)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated) as ended:
+        number = ended.number if isinstance(ended, Terminated) else None
         if not keep:
-            _withdraw(cli, sessions, session_id, "the one who asked was interrupted")
-        raise
-    except Terminated as ended:
-        if not keep:
-            _withdraw(cli, sessions, session_id, "the one who asked was terminated")
-        end_by(ended.number)
+            how = "interrupted" if number is None else "terminated"
+            _withdraw(cli, sessions, session_id, f"the one who asked was {how}")
+        if number is None:
+            raise
+        end_by(number)
 
 
-def _check_asks_nothing(asked: Asked, *, wait: bool) -> None:
-    if given(asked):
-        raise misuse("--wait-for", "asks nothing, so it takes no question")
-    if not wait:
-        raise misuse("--wait-for", "waits, so it takes no --no-wait")
-
-
-def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:
-    """Record that answers were fetched; an error does not withhold the answers."""
-    from .....questions import QuestionError
-
-    with suppress(QuestionError):
-        sessions.mark_answers_read(session_id)
-
-
-def _withdraw(cli: Cli, sessions: QuestionSessions, session_id: str, why: str) -> None:
-    from .....questions import QuestionError, SessionEnded, SessionNotFound
-
+def _withdraw(cli: Cli, sessions: questions.QuestionSessions, session_id: str, why: str) -> None:
     try:
         sessions.abandon_session(session_id, why)
-    except (SessionEnded, SessionNotFound):
+    except (questions.SessionEnded, questions.SessionNotFound):
         pass  # somebody was faster
-    except QuestionError as error:
+    except questions.QuestionError as error:
         cli.output.remark(f"The question {session_id} was not withdrawn, and still waits: {error}")
 
 
 def _wait_and_report(
     cli: Cli,
-    sessions: QuestionSessions,
+    sessions: questions.QuestionSessions,
     session_id: str,
     timeout: timedelta | None,
     *,
     keep: bool,
 ) -> None:
-    from .....questions import SessionRejected, format_rejection, format_user_response
-
     if not cli.output.json:
         short = sessions.short_ids().get(session_id, session_id)
         cli.output.remark(f"Waiting for an answer to {session_id}: agentforge answer {short}")
@@ -186,23 +159,21 @@ def _wait_and_report(
             timeout.total_seconds() if timeout is not None else None,
             on_timeout="leave" if keep else "end",
         )
-    except SessionRejected as error:
+    except questions.SessionRejected as error:
         if cli.output.json:
             raise
-        cli.output.lines(format_rejection(error.reason).rstrip("\n"))
+        cli.output.lines(questions.format_rejection(error.reason).rstrip("\n"))
         raise typer.Exit(ExitCode.NOT_DONE) from error
     session = sessions.get(session_id)
-    text = format_user_response(answers, session.questions)
+    text = questions.format_user_response(answers, session.questions)
     if not cli.output.wrote({**session_document(sessions, session), "text": text}):
         cli.output.lines(text)
 
 
-def _notify_person(sessions: QuestionSessions, session_id: str) -> None:
-    from .....questions import Notifier, QuestionError, load_config
-
-    with suppress(QuestionError):
+def _notify_person(sessions: questions.QuestionSessions, session_id: str) -> None:
+    with suppress(questions.QuestionError):
         sessions.pending()  # ends sessions whose asker is dead
 
-    Notifier(load_config().notify, sessions.where, terminal=sys.stderr).notify(
+    questions.Notifier(questions.load_config().notify, sessions.where, terminal=sys.stderr).notify(
         sessions.get(session_id)
     )

@@ -5,38 +5,33 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from .....base.settings.trust_table import ignored
+from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
+from ....mcp_server.transports.http_guard import HttpSettings, is_loopback, read_token
 from ...context import Cli
 from ...options import QuestionPlace, flag, misuse, option
+from ...output.documents import selected
 from ...output.errors import Interrupted
-from ...signatures import CommandModule, given
-
-if TYPE_CHECKING:
-    from ....mcp_server import Offer
-    from ....mcp_server.transports.http_guard import HttpSettings
-
-_DEFAULT_HOST: Final = "127.0.0.1"
-_DEFAULT_PORT: Final = 8137
-
-commands = CommandModule()
+from ...signatures import given
 
 
 @frozen
 class HttpOptions:
     """How clients reach a server over HTTP."""
 
-    host: str | None = option(
-        "--host ADDRESS", "With --http: where to listen.", show_default=_DEFAULT_HOST
+    host: str = option(
+        "--host ADDRESS", "With --http: where to listen.", "127.0.0.1", show_default=True
     )
-    port: int | None = option(
+    port: int = option(
         "--port PORT",
         "With --http: the port; 0 takes a free one.",
+        8137,
         min=0,
         max=65535,
-        show_default=str(_DEFAULT_PORT),
+        show_default=True,
     )
     allow_remote: bool = flag(
         "--allow-remote", "Listen also where other machines can connect; needs --token-file."
@@ -54,12 +49,8 @@ class HttpOptions:
 
     def settings(self) -> HttpSettings:
         """Return the same for the server, with the token."""
-        from ....mcp_server.transports.http_guard import HttpSettings, read_token
-
         return HttpSettings(
-            host=self.host if self.host is not None else _DEFAULT_HOST,
-            port=self.port if self.port is not None else _DEFAULT_PORT,
-            allow_remote=self.allow_remote,
+            **selected(self, "host port allow_remote"),
             allowed_hosts=tuple(self.allowed_host or ()),
             allowed_origins=tuple(self.allowed_origin or ()),
             token=read_token(Path(self.token_file)) if self.token_file is not None else None,
@@ -83,8 +74,6 @@ class OfferOptions:
         Raises:
             typer.BadParameter: There is no such set.
         """
-        from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet
-
         try:
             sets = EVERYTHING.sets if self.tools is None else ToolSet.named(self.tools)
         except UnknownToolSet as error:
@@ -92,7 +81,6 @@ class OfferOptions:
         return Offer(sets=sets, read_only=self.read_only)
 
 
-@commands.add("mcp")
 def mcp(
     cli: Cli,
     *,
@@ -104,19 +92,14 @@ def mcp(
     questions: QuestionPlace,
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients."""
-    from ....mcp_server import require_sdk
-
     only_http = given(over_http)
     if only_http and not http:
         raise misuse(only_http[0], "only --http has this")
-    where = questions.path
-    offer = offered.offer()
+    where, offer = questions.path, offered.offer()
     require_sdk()
     from ....mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
 
     log_library_events()
-    from .....base.settings.trust_table import ignored
-
     told = cli.configuration
     places = McpPlaces(
         sessions=cli.base,
@@ -138,8 +121,6 @@ def mcp(
             )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
-        from ....mcp_server.transports.http_guard import is_loopback
-
         settings = over_http.settings()
         if not is_loopback(settings.host):
             cli.output.remark(

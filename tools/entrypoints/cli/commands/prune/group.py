@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,9 +10,9 @@ import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 from ...options import Yes, flag, misuse, option, parse_duration, parse_size
-from .options import ALL, KindOptions, missing_kinds, require_text
+from .options import ALL, KindOptions, require_text
 
 if TYPE_CHECKING:
     from .....prune import Disposal, RetentionPolicy
@@ -25,25 +24,13 @@ _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
 _LISTED: Final = (
-    ("trash", "trash", "List the sessions in the trash."),
-    ("restore", "trash", "Bring a session back from the trash, or from its archive."),
-    ("pin", "pins", "Keep a session from every prune until it is unpinned."),
-    ("unpin", "pins", "Let prunes remove a pinned session again."),
-    ("repair", "repair", "Write metadata for sandbox sessions that have none."),
+    ("trash", "upkeep", "List the sessions in the trash."),
+    ("restore", "upkeep", "Bring a session back from the trash, or from its archive."),
+    ("pin", "upkeep", "Keep a session from every prune until it is unpinned."),
+    ("unpin", "upkeep", "Let prunes remove a pinned session again."),
+    ("repair", "upkeep", "Write metadata for sandbox sessions that have none."),
 )
 """Each command, its module and its help, in the order of the list."""
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "prune",
-        commands_in(__package__, _LISTED),
-        callback=prune,
-        short_help="Remove old sessions of every kind; asks first.",
-        subcommand_metavar="[COMMAND]",
-    )
 
 
 @frozen
@@ -53,7 +40,6 @@ class RemovalRules:
     older_than: timedelta | None = option(
         "--older-than AGE",
         "Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
-        parser=parse_duration,
     )
     keep_last: int | None = option(
         "--keep-last N", "Remove all but the N newest of each kind.", min=0
@@ -72,7 +58,6 @@ class RemovalRules:
         "--min-age AGE",
         "With these three: keep what was used or ended within this time, as in 2h; 1h by default "
         "with --min-free.",
-        parser=parse_duration,
     )
     keep_state: list[str] | None = option(
         "--keep-state STATE", "Never remove sessions in this state; may be repeated."
@@ -113,9 +98,7 @@ class Removal:
     )
     trash: bool = flag("--trash", "Move them to the trash for the time of --trash-for.")
     trash_for: timedelta | None = option(
-        "--trash-for AGE",
-        f"How long the trash keeps them; {_TRASH_FOR} by default.",
-        parser=parse_duration,
+        "--trash-for AGE", f"How long the trash keeps them; {_TRASH_FOR} by default."
     )
     audit_log: str | None = option(
         "--audit-log PATH",
@@ -125,7 +108,6 @@ class Removal:
         "--wait TIME",
         f"Maximum wait for another prune of the directory; {_WAIT} by default.",
         _WAIT,
-        parser=parse_duration,
     )
 
     def disposal(self, cli: Cli) -> Disposal:
@@ -173,19 +155,28 @@ def prune(
     if context.invoked_subcommand is not None:
         _require_no_options(context)
         return
-    _require_states(cli, rules.keep_state or ())
-    disposal = removal.disposal(cli)
-    kinds = selection.select(cli)
-
     from .removal import remove
     from .view import Work
 
+    known, kinds = selection.known(cli), selection.select(cli)
+    states = sorted({state for one in known.values() for state in one.states})
+    for state in rules.keep_state or ():  # of one that is unknown, the sessions would be removed
+        if state not in states:
+            raise misuse("--keep-state", f"{state!r} is none of {', '.join(states)}")
     works = [Work(one, rules.policy(one)) for one in kinds.values()]
-    missing = missing_kinds(cli, kinds) if selection.kind == ALL else {}
-    remove(cli, works, disposal, missing, dry_run=dry_run, yes=yes)
+    missing = {name: one.target.root for name, one in known.items() if name not in kinds}
+    if selection.kind != ALL:
+        missing = {}
+    remove(cli, works, removal.disposal(cli), missing, dry_run=dry_run, yes=yes)
 
 
-# -------------------------------------------------------------------------------- the command line
+group = new_group(
+    "prune",
+    commands_in(__package__, _LISTED),
+    callback=prune,
+    short_help="Remove old sessions of every kind; asks first.",
+    subcommand_metavar="[COMMAND]",
+)
 
 
 def _require_no_options(context: typer.Context) -> None:
@@ -200,16 +191,6 @@ def _require_no_options(context: typer.Context) -> None:
                 f"it does not apply to 'agentforge prune {context.invoked_subcommand}', whose own "
                 "options stand after it; nothing was done",
             )
-
-
-def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
-    """Refuse states that no session can be in: the sessions in question would be removed."""
-    from .....wiring.pruning import prune_kinds
-
-    known = {state for one in prune_kinds(store=cli.store()).values() for state in one.states}
-    for state in wanted:
-        if state not in known:
-            raise misuse("--keep-state", f"{state!r} is none of {', '.join(sorted(known))}")
 
 
 def _hours(age: timedelta | None) -> float | None:

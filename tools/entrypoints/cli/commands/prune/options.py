@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from attrs import frozen
@@ -40,6 +39,19 @@ class KindOptions:
     workspace_root: WorkspaceRoot
     questions: QuestionsDirectory
 
+    def known(self, cli: Cli) -> dict[str, PruneKind]:
+        """Return all kinds, by name.
+
+        Raises:
+            typer.BadParameter: A directory is an empty text.
+        """
+        from .....wiring.pruning import prune_kinds
+
+        require_text({ROOT_OPTION: self.workspace_root, QUESTIONS_OPTION: self.questions})
+        return prune_kinds(
+            store=cli.store(), workspace_root=self.workspace_root, questions_dir=self.questions
+        )
+
     def select(self, cli: Cli, *, with_missing: bool = False) -> dict[str, PruneKind]:
         """Return the kinds that `--kind` names.
 
@@ -48,14 +60,9 @@ class KindOptions:
         Raises:
             typer.BadParameter: There is no such kind, or a directory is an empty text.
         """
-        from .....wiring.pruning import prune_kinds
-
-        named = {"sandbox": self.workspace_root, "questions": self.questions}
-        require_text({ROOT_OPTION: self.workspace_root, QUESTIONS_OPTION: self.questions})
-        kinds = prune_kinds(
-            store=cli.store(), workspace_root=self.workspace_root, questions_dir=self.questions
-        )
+        kinds = self.known(cli)
         if self.kind == ALL:
+            named = {"sandbox": self.workspace_root, "questions": self.questions}
             return {
                 name: one
                 for name, one in kinds.items()
@@ -99,11 +106,3 @@ def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
             "restore it into a folder, and copy it from there (agentforge store copy)",
         )
     return found
-
-
-def missing_kinds(cli: Cli, kinds: Mapping[str, PruneKind]) -> dict[str, Path]:
-    """Return the default directory of each kind that `kinds` leaves out."""
-    from .....wiring.pruning import prune_kinds
-
-    known = prune_kinds(store=cli.store())
-    return {name: one.target.root for name, one in known.items() if name not in kinds}

@@ -66,7 +66,7 @@ def remove(
     if not dry_run:
         if count:
             verb = "Move to the trash" if trashed else "Remove for good"
-            freed = prune.human_bytes(sum(work.freed for work in works))
+            freed = prune.human_bytes(sum(work.plan.reclaimed_bytes for work in works))
             cli.output.ask(f"{verb} {counted(count)} ({freed})?", yes=yes)
         _apply(cli, works, disposal)
     if later:
@@ -118,23 +118,22 @@ def _freeing(outside: prune.Outside, freed: Mapping[int, int]) -> prune.Outside:
 
 def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
     try:
-        with view.progress(cli, sum(len(work.removals) for work in works)) as advance:
-            for work in works:
-                if work.found is None:
-                    continue
-                try:
-                    work.done = work.kind.prune(
-                        work.policy,
-                        only=work.removals,
-                        disposal=disposal,
-                        observer=view.observer(advance, prune_events(work.name)),
-                        outside=outside_of(cli),
-                    )
-                except prune.PruneError as error:
-                    if len(works) == 1:
-                        raise
-                    work.failed = error
-                _forget_deleted(cli, work)
+        for work in works:
+            if work.found is None:
+                continue
+            try:
+                work.done = work.kind.prune(
+                    work.policy,
+                    only=work.removals,
+                    disposal=disposal,
+                    observer=prune_events(work.name),
+                    outside=outside_of(cli),
+                )
+            except prune.PruneError as error:
+                if len(works) == 1:
+                    raise
+                work.failed = error
+            _forget_deleted(cli, work)
     except KeyboardInterrupt:
         raise Interrupted(_interrupted(works)) from None
 

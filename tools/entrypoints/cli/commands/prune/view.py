@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
@@ -17,7 +16,6 @@ from ...output.text import State, age_text, counted, some_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .....sandbox.prune_target import PruneEvents
     from .....wiring.pruning import PruneKind
     from ...context import Cli
 
@@ -59,11 +57,6 @@ class Work:
     def removals(self) -> list[prune.Decision]:
         """The decisions to remove a session."""
         return [one for one in self.plan.decisions if one.remove]
-
-    @property
-    def freed(self) -> int:
-        """The bytes that the removals free."""
-        return self.plan.reclaimed_bytes
 
     @property
     def is_undone(self) -> bool:
@@ -120,7 +113,7 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
         _show_left_alone(cli, work)
     how = "moved to the trash" if trashed else "removed"
     how += ", with an archive of each" if archived else ""
-    freed = human_bytes(sum(work.freed for work in works))
+    freed = human_bytes(sum(work.plan.reclaimed_bytes for work in works))
     later = ", which is free once its time there is over" if trashed else ""
     if removals:
         cli.output.line(f"{counted(len(removals))} would be {how}: {freed}{later}.")
@@ -143,7 +136,7 @@ def _show_left_alone(cli: Cli, work: Work) -> None:
     if young:
         within = "within --min-age (1h with --min-free)"
         cli.output.remark(f"left alone, used {within}: {_named(young)}")
-    for error, ids in _by_text(plan.errors).items():
+    for error, ids in _grouped((why, one) for one, why in plan.errors.items()).items():
         cli.output.remark(f"warning: {_named(ids)}: {error}")
     if work.kind.max_age_hours is None:
         cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
@@ -187,38 +180,6 @@ def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
         )
 
 
-# --------------------------------------------------------------------------------------- meanwhile
-
-
-def observer(advance: Callable[[], None], events: PruneEvents) -> prune.PruneObserver:
-    """Return an observer that logs the events of a prune and advances a progress bar."""
-    from .....sandbox.prune_target import PruneEvents
-
-    class Progress(PruneEvents):
-        def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-            super().deleted(session_id, size_bytes=size_bytes, trashed=trashed)
-            advance()
-
-        def failed(self, session_id: str, *, error: str) -> None:
-            super().failed(session_id, error=error)
-            advance()
-
-    return Progress(events.log)
-
-
-@contextmanager
-def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
-    """Show the progress of a large prune on a terminal."""
-    if not cli.output.interactive or count < _SHOWN:
-        yield lambda: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=cli.output.console, transient=True) as bar:
-        task = bar.add_task("Pruning", total=count)
-        yield lambda: bar.advance(task)
-
-
 # ------------------------------------------------------------------------------------------ after
 
 
@@ -240,7 +201,7 @@ def report(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_
 
 
 def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
-    for error, ids in _by_text(done.errors).items():
+    for error, ids in _grouped((why, one) for one, why in done.errors.items()).items():
         if len(ids) <= _NAMED:
             for session_id in ids:
                 cli.output.remark(f"warning: {session_id}: {error}")
@@ -263,10 +224,6 @@ def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
     parts = (done.deleted_sessions, done.errors, done.finished_sessions, done.purged_sessions)
     if any(parts) or done.swept:
         cli.output.line(f"{work.name}: {done}.")
-
-
-def _by_text(errors: Mapping[str, str]) -> dict[str, list[str]]:
-    return _grouped((error, session_id) for session_id, error in errors.items())
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 from attrs import asdict, frozen
 
+from ..... import sandbox
+from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 from ...context import Cli
 from ...given_files import read_given_text
 from ...options import argument, misuse, option, parse_size
@@ -17,11 +19,8 @@ from ...output.documents import selected
 from ...output.errors import Interrupted
 from ...output.exit_codes import ExitCode, GuestExit
 from ...output.text import some_of
-from ...signatures import CommandModule
+from ...running.sandbox_shell import GuestOutput, Shell, run_cancellable
 from .workspaces import Place, WorkspaceRoot, find_place, read_local
-
-if TYPE_CHECKING:
-    from .....sandbox import ExecutionPolicy, Sandbox, SandboxResult
 
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
@@ -30,9 +29,6 @@ _TRAPS: Final = {
     "files": "it made too many calls on files",
     "crash": "its interpreter crashed",
 }
-
-
-commands = CommandModule()
 
 
 @frozen
@@ -54,48 +50,42 @@ class RunLimits:
         parser=parse_size,
     )
 
-    def policy(self) -> ExecutionPolicy:
+    def policy(self) -> sandbox.ExecutionPolicy:
         """Return the limits."""
-        from .....sandbox import ExecutionPolicy
-
-        limits: dict[str, Any] = {
+        given = {
             "deadline_s": self.timeout,
             "fuel_budget": self.fuel,
             "memory_bytes": self.memory,
         }
-        return ExecutionPolicy(
-            **{name: limit for name, limit in limits.items() if limit is not None}
-        )
+        limits: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+        return sandbox.ExecutionPolicy(**limits)
 
-    def open(self, cli: Cli, *, stateful: bool = False) -> tuple[Place, Sandbox, bool]:
+    def open(self, cli: Cli, *, stateful: bool = False) -> tuple[Place, sandbox.Sandbox, bool]:
         """Return the workspace, a sandbox over it, and whether the session is new."""
-        from .....sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
-
         root, policy = self.workspace_root, self.policy()
         if self.session is not None and self.agent_session is not None:
             raise typer.BadParameter("give --session or --agent-session, not both")
         named = self.session if self.agent_session is None else self.agent_session
         if named is None:
             _prepare(cli)
-            whole, sandbox = create_session_sandbox(
+            whole, opened = sandbox.create_session_sandbox(
                 policy=policy, workspace_root=root, stateful=stateful
             )
             if not cli.output.json:
                 cli.output.remark(f"Session {whole}")
-            return Place(session_id=whole, name=whole, root=root), sandbox, True
+            return Place(session_id=whole, name=whole, root=root), opened, True
         place = find_place(cli, named, root, agent=self.agent_session is not None)
         _prepare(cli)
         if place.agent:
             workspace = place.root / place.name
-            sandbox = create_sandbox(workspace=workspace, policy=policy, stateful=stateful)
+            opened = sandbox.create_sandbox(workspace=workspace, policy=policy, stateful=stateful)
         else:
-            sandbox = get_session_sandbox(
+            opened = sandbox.get_session_sandbox(
                 place.session_id, policy=policy, workspace_root=root, stateful=stateful
             )
-        return place, sandbox, False
+        return place, opened, False
 
 
-@commands.add("exec")
 def execute(
     cli: Cli,
     *,
@@ -111,17 +101,14 @@ def execute(
     ),
 ) -> None:
     """Run code in a session's workspace, by default a new one; returns the code's exit code."""
-    from .....sandbox import InvalidExecution, delete_session_workspace
-    from ...running.sandbox_shell import GuestOutput, run_cancellable
-
     source, arguments = _source(words or [], code, stdin)
     typed = None if stdin is None else read_local(stdin, "--stdin")
-    place, sandbox, made = execution.open(cli)
+    place, opened, made = execution.open(cli)
     guest = None if cli.output.json else GuestOutput()
     try:
         with _no_interpreter_ahead():
             result = run_cancellable(
-                lambda token: sandbox.execute(
+                lambda token: opened.execute(
                     source,
                     stdin=typed,
                     argv=arguments,
@@ -130,9 +117,9 @@ def execute(
                     cancel=token,
                 )
             )
-    except InvalidExecution:
+    except sandbox.InvalidExecution:
         if made:
-            delete_session_workspace(place.session_id, place.root)
+            sandbox.delete_session_workspace(place.session_id, place.root)
         raise
     if guest is None:
         cli.output.document(_result_document(place, result))
@@ -154,20 +141,15 @@ def execute(
     )
 
 
-@commands.add("shell")
 def shell(cli: Cli, execution: RunLimits) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
-    from ...running.sandbox_shell import Shell
-
-    place, sandbox, _ = execution.open(cli, stateful=True)
-    with sandbox:
-        Shell(sandbox, cli.output, lambda result: _result_document(place, result)).run()
+    place, opened, _ = execution.open(cli, stateful=True)
+    with opened:
+        Shell(opened, cli.output, lambda result: _result_document(place, result)).run()
 
 
 def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str, list[str]]:
     """Return the code and its arguments."""
-    from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
-
     if code is not None:
         return code, words
     if not words:
@@ -179,26 +161,24 @@ def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str,
 
 def _prepare(cli: Cli) -> None:
     """Compile the interpreter where that was never done, and say so, because it takes minutes."""
-    from .....sandbox import prepare, runtime_info
-
-    if not runtime_info().cache_warm:
-        prepare(lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}"))
+    if not sandbox.runtime_info().cache_warm:
+        sandbox.prepare(
+            lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}")
+        )
 
 
 @contextmanager
 def _no_interpreter_ahead() -> Iterator[None]:
     """Open no interpreter in advance: none follows, and it would delay the end."""
-    from .....sandbox import configure_pool, pool_stats
-
-    size = pool_stats().size
-    configure_pool(0)
+    size = sandbox.pool_stats().size
+    sandbox.configure_pool(0)
     try:
         yield
     finally:
-        configure_pool(size)
+        sandbox.configure_pool(size)
 
 
-def _remarks(result: SandboxResult) -> Iterator[str]:
+def _remarks(result: sandbox.SandboxResult) -> Iterator[str]:
     if result.trapped is not None and result.trapped != "cancelled":
         yield f"stopped: {_TRAPS[result.trapped]}"
     exceeded: Any = result.metadata["quota_exceeded"]
@@ -212,7 +192,7 @@ def _remarks(result: SandboxResult) -> Iterator[str]:
         yield f"note: the output was cut: {', '.join(cut)}"
 
 
-def _result_document(place: Place, result: SandboxResult) -> dict[str, Any]:
+def _result_document(place: Place, result: sandbox.SandboxResult) -> dict[str, Any]:
     columns = (
         "success exit_code trapped stdout stderr truncated duration_s fuel_consumed memory_peak "
         "files_created files_modified files_deleted"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-import typer
-
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 
 _LISTED: Final = (
-    ("exec", "execution", "Run code in a session's workspace."),
+    ("exec", "execution:execute", "Run code in a session's workspace."),
     ("shell", "execution", "Type Python at a prompt in a session's workspace."),
-    ("list", "sessions", "List the sandbox sessions, the last used first."),
-    ("delete", "sessions", "Delete a sandbox session with its workspace; asks first."),
+    ("list", "files:list_", "List the sandbox sessions, the last used first."),
+    ("delete", "files", "Delete a sandbox session with its workspace; asks first."),
     ("ls", "files", "List the files in a session's workspace."),
     ("cat", "files", "Write a file of a session's workspace to standard output."),
     ("put", "files", "Copy a file into a session's workspace."),
@@ -21,12 +19,9 @@ _LISTED: Final = (
 """Each command, its module and its help, in the order of the list."""
 
 
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "sandbox",
-        commands_in(__package__, _LISTED),
-        help="Run code in the sandbox, and manage the files of its sessions.",
-        short_help="Run code in the sandbox; list and change its files.",
-    )
+group = new_group(
+    "sandbox",
+    commands_in(__package__, _LISTED),
+    help="Run code in the sandbox, and manage the files of its sessions.",
+    short_help="Run code in the sandbox; list and change its files.",
+)

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,6 +15,8 @@ from attrs import frozen
 from ..... import sandbox
 from .....base.errors import AmbiguousId
 from .....base.identifiers import completions
+from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
+from .....sandbox.session_workspaces.session_paths import validate_session_id
 from ...context import Cli
 from ...given_files import read_given
 from ...options import argument, flag, option
@@ -25,16 +27,10 @@ from ...output.errors import (
 )
 
 _REFUSED: Final = frozenset(
-    {
-        errno.ENOTEMPTY,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.EINVAL,
-        errno.EEXIST,
-        errno.EOVERFLOW,
-        errno.EFBIG,
-        errno.ENAMETOOLONG,
-    }
+    (
+        *(errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR, errno.EINVAL),
+        *(errno.EEXIST, errno.EOVERFLOW, errno.EFBIG, errno.ENAMETOOLONG),
+    )
 )
 
 WorkspaceRoot = Annotated[
@@ -79,9 +75,7 @@ class Place:
         try:
             yield
         except sandbox.SessionWorkspaceMissing:
-            raise SandboxSessionNotFound(
-                self.session_id, path=self.root, agent=self.agent
-            ) from None
+            raise SandboxSessionNotFound(self.session_id, self.root, agent=self.agent) from None
         except sandbox.SandboxError:
             raise
         except FileNotFoundError:
@@ -132,25 +126,15 @@ def _resolve(shortened: str, root: Path) -> str:
 
 def session_ids(root: Path) -> list[str]:
     """Return the ids of the sessions in a directory; ignores links and files."""
-    from .....sandbox.session_workspaces.session_paths import validate_session_id
-
     found = []
-    try:
-        with os.scandir(root) as entries:
-            for entry in entries:
-                if not entry.is_dir(follow_symlinks=False):
-                    continue
-                try:
+    with suppress(FileNotFoundError), os.scandir(root) as entries:
+        for entry in entries:
+            with suppress(sandbox.InvalidSessionId):
+                if entry.is_dir(follow_symlinks=False):
                     found.append(validate_session_id(entry.name))
-                except sandbox.InvalidSessionId:
-                    continue
-    except FileNotFoundError:
-        return []
     return sorted(found)
 
 
 def read_local(name: str, hint: str) -> bytes:
     """Read a file of this machine, or standard input, up to what a workspace's file may have."""
-    from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
-
     return read_given(Path(name), option=hint, most=MAX_READ_BYTES)

@@ -11,18 +11,14 @@ import typer
 from ..... import harness
 from ...context import Cli
 from ...options import METADATA, TAGS, Reason, SessionId, Yes, option, parse_metadata
-from ...signatures import CommandModule
-
-commands = CommandModule()
+from ...output.documents import labels_document, state_document
 
 
-@commands.add("pause")
 def pause(cli: Cli, session_id: SessionId, reason: Reason) -> None:
     """Stop an active session until it is resumed."""
     _lead(cli, session_id, lambda manager: manager.pause(reason))
 
 
-@commands.add("abort")
 def abort(cli: Cli, session_id: SessionId, reason: Reason, yes: Yes) -> None:
     """Abort a session for good; asks first."""
     _, session = cli.load(session_id)
@@ -31,15 +27,12 @@ def abort(cli: Cli, session_id: SessionId, reason: Reason, yes: Yes) -> None:
     _lead(cli, session.session_id, lambda manager: manager.abort(reason))
 
 
-@commands.add("complete")
 def complete(cli: Cli, session_id: SessionId) -> None:
     """Mark an active session as completed, for good."""
     _lead(cli, session_id, lambda manager: manager.complete())
 
 
 def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any]) -> None:
-    from ...output.documents import state_document
-
     manager, session = cli.change(session_id, act)
     paused = session.state.value == "paused"
     cli.output.outcome(
@@ -49,7 +42,6 @@ def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any
     )
 
 
-@commands.add("budget")
 def budget(
     cli: Cli,
     session_id: SessionId,
@@ -57,8 +49,6 @@ def budget(
     record: int | None = option("--record N", "Record N tokens as spent.", min=1),
 ) -> None:
     """Show a session's token budget, extend it, or record tokens spent."""
-    from ...output.documents import state_document
-
     manager, session = cli.load(session_id)
     for number, act in ((extend, "extend_budget"), (record, "record_tokens")):
         if number is not None:
@@ -72,7 +62,6 @@ def budget(
     cli.output.line(f"{session.token_budget.tokens_remaining:,} tokens are left.")
 
 
-@commands.add("set")
 def set_labels(
     cli: Cli,
     session_id: SessionId,
@@ -88,7 +77,6 @@ def set_labels(
 ) -> None:
     """Change a session's title, tags and metadata; what is not named stays as it is."""
     from .....harness.domain.session_description import UNCHANGED
-    from ...output.documents import labels_document, state_document
 
     fields = parse_metadata(metadata)
     if title is None and not (tags or untag or fields or unset):

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
+from .....harness import LocalSessions, SessionContext, SessionNotFound
+from .....harness.session_layout import RUN_LOCKS
 from .....harness.views.session_head import SessionSummary
+from .....questions import QuestionError, QuestionSession, QuestionSessions
+from .....wiring.bootstrap import open_questions
+from .....workflows import InvalidWorkflow, NotAWorkflowSession
+from .....workflows.job import AgentWork
 from ...context import Cli
 from ...options import Yes, argument, flag, misuse
-from ...output.text import State
-from ...signatures import CommandModule
-from .history import show_question_session
+from ...output.documents import state_document
+from ...output.render import budget_bar, field, labels_lines, words
+from ...output.text import State, shorten
+from ..people.answer import show_question_session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from .....harness import LocalSessions, SessionContext
-    from .....questions import QuestionSession, QuestionSessions
 
 _SHOWN_CHARS: Final = 4_000
 """How much of a goal is shown."""
 
 
-commands = CommandModule()
-
-
-@commands.add("adopt")
 def adopt(
     cli: Cli,
     yes: Yes,
@@ -50,17 +50,17 @@ def adopt(
     asked = _foreign(cli) if session_id is None else []
     if session_id is not None and not put:
         asked = [_named(cli, session_id)]
-    wanted = [one for one in asked if not one.store.is_own(one.session_id)]
+    wanted = [one for one in asked if not one.store.is_own(one.session.session_id)]
     if not cli.output.json:
         for one in wanted:
             cli.output.show(*_view(one))
         for question in put:
             show_question_session(cli, questions, question)
     if wanted or put:
-        names = ", ".join([one.session_id for one in wanted] + [one.session_id for one in put])
-        cli.output.ask(f"Make {names} yours?", yes=yes)
+        names = [one.session.session_id for one in wanted] + [one.session_id for one in put]
+        cli.output.ask(f"Make {', '.join(names)} yours?", yes=yes)
     for one in wanted:
-        one.store.make_own(one.session_id, shown=one.shown)
+        one.store.make_own(one.session.session_id, shown=one.shown)
     for question in put:
         questions.store.make_own(question)
     _say(cli, asked, wanted, put)
@@ -70,9 +70,6 @@ def _foreign_questions(
     cli: Cli, shortened: str | None
 ) -> tuple[QuestionSessions, list[QuestionSession]]:
     """Return the question sessions that came with the repository: all, or that of an id."""
-    from .....questions import QuestionError
-    from .....wiring.bootstrap import open_questions
-
     questions, found = open_questions(store=cli.store(), clock=cli.outside.clock), []
     for one in questions.store.foreign():
         if shortened is None:
@@ -97,15 +94,8 @@ class _Shown:
     session: SessionContext
     shown: str
 
-    @property
-    def session_id(self) -> str:
-        """Its id."""
-        return self.session.session_id
-
 
 def _read(store: LocalSessions, session_id: str) -> _Shown:
-    from .....harness import SessionNotFound
-
     shown = store.fingerprint(session_id)
     session = store.load(session_id)
     if session is None:
@@ -114,8 +104,6 @@ def _read(store: LocalSessions, session_id: str) -> _Shown:
 
 
 def _named(cli: Cli, shortened: str) -> _Shown:
-    from .....harness import SessionNotFound
-
     store = cli.store()
     try:
         return _read(store, store.resolve(shortened))
@@ -146,7 +134,7 @@ def _say(
     for question in questions:
         cli.output.line(f"Question session {question.session_id} is yours.")
     for one in adopted:
-        cli.output.line(f"Session {one.session_id} is yours.")
+        cli.output.line(f"Session {one.session.session_id} is yours.")
     if not adopted and not questions:
         which = "It is yours already." if asked else "All sessions here are yours."
         cli.output.line(f"{which} Nothing was changed.")
@@ -158,8 +146,6 @@ def _say(
 
 
 def _document(one: _Shown) -> dict[str, Any]:
-    from ...output.documents import state_document
-
     session = one.session
     return {
         **state_document(session, one.store),
@@ -172,9 +158,6 @@ def _document(one: _Shown) -> dict[str, Any]:
 
 def _view(one: _Shown) -> list[RenderableType]:
     """Return what a person looks at before they say yes."""
-    from ...output.render import budget_bar, field, labels_lines, words
-    from ...output.text import shorten
-
     session = one.session
     directory = one.store.session_directory(session.session_id)
     lines: list[RenderableType] = [
@@ -202,9 +185,6 @@ def _asks(store: LocalSessions, session_id: str) -> str | None:
 
     Of a command, that is what it runs.
     """
-    from .....workflows import InvalidWorkflow, NotAWorkflowSession
-    from .....workflows.job import AgentWork
-
     try:
         agent = AgentWork.of_session(store, session_id).agent
     except NotAWorkflowSession:
@@ -221,8 +201,6 @@ def _asks(store: LocalSessions, session_id: str) -> str | None:
 
 def _runs(store: LocalSessions, session_id: str) -> dict[str, str]:
     """Return what a run of a session goes by: the text of the workflows that it keeps."""
-    from .....harness.session_layout import RUN_LOCKS
-
     found = ((name, store.read_attachment(session_id, name)) for name in RUN_LOCKS)
     return {name: data.decode("utf-8", "replace") for name, data in found if data is not None}
 

@@ -1,30 +1,44 @@
-"""Commands that bring a session's result to where a person works: apply, export."""
+"""Commands that bring a session's result to where a person works: apply, export, report."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
 from attrs import frozen
 
+from ..... import harness
 from .....base.errors import listed
+from .....base.files import DirectoryLock, OsFileSystem, replace_file
+from .....repository.apply.applied import Applied
+from .....repository.apply.apply import abort_apply, continue_apply
+from .....repository.apply.apply_plan import ApplyOptions
+from .....wiring.bootstrap import open_snapshots, session_results
+from ...asking.question_sessions import question_sessions
 from ...context import Cli
-from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
+from ...options import (
+    QuestionPlace,
+    SessionId,
+    argument,
+    complete_session_ids,
+    flag,
+    misuse,
+    option,
+)
 from ...output.documents import selected
 from ...output.text import counted_of, some_of
-from ...signatures import CommandModule, given
+from ...signatures import given
 
 if TYPE_CHECKING:
-    from .....repository.apply.applied import Applied
+    from .....questions import QuestionSessions
 
 _AT: Final = option(
     "--at CHECKPOINT", "The result at this checkpoint; the workspace's last by default."
 )
 _SHOWN = 50
 _NAMED = 10
-
-
-commands = CommandModule()
 
 
 @frozen
@@ -65,7 +79,6 @@ class Applying:
             raise misuse("--message", "only a commit has a message; add --commit or --branch")
 
 
-@commands.add("apply")
 def apply(
     cli: Cli,
     *,
@@ -88,9 +101,6 @@ def apply(
     if applying.session_id is None:
         raise misuse("ID", "name a session; run `agentforge list` to see them")
     applying.require_consistent()
-    from .....repository.apply.apply_plan import ApplyOptions
-    from .....wiring.bootstrap import session_results
-
     options = ApplyOptions(
         files=tuple(applying.files or ()),
         **selected(applying, "commit message branch hooks"),
@@ -124,8 +134,6 @@ def _require_alone(applying: Applying, *, both: bool) -> None:
 
 
 def _take_up(cli: Cli, checkout: Path, *, forward: bool) -> None:
-    from .....repository.apply.apply import abort_apply, continue_apply
-
     applied = continue_apply(checkout) if forward else abort_apply(checkout)
     done = "finished" if forward else "undone"
     cli.output.outcome(
@@ -177,7 +185,6 @@ def _document(applied: Applied) -> dict[str, Any]:
     }
 
 
-@commands.add("export")
 def export(
     cli: Cli,
     session_id: SessionId,
@@ -186,10 +193,64 @@ def export(
 ) -> None:
     """Write a session's files to a new folder, which appears whole."""
     _, session = cli.load(session_id)
-    from .....wiring.bootstrap import session_results
-
     snapshot = session_results(cli.store(), cli.objects_url).export(session, folder, at=at)
     cli.output.outcome(
         {"session_id": session.session_id, "snapshot": snapshot, "folder": folder.resolve()},
         f"The files of {session.session_id} are in {folder}.",
     )
+
+
+def report(
+    cli: Cli,
+    session_id: SessionId,
+    out: Path | None = option(
+        "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
+    ),
+) -> None:
+    """Write the story of a session as one HTML page that opens without a network."""
+    if out == Path("-"):
+        if cli.output.json:
+            raise typer.BadParameter("the page and --json can't share standard output")
+        cli.output.page(_page(cli, session_id)[1])
+        return
+    place = _report_place(out) if out is not None else None
+    session, page = _page(cli, session_id)
+    place = place or _report_place(Path(f"{session.session_id}.html"))
+    fs = OsFileSystem()
+    with DirectoryLock(fs, place.parent, follow=True) as lock:
+        replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
+    cli.output.outcome(
+        {"session_id": session.session_id, "path": str(place)}, f"Wrote {out or place.name}"
+    )
+
+
+def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
+    """Return a session and its page."""
+    from ....pages.session_page import session_report
+    from ....pages.values.material import PageSource
+
+    def questions() -> QuestionSessions:
+        return question_sessions(cli, QuestionPlace(None, shared=False))
+
+    manager, session = cli.load(shortened, manager=cli.keeping_manager())
+    snapshots = open_snapshots(cli.store(), cli.objects_url)
+    is_here = snapshots.is_here(session.session_id)
+    source = PageSource(
+        session,
+        manager.store,
+        workspace=manager.store.workspace_path(session.session_id) if is_here else None,
+        differences=lambda before, after: manager.diff(before, after, patch=True),
+        questions=lambda one: questions().get(one).request.questions,
+    )
+    return session, session_report(source, now=cli.outside.clock())
+
+
+def _report_place(path: Path) -> Path:
+    """Return the file that is written, behind links; refuse what a file must not take the place of.
+
+    A page is put in place of what is there by its name: of a device that would be the end.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        raise misuse("--out", f"{place} is there and is no regular file; nothing was written")
+    return place

@@ -9,7 +9,6 @@ from ...context import Cli
 from ...options import SessionId, Tokens, Yes, argument, flag, option
 from ...output.documents import selected
 from ...output.text import counted_of, safe
-from ...signatures import CommandModule
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,10 +24,6 @@ _CHECKPOINT = (
 )
 
 
-commands = CommandModule()
-
-
-@commands.add("checkpoints")
 def checkpoints(cli: Cli, session_id: SessionId) -> None:
     """List a session's checkpoints, with the snapshots of its workspace."""
     manager, session = _load(cli, session_id)
@@ -47,7 +42,6 @@ def checkpoints(cli: Cli, session_id: SessionId) -> None:
         cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
 
 
-@commands.add("diff")
 def diff(
     cli: Cli,
     session_id: SessionId,
@@ -63,16 +57,24 @@ def diff(
     """
     manager, session = _load(cli, session_id)
     found = manager.diff(before, after, patch=not stat)
-    ends = {"session_id": session.session_id, "before": before, "after": after}
-    if cli.output.wrote({**ends, **_changes_document(found, patch=not stat)}):
+    text = found.patch.decode("utf-8", "backslashreplace")
+    columns = "path kind old_mode new_mode insertions deletions"
+    document = {
+        "session_id": session.session_id,
+        "before": before,
+        "after": after,
+        "files": [selected(one, columns) for one in found.files],
+        **selected(found, "insertions deletions"),
+        **({} if stat else {"patch": text}),
+    }
+    if cli.output.wrote(document):
         return
     if stat or not found.files:
         _show_stat(cli, found)
     else:
-        cli.output.show(_colored(found.patch))
+        cli.output.show(_colored(text))
 
 
-@commands.add("rewind")
 def rewind(
     cli: Cli,
     session_id: SessionId,
@@ -98,7 +100,6 @@ def rewind(
     )
 
 
-@commands.add("fork")
 def fork(
     cli: Cli,
     session_id: SessionId,
@@ -135,17 +136,6 @@ def _document(one: CheckpointEntry) -> dict[str, Any]:
     return selected(one, "number snapshot at action phase attempt name succeeded unkept in_force")
 
 
-def _changes_document(found: TreeChanges, *, patch: bool) -> dict[str, Any]:
-    columns = "path kind old_mode new_mode insertions deletions"
-    document = {
-        "files": [selected(one, columns) for one in found.files],
-        **selected(found, "insertions deletions"),
-    }
-    if patch:
-        document["patch"] = found.patch.decode("utf-8", "backslashreplace")
-    return document
-
-
 def _show_stat(cli: Cli, found: TreeChanges) -> None:
     most = max((_size(one) for one in found.files), default=0)
     for one in found.files:
@@ -173,12 +163,12 @@ def _bar(one: FileChange, most: int) -> str:
     return f"{_size(one)} {'+' * int(plus)}{'-' * int(minus)}{kind}"
 
 
-def _colored(patch: bytes) -> Text:
+def _colored(patch: str) -> Text:
     """Return a patch in colours, each line made safe for a terminal."""
     from rich.text import Text
 
     text = Text()
-    for line in patch.decode("utf-8", "backslashreplace").split("\n")[:-1]:
+    for line in patch.split("\n")[:-1]:
         text.append(f"{safe(line)}\n", style=_style(line))
     text.rstrip()
     return text

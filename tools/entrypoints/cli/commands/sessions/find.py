@@ -11,9 +11,10 @@ from attrs import asdict, frozen
 
 from ..... import harness
 from .....base.errors import counted
+from .....base.identifiers import is_session_id
 from ...context import Cli
-from ...options import QuestionPlace, argument, complete_session_ids, misuse, option, parse_duration
-from ...signatures import CommandModule
+from ...options import QuestionPlace, argument, complete_session_ids, misuse, option
+from ...output.documents import summary_document, unreadable_document
 
 
 class OrderName(StrEnum):
@@ -58,35 +59,23 @@ class SessionFilters:
         "Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.",
     )
     older_than: timedelta | None = option(
-        "--older-than DURATION",
-        "Only those not changed for at least this long, as in 24h.",
-        parser=parse_duration,
+        "--older-than DURATION", "Only those not changed for at least this long, as in 24h."
     )
     younger_than: timedelta | None = option(
-        "--younger-than DURATION",
-        "Only those changed within this time, as in 7d.",
-        parser=parse_duration,
+        "--younger-than DURATION", "Only those changed within this time, as in 7d."
     )
 
     def asked(self, manager: harness.SessionManager) -> dict[str, Any]:
         """Return what is asked for, and nothing else; of a parent, its whole id."""
-        from .....base.identifiers import is_session_id
-
         filters = asdict(self, filter=lambda _, value: value not in (None, [], ()))
         parent = self.parent_id
-        if parent is not None and not is_session_id(parent):
-            filters["parent_id"] = manager.store.resolve(
-                parent
-            )  # a whole id may be of a deleted one
+        if parent is not None and not is_session_id(parent):  # a whole id may be of a deleted one
+            filters["parent_id"] = manager.store.resolve(parent)
         if self.state:
             filters["state"] = [one.value for one in self.state]
         return filters
 
 
-commands = CommandModule()
-
-
-@commands.add("list")
 def list_sessions(
     cli: Cli,
     *,
@@ -114,25 +103,21 @@ def list_sessions(
     }
     foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
     _say_what_was_brought(cli)
-    if cli.output.json:
-        from ...output.documents import summary_document, unreadable_document
 
+    def document() -> dict[str, Any]:
         rows = [
-            summary_document(
-                one,
-                interrupted=one.session_id in interrupted,
-                own=one.session_id not in foreign,
-            )
+            summary_document(one, interrupted=whole in interrupted, own=whole not in foreign)
             for one in found
+            if (whole := one.session_id)
         ]
-        cli.output.document(
-            {
-                "base": manager.store.where,
-                "sessions": rows,
-                "unreadable": [unreadable_document(one) for one in unreadable],
-                "next": None if page.after is None else str(page.after),
-            }
-        )
+        return {
+            "base": manager.store.where,
+            "sessions": rows,
+            "unreadable": [unreadable_document(one) for one in unreadable],
+            "next": None if page.after is None else str(page.after),
+        }
+
+    if cli.output.wrote(document):
         return
     from ...output import render
 
@@ -182,7 +167,6 @@ def _page(
     return harness.SessionPage(sessions=tuple(found), more=0, unreadable=tuple(unreadable))
 
 
-@commands.add("search")
 def search(
     cli: Cli,
     *,

@@ -3,129 +3,50 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Final
 
 import typer
 from attrs import asdict
 
 from ..... import prune, sandbox
 from ...context import Cli
-from ...options import Yes, flag, option, parse_duration
+from ...options import Yes, flag, option
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
-from ...output.text import State, age_text, counted, counted_of
-from ...signatures import CommandModule
+from ...output.text import State, counted_of
+from ...running.running import sandbox_progress
+from ..prune.options import KindOptions
+from ..prune.removal import remove
+from ..prune.view import Work
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-_DEFAULT_DAYS = 30.0
-
-
-commands = CommandModule()
+_HOUR: Final = timedelta(hours=1)
 
 
-# --------------------------------------------------------------------------------------- cleanup
-
-
-@commands.add("cleanup")
 def cleanup(
     cli: Cli,
     yes: Yes,
-    older_than: timedelta | None = option(
+    older_than: timedelta = option(
         "--older-than DURATION",
         "Delete those that ended longer ago than this, as in 7d; 30d by default.",
-        parser=parse_duration,
+        "30d",
     ),
     dry_run: bool = flag("--dry-run", "Only show what would be removed."),
 ) -> None:
-    """Delete sessions that ended long ago, with their workspaces; asks first.
+    """Delete sessions that ended long ago, with their workspaces, as `prune --kind harness`.
 
-    A session that is active or paused, or that can't be read, is never deleted.
+    It asks first. A session that is active or paused, or that can't be read, is never deleted.
     """
-    days = _DEFAULT_DAYS if older_than is None else older_than / timedelta(days=1)
-    from .....harness.session_layout import KIND
-    from .....wiring.bootstrap import forget_deleted
-    from .....wiring.pruning import prune_kinds
-
-    sessions = prune_kinds(store=cli.store())[KIND]
-    policy = prune.RetentionPolicy(max_age_hours=days * 24)
-    outside = prune.Outside(clock=cli.outside.clock)
-    there = sessions.stored is not None or sessions.target.root.is_dir()
-    found = sessions.prune(policy, dry_run=True, outside=outside) if there else prune.PruneResult()
-    old = [one for one in found.decisions if one.remove]
-    if not cli.output.json:
-        _show_old(cli, old)
-    done = prune.PruneResult()
-    if old and not dry_run:
-        cli.output.ask(f"Delete {counted(len(old))} for good?", yes=yes)
-        done = sessions.prune(policy, only=old, outside=outside)
-        forget_deleted(cli.store())
-    removed = {*done.deleted_sessions, *done.unfinished_sessions}
-    kept = [name for one in old if (name := one.candidate.session_id) not in removed]
-    if dry_run:
-        kept = []
-    _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
-    if kept:
-        raise typer.Exit(ExitCode.NOT_DONE)
-
-
-def _show_old(cli: Cli, old: Sequence[prune.Decision]) -> None:
-    now = cli.outside.clock()
-    rows = (
-        (
-            one.session_id,
-            State(one.state or ""),
-            age_text((now - one.dated_at).total_seconds()),
-            prune.human_bytes(one.size_bytes),
-        )
-        for one in (decision.candidate for decision in old)
-    )
-    nothing = "No session ended that long ago."
-    cli.output.table("ID", "STATE", "ENDED", "SIZE", rows=rows, right=("SIZE",), empty=nothing)
-
-
-def _report_cleanup(
-    cli: Cli,
-    days: float,
-    old: Sequence[prune.Decision],
-    done: prune.PruneResult,
-    kept: Sequence[str],
-    *,
-    dry_run: bool,
-) -> None:
-    found = [
-        {
-            "session_id": one.candidate.session_id,
-            "state": one.candidate.state,
-            "ended_at": one.candidate.dated_at,
-            "total_bytes": one.candidate.size_bytes,
-        }
-        for one in old
-    ]
-    ended = {"deleted": done.deleted_sessions, "kept": kept}
-    if cli.output.wrote({"days": days, "dry_run": dry_run, "found": found, **ended}):
-        return
-    for session_id, error in done.errors.items():
-        cli.output.remark(f"warning: {session_id}: {error}")
-    for session_id in kept:
-        if session_id not in done.errors:
-            cli.output.remark(f"warning: {session_id} was kept: it changed, or is in use")
-    if dry_run:
-        cli.output.line("Nothing was deleted: this was a dry run.")
-    elif old:
-        cli.output.line(f"Deleted {counted(len(done.deleted_sessions))}.")
+    policy = prune.RetentionPolicy(max_age_hours=older_than / _HOUR)
+    kinds = KindOptions("harness", None, None).select(cli).values()
+    works = [Work(one, policy) for one in kinds if one.is_there]
+    remove(cli, works, prune.Disposal(), {}, dry_run=dry_run, yes=yes)
 
 
 # ------------------------------------------------------------------------------------ the machine
 
 
-@commands.add("setup")
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
-    from ...running.running import sandbox_progress
-
     store = cli.store()
     made = not store.base_path.is_dir()
     store.ensure_directory()
@@ -141,7 +62,6 @@ def setup(cli: Cli) -> None:
     )
 
 
-@commands.add("doctor")
 def doctor(cli: Cli) -> None:
     """Check this machine and the sessions, with advice on each problem."""
     from ...checks.checks import examine

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ..... import harness
 from ...context import Cli
 from ...options import Follow, SessionId, option
-from ...signatures import CommandModule
+from ...output.documents import artifact_document, entry_document, session_document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,10 +21,6 @@ _POLL_SECONDS: Final = 0.5
 """The interval between two looks at a session's file."""
 
 
-commands = CommandModule()
-
-
-@commands.add("show")
 def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
     """Show one session: its state, budget, phases, artifacts and latest history."""
     manager, session = cli.load(session_id)
@@ -72,17 +68,15 @@ def _view(
 ) -> list[RenderableType]:
     from ...output import render
 
-    store = manager.store
-    interrupted = store.is_interrupted(session.session_id, session.state)
+    store, whole = manager.store, session.session_id
+    interrupted = store.is_interrupted(whole, session.state)
     return render.session_view(
         session,
-        path=store.where_is(session.session_id),
-        workspace=store.workspace_path(session.session_id),
+        path=store.where_is(whole),
+        workspace=store.workspace_path(whole),
         now=cli.outside.clock(),
-        interrupted=cli.command("resume", session.session_id) if interrupted else None,
-        adopt=None
-        if store.is_own(session.session_id)
-        else cli.command("adopt", session.session_id),
+        interrupted=cli.command("resume", whole) if interrupted else None,
+        adopt=None if store.is_own(whole) else cli.command("adopt", whole),
         children=children,
     )
 
@@ -93,49 +87,36 @@ def _document(
     *,
     children: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    from ...output.documents import session_document
-
     store = manager.store
     interrupted = store.is_interrupted(session.session_id, session.state)
     return session_document(session, store, interrupted=interrupted, children=children)
 
 
 def _follow(cli: Cli, manager: harness.SessionManager, session_id: str) -> None:
-    changes = _changes(manager.store, session_id, sleep=cli.outside.sleep)
-    if cli.output.json:
-        for session in changes:
-            cli.output.json_line(_document(manager, session))
-            if cli.output.closed:
-                return
-    elif cli.output.interactive:
+    changes = _changes(cli, manager.store, session_id)
+    if cli.output.interactive:
         from rich.console import Group
         from rich.live import Live
 
         with Live(console=cli.output.console, auto_refresh=False) as live:
             for session in changes:
                 live.update(Group(*_view(cli, manager, session)), refresh=True)
-                if cli.output.closed:
-                    return
-    else:
-        from ...output import render
+        return
+    from ...output import render
 
-        for session in changes:
+    for session in changes:
+        if cli.output.json:
+            cli.output.json_line(_document(manager, session))
+        else:
             cli.output.show(render.state_line(session))
-            if cli.output.closed:
-                return
 
 
 def _changes(
-    store: SessionRepository, session_id: str, *, sleep: Callable[[float], None]
+    cli: Cli, store: SessionRepository, session_id: str
 ) -> Iterator[harness.SessionContext]:
-    """Yield the session as it is, and again at each new revision, until it has ended.
+    """Yield the session as it is, and again at each new revision, until it or the output ends.
 
     Between two looks only the session's mark is read; the session itself only when that changed.
-
-    Args:
-        store: Where the session is.
-        session_id: Which.
-        sleep: How to wait between two looks.
 
     Raises:
         SessionNotFound: There is none, or it was deleted meanwhile.
@@ -153,12 +134,11 @@ def _changes(
             if session.revision != revision:
                 revision = session.revision
                 yield session
-                if session.state.is_terminal:
+                if session.state.is_terminal or cli.output.closed:
                     return
-        sleep(_POLL_SECONDS)
+        cli.outside.sleep(_POLL_SECONDS)
 
 
-@commands.add("log")
 def log(
     cli: Cli,
     session_id: SessionId,
@@ -174,7 +154,6 @@ def log(
             _follow_log(cli, manager, session.session_id, begin)
         return
     from ...output import render
-    from ...output.documents import entry_document
 
     def document() -> dict[str, Any]:
         entries = [entry_document(index, session.history[index]) for index in range(begin, total)]
@@ -186,9 +165,8 @@ def log(
 
 def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begin: int) -> None:
     from ...output import render
-    from ...output.documents import entry_document
 
-    for session in _changes(manager.store, session_id, sleep=cli.outside.sleep):
+    for session in _changes(cli, manager.store, session_id):
         for index in range(begin, len(session.history)):
             entry = session.history[index]
             if cli.output.json:
@@ -196,11 +174,8 @@ def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begi
             else:
                 cli.output.show(render.entry_block(entry))
         begin = max(begin, len(session.history))
-        if cli.output.closed:
-            return
 
 
-@commands.add("brief")
 def brief(
     cli: Cli,
     session_id: SessionId,
@@ -223,7 +198,6 @@ def brief(
         cli.output.lines(text)
 
 
-@commands.add("artifacts")
 def artifacts(
     cli: Cli,
     session_id: SessionId,
@@ -233,15 +207,14 @@ def artifacts(
     manager, session = cli.load(session_id)
     found = session.get_artifacts(phase)
     workspace = manager.store.workspace_path(session.session_id)
-    from ...output import render
-    from ...output.documents import artifact_document
-
     made = [artifact_document(one) for one in found]
     document = {"session_id": session.session_id, "workspace": workspace, "artifacts": made}
     if cli.output.wrote(document):
         return
-    if found:
-        cli.output.show(render.artifact_table(found))
-        cli.output.line(f"They are in {workspace}")
-    else:
+    if not found:
         cli.output.line("No artifact is recorded.")
+        return
+    from ...output import render
+
+    cli.output.show(render.artifact_table(found))
+    cli.output.line(f"They are in {workspace}")

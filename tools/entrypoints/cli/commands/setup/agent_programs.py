@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from .....agents.setup import installation
+from .....agents.setup.installation import Step, manifest_path
+from .....agents.setup.manifest import read_manifest
+from .....agents.setup.own_commands import own_commands
+from .....agents.setup.pieces import PIECES
+from .....agents.setup.places import Places, Scope
+from ....hook import main as hook_main
 from ...context import Cli
 from ...options import argument, flag, misuse, option
 from ...output.documents import selected
-from ...signatures import CommandModule
-
-if TYPE_CHECKING:
-    from .....agents.setup.installation import Step
-    from .....agents.setup.places import Places, Scope
-
-commands = CommandModule()
 
 
 @frozen
@@ -37,10 +36,6 @@ class Installing:
         Raises:
             typer.BadParameter: There is no such scope or program.
         """
-        from .....agents.setup.installation import manifest_path
-        from .....agents.setup.pieces import PIECES
-        from .....agents.setup.places import Places, Scope
-
         places = Places(Path.home(), Path.cwd(), os.environ)
         try:
             scope = Scope(self.scope)
@@ -52,18 +47,12 @@ class Installing:
         return places, scope, manifest_path(places, self.program, scope)
 
 
-@commands.add("install")
 def install(cli: Cli, asked: Installing) -> None:
     """Put sessions into an agent program: the hooks, the MCP server, a skill, commands.
 
     Files of yours keep every byte of theirs; what is put there is remembered, so that uninstall
     takes it away exactly. No decision about trust is made for you.
     """
-    from .....agents.setup import installation
-    from .....agents.setup.manifest import read_manifest
-    from .....agents.setup.own_commands import own_commands
-    from .....agents.setup.pieces import PIECES
-
     places, scope, manifest_file = asked.places()
     pieces = PIECES[asked.program](places, scope, own_commands(sys.argv[0]))
     steps = installation.plan_install(pieces, read_manifest(manifest_file))
@@ -72,15 +61,11 @@ def install(cli: Cli, asked: Installing) -> None:
     _report(cli, asked, steps, next_step=pieces.next_step)
 
 
-@commands.add("uninstall")
 def uninstall(cli: Cli, asked: Installing) -> None:
     """Take out of an agent program what install put there, and nothing else.
 
     A file of ours that you changed is copied aside first. Sessions stay.
     """
-    from .....agents.setup import installation
-    from .....agents.setup.manifest import read_manifest
-
     _, _, manifest_file = asked.places()
     manifest = read_manifest(manifest_file)
     steps = []
@@ -92,14 +77,11 @@ def uninstall(cli: Cli, asked: Installing) -> None:
     _report(cli, asked, steps, next_step=None)
 
 
-@commands.add("hook")
 def hook(program: str = argument("PROGRAM", "The agent program.")) -> None:
     """Handle one event of an agent program: JSON on standard input, JSON on standard output.
 
     The same as agentforge-hook, which starts sooner.
     """
-    from ....hook import main as hook_main
-
     data = sys.stdin.buffer.read(hook_main.MAX_INPUT_BYTES + 1)
     text = hook_main.run([program], data, os.environ)
     if text:

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from errno import ENOENT
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
 from ..... import harness, prune
+from .....fleet.opening import migrate_store, store_status
+from .....fleet.stores import is_elsewhere, open_sessions
+from .....harness.session_ports import LocalSessions, require_own
+from .....harness.store.session_copy import CopiedSession, CopyOutcome, copy_sessions
 from ...context import STORE_VARIABLE, Cli
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
 from ...output.exit_codes import ExitCode
 from ...output.text import counted
-from ...signatures import CommandModule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .....harness.session_ports import LocalSessions
-    from .....harness.store.session_copy import CopiedSession
 
 _STAYS: Final = (
     "Workspaces and their snapshots are no part of a store and were not copied; nor were questions "
@@ -36,18 +35,12 @@ _LISTED: Final = (
     ("copy", "store", "Copy sessions between files and PostgreSQL."),
 )
 
-members = CommandModule()
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "store",
-        commands_in(__package__, _LISTED, "members"),
-        help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
-        short_help="Where the sessions are: its tables, and copies of it.",
-    )
+group = new_group(
+    "store",
+    commands_in(__package__, _LISTED),
+    help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
+    short_help="Where the sessions are: its tables, and copies of it.",
+)
 
 
 def _database_of(cli: Cli) -> str:
@@ -68,7 +61,6 @@ def _database_of(cli: Cli) -> str:
 # ---------------------------------------------------------------------------------------- status
 
 
-@members.add("status")
 def status(cli: Cli) -> None:
     """Show where the sessions are, whether its tables fit this program, and how many there are.
 
@@ -82,32 +74,27 @@ def status(cli: Cli) -> None:
 
 
 def _database_status(cli: Cli) -> dict[str, Any]:
-    from .....fleet.opening import store_status
-
     found = store_status(_database_of(cli))
     return {
         "store": found.store,
         "kind": "postgresql",
         "usable": found.is_usable,
-        "server": found.server,
-        "pooled": found.pooled,
+        **selected(found, "server pooled"),
         "direct": cli.store_direct is not None,
         "migration": found.found,
-        "needed": found.needed,
-        "sessions": dict(found.sessions),
-        "size_bytes": found.size_bytes,
+        **selected(found, "needed sessions size_bytes"),
     }
 
 
 def _files_status(store: LocalSessions) -> dict[str, Any]:
-    sessions: dict[str, int] = {}
+    sessions: Counter[str] = Counter()
     size = 0
     for one in store.summaries():
         if isinstance(one, harness.UnreadableSession):
-            state = "unreadable"
+            sessions["unreadable"] += 1
         else:
-            state, size = one.head.state.value, size + one.size_bytes
-        sessions[state] = sessions.get(state, 0) + 1
+            sessions[one.head.state.value] += 1
+            size += one.size_bytes
     return {
         "store": store.where,
         "kind": "files",
@@ -121,7 +108,7 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
     states = ", ".join(f"{count} {state}" for state, count in found["sessions"].items())
     cli.output.line(f"store      {found['store']}")
     if found["kind"] == "postgresql":
-        pooler = "" if not found["pooled"] else ", behind a pooler"
+        pooler = ", behind a pooler" if found["pooled"] else ""
         if pooler and not found["direct"]:
             pooler += "; AGENTFORGE_STORE_DIRECT is not set, so that nothing can be run from here"
         cli.output.line(f"server     PostgreSQL {found['server']}{pooler}")
@@ -142,7 +129,6 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
 # --------------------------------------------------------------------------------------- migrate
 
 
-@members.add("migrate")
 def migrate(
     cli: Cli,
     role: str | None = option(
@@ -158,8 +144,6 @@ def migrate(
     the others wait, and then have nothing to do. Every program of the fleet has to be of the
     release that migrated it.
     """
-    from .....fleet.opening import migrate_store
-
     url = _database_of(cli)
     done = migrate_store(url, role=role, dry_run=dry_run)
     where = cli.store().where
@@ -180,7 +164,6 @@ def migrate(
 # ------------------------------------------------------------------------------------------ copy
 
 
-@members.add("copy")
 def copy(
     cli: Cli,
     source: str = argument("FROM", "A folder, file://… or postgresql://…"),
@@ -198,12 +181,13 @@ def copy(
     can't be read or that is not yours is left, named, and the others are copied; the exit code is
     then 1.
     """
-    from .....fleet.stores import is_elsewhere
-    from .....harness.session_ports import require_own
-    from .....harness.store.session_copy import copy_sessions
-
+    if not source or not target:
+        raise misuse("FROM or TO", "the address is empty")
     with ExitStack() as opened:
-        here, there = (_open(cli, one, opened) for one in (source, target))
+        here, there = (
+            opened.enter_context(closing(open_sessions(cli.base, store=one)))
+            for one in (source, target)
+        )
         if not is_elsewhere(source) and not here.base_path.is_dir():
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(here.base_path))
         ids = None if session is None else [here.resolve(one) for one in session]
@@ -217,17 +201,6 @@ def copy(
         _report(cli, here, there, done, dry_run=dry_run)
     if any(one.error is not None for one in done):
         raise typer.Exit(ExitCode.NOT_DONE)
-
-
-def _open(cli: Cli, address: str, opened: ExitStack) -> LocalSessions:
-    """Open one of the stores of a copy."""
-    from .....fleet.stores import open_sessions
-
-    if not address:
-        raise misuse("FROM or TO", "the address is empty")
-    store = open_sessions(cli.base, store=address)
-    opened.callback(store.close)
-    return store
 
 
 def _shown(cli: Cli, steps: Iterable[CopiedSession], *, dry_run: bool) -> list[CopiedSession]:
@@ -250,12 +223,9 @@ def _report(
     *,
     dry_run: bool,
 ) -> None:
-    from .....harness.store.session_copy import CopyOutcome
-
-    named = {
-        outcome: [one.session_id for one in done if one.outcome is outcome]
-        for outcome in CopyOutcome
-    }
+    named: dict[CopyOutcome, list[str]] = {outcome: [] for outcome in CopyOutcome}
+    for one in done:
+        named[one.outcome].append(one.session_id)
     failed = [
         {"session_id": one.session_id, **error_document(one.error)}
         for one in done

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from .....harness.domain.session_notices import WebhookTest
+from .....harness.domain.session_observer import SessionEvent
+from .....integrations.observers.delivery import Delivery
+from .....integrations.observers.errors import UnknownWebhook, WebhookUnreached
+from .....integrations.observers.observing import check_patterns, senders
+from .....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
 from ...context import Cli
-from ...on_demand import add_group, commands_in
+from ...on_demand import commands_in, new_group
 from ...options import argument, flag
 from ...output.documents import selected
 from ...output.exit_codes import ExitCode
 from ...output.text import age_text, counted_of
-from ...signatures import CommandModule
-
-if TYPE_CHECKING:
-    from .....integrations.observers.webhook_sender import WebhookSender
 
 _Named = Annotated[
     str | None,
@@ -27,24 +31,18 @@ _FORGOTTEN: Final = "what was kept for it is dropped."
 
 
 _LISTED: Final = (
-    ("list", "webhooks", "List the webhooks, and what waits for each."),
-    ("test", "webhooks", "Send a test event, once."),
+    ("list", "webhooks:list_all", "List the webhooks, and what waits for each."),
+    ("test", "webhooks:try_receivers", "Send a test event, once."),
     ("deliver", "webhooks", "Send what waits, due or not."),
     ("forget", "webhooks", "Drop what is kept for a webhook that is no more."),
 )
 
-members = CommandModule()
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "webhooks",
-        commands_in(__package__, _LISTED, "members"),
-        help="List the webhooks of the configuration and what waits for them; try them; deliver.",
-        short_help="Who is told of events: what waits for them, and a test.",
-    )
+group = new_group(
+    "webhooks",
+    commands_in(__package__, _LISTED),
+    help="List the webhooks of the configuration and what waits for them; try them; deliver.",
+    short_help="Who is told of events: what waits for them, and a test.",
+)
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
@@ -54,9 +52,6 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
         UnknownWebhook: The configuration has none of this name.
         InvalidConfiguration: It names events that there are not.
     """
-    from .....integrations.observers.errors import UnknownWebhook
-    from .....wiring.observing import check_patterns, senders
-
     configuration = cli.configuration
     check_patterns(configuration)
     found = list(senders(configuration, cli.store())) if configuration.webhooks else []
@@ -71,7 +66,6 @@ def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
 # ------------------------------------------------------------------------------------------- list
 
 
-@members.add("list")
 def list_all(cli: Cli) -> None:
     """List the webhooks of the configuration, and what waits for each; nothing is sent."""
     rows = [_row(one, cli.outside.clock().timestamp()) for one in _senders(cli)]
@@ -103,8 +97,6 @@ def _waiting(number: int, oldest_s: float | None) -> str:
 
 def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
     """Return how a webhook stands; of its address, the host alone."""
-    import os
-
     webhook = sender.webhook
     host, problem = None, None
     try:
@@ -130,24 +122,16 @@ def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- test
 
 
-@members.add("test")
 def try_receivers(cli: Cli, name: _Named) -> None:
     """Send an event `webhook.test`, once, and say what the receiver answered."""
-    import secrets
-
-    from .....harness.domain.session_notices import WebhookTest
-    from .....harness.domain.session_observer import SessionEvent
-    from .....integrations.observers.delivery import Delivery
-    from .....integrations.observers.errors import WebhookUnreached
-
     done = []
-    for sender in _some(_senders(cli, name)):
+    found = _senders(cli, name)
+    if not found:
+        raise typer.BadParameter("the configuration has no [[webhooks]]; nothing was sent")
+    for sender in found:
         event = SessionEvent(session_id=None, at=cli.outside.clock(), what=WebhookTest())
-        delivery = Delivery(
-            id=f"evt_{secrets.token_hex(12)}",
-            event=event.to_dict(),
-            created=event.at.timestamp(),
-        )
+        test_id = f"evt_{secrets.token_hex(12)}"
+        delivery = Delivery(id=test_id, event=event.to_dict(), created=event.at.timestamp())
         answer = sender.send_once(delivery)
         if not answer.taken:
             raise WebhookUnreached(
@@ -161,62 +145,39 @@ def try_receivers(cli: Cli, name: _Named) -> None:
     cli.output.outcome({"tested": done})
 
 
-def _some(found: list[WebhookSender]) -> list[WebhookSender]:
-    if not found:
-        raise typer.BadParameter("the configuration has no [[webhooks]]; nothing was sent")
-    return found
-
-
 # ---------------------------------------------------------------------------------------- deliver
 
 
-@members.add("deliver")
 def deliver(
     cli: Cli,
     name: _Named,
     due: bool = flag("--due", "Leave out what was not taken and is not due yet."),
 ) -> None:
     """Send what waits, whether its next try is due or not; what is not taken waits on."""
-    from .....integrations.observers.errors import WebhookUnreached
-
-    rows, problems = [], []
+    rows: list[dict[str, Any]] = []
     for sender in _senders(cli, name):
         found = sender.deliver(at_once=not due)
-        waiting = len(sender.backlog().deliveries)
-        rows.append(
-            {
-                "name": sender.webhook.name,
-                **selected(found, "delivered given_up"),
-                "waiting": waiting,
-                **selected(found, "busy problem"),
-            }
-        )
-        if found.problem is not None:
-            problems.append((sender.webhook.name, found.problem, waiting))
+        waiting = {"waiting": len(sender.backlog().deliveries)}
+        counts = {**selected(found, "delivered given_up"), **waiting}
+        rows.append({"name": sender.webhook.name, **counts, **selected(found, "busy problem")})
     cli.output.outcome({"webhooks": rows}, *_lines(rows))
-    if problems and cli.output.json:
-        raise typer.Exit(ExitCode.NOT_DONE)
-    if problems:
-        failed, problem, waiting = problems[0]
-        raise WebhookUnreached(
-            failed,
-            problem=problem,
-            kept=f"Waiting for the next try: {counted_of(waiting, 'event')}.",
-        )
+    for row in rows:
+        if row["problem"] is None:
+            continue
+        if cli.output.json:
+            raise typer.Exit(ExitCode.NOT_DONE)
+        kept = f"Waiting for the next try: {counted_of(row['waiting'], 'event')}."
+        raise WebhookUnreached(row["name"], problem=row["problem"], kept=kept)
 
 
 # ----------------------------------------------------------------------------------------- forget
 
 
-@members.add("forget")
 def forget(cli: Cli, name: str = argument("NAME", "The webhook's name.")) -> None:
     """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
 
     One that a configuration names begins anew, with what happens from then on.
     """
-    from .....integrations.observers.errors import UnknownWebhook
-    from .....integrations.observers.webhook_sender import BEGIN_S
-
     sessions = cli.store()
     known = sessions.receivers()
     if name not in known:

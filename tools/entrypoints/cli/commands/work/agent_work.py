@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from attrs import evolve, frozen
 
+from .....wiring.bootstrap import begun_files
+from .....workflows import InvalidWorkflow
+from .....workflows.builtin import SPEC, TDFLOW
+from .....workflows.documents.specification_document import MAX_SPEC_BYTES, load_specification
+from .....workflows.documents.workflow_document import load_agent_workflow
+from .....workflows.job import MAX_SUBJECT_CHARS, AgentWork, Job
+from .....workflows.workflow import Input, Workflow
 from ...context import Cli
 from ...given_files import read_given
 from ...options import Labels, Tokens, argument, flag, misuse, option
@@ -15,13 +22,6 @@ from ...project_context import ContextOptions, list_context, show_plan
 from ...running.agent_options import AgentOptions
 from ...running.next_component import written_specification
 from ...running.run_session import RepositoryBase, start_agent
-from ...signatures import CommandModule
-
-if TYPE_CHECKING:
-    from .....workflows.job import AgentWork
-    from .....workflows.workflow import Input, Workflow
-
-commands = CommandModule()
 
 _Component = Annotated[
     str | None,
@@ -54,9 +54,6 @@ class AgentBeginning:
         Raises:
             typer.BadParameter: What was given makes none.
         """
-        from .....workflows.errors import InvalidWorkflow
-        from .....workflows.job import AgentWork
-
         chosen = self.agent.of_workflow(cli, self.shown.with_role(cli, workflow))
         agent = self.agent.choice(cli, chosen, dry_run=self.dry_run)
         try:
@@ -78,8 +75,6 @@ class AgentBeginning:
             InvalidSpecification: The file is none.
             typer.BadParameter: What was given makes no job.
         """
-        from .....workflows.documents.specification_document import load_specification
-
         loaded = load_specification(specification)
         chosen = loaded.component(component, path=specification)
         facts = cli.configuration.project
@@ -100,9 +95,6 @@ class AgentBeginning:
         Returns:
             The session's id when it is completed.
         """
-        from .....wiring.bootstrap import begun_files
-        from .....workflows.job import Job
-
         job = Job.of(work)
         named = () if job.component is None else job.component.context
         begun = self.base.attachments(cli)
@@ -147,8 +139,6 @@ class GateOptions:
         Raises:
             typer.BadParameter: The command or a package can't be used.
         """
-        from .....workflows import InvalidWorkflow
-
         if self.unittest:
             phases = [
                 evolve(phase, gate=evolve(phase.agents_gate, framework="unittest"))
@@ -175,18 +165,15 @@ class GateOptions:
             raise misuse("--report", "needs --gate COMMAND")
         if not self.packages:
             return workflow
+        packages = [
+            str(Path(one).absolute()) if one.endswith(".whl") else one for one in self.packages
+        ]
         try:
-            return workflow.with_packages([_absolute_wheel(one) for one in self.packages])
+            return workflow.with_packages(packages)
         except InvalidWorkflow as error:
             raise misuse("--with", "; ".join(error.faults)) from error
 
 
-def _absolute_wheel(package: str) -> str:
-    """Return a package as the session keeps it: the path of a wheel from the root."""
-    return str(Path(package).absolute()) if package.endswith(".whl") else package
-
-
-@commands.add("tdflow")
 def tdflow(
     cli: Cli,
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
@@ -195,13 +182,10 @@ def tdflow(
     beginning: AgentBeginning,
 ) -> None:
     """Have an agent develop a component test first: red, green, refactor, verify."""
-    from .....workflows.builtin import TDFLOW
-
     workflow = gate.of_workflow(cli, TDFLOW)
     beginning.begin(cli, beginning.component_work(cli, workflow, specification, component))
 
 
-@commands.add("spec")
 def spec(
     cli: Cli,
     *,
@@ -219,8 +203,6 @@ def spec(
     beginning: AgentBeginning,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
-    from .....workflows.builtin import SPEC
-
     if then_tdflow and (cli.output.json or beginning.dry_run or cli.submission is not None):
         raise misuse(
             "--then-tdflow",
@@ -229,7 +211,10 @@ def spec(
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file)
-    inputs = [] if begin_with is None else [_draft(begin_with, name)]
+    inputs = []
+    if begin_with is not None:  # a faulty one may be mended
+        draft = read_given(begin_with, option="--from", most=MAX_SPEC_BYTES)
+        inputs = [Input(target=f"specs/{name}.yaml", content=draft)]
     work = beginning.work(cli, SPEC, name=name, subject=subject or name, inputs=inputs)
     session_id = beginning.begin(cli, work)
     if then_tdflow and session_id is not None:
@@ -241,7 +226,6 @@ def spec(
         tdflow(cli, written.path, written.components[0], gate, evolve(beginning, budget=None))
 
 
-@commands.add("drive")
 def drive(
     cli: Cli,
     *,
@@ -252,8 +236,6 @@ def drive(
     beginning: AgentBeginning,
 ) -> None:
     """Have an agent work through a workflow of your own."""
-    from .....workflows.documents.workflow_document import load_agent_workflow
-
     if component is not None and specification is None:
         raise misuse("--component", "it names a component of the specification; add --spec")
     workflow = load_agent_workflow(path)
@@ -264,19 +246,8 @@ def drive(
     beginning.begin(cli, work)
 
 
-def _draft(path: Path, name: str) -> Input:
-    """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
-    from .....workflows.documents.specification_document import MAX_SPEC_BYTES
-    from .....workflows.workflow import Input
-
-    data = read_given(path, option="--from", most=MAX_SPEC_BYTES)
-    return Input(target=f"specs/{name}.yaml", content=data)
-
-
 def _text(path: Path) -> str:
     """Read a text, at most one character more than its limit."""
-    from .....workflows.job import MAX_SUBJECT_CHARS
-
     try:
         with path.open(encoding="utf-8") as stream:
             return stream.read(MAX_SUBJECT_CHARS + 1)

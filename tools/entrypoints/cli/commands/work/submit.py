@@ -10,9 +10,11 @@ from typing import Any, Final
 import typer
 from attrs import evolve
 
+from .....harness.submission import Submission
+from .....workflows.documents.workflow_document import document_kind
 from ...context import Cli
-from ...on_demand import GroupOnDemand, add_group, commands_in
-from ...options import flag, misuse, option, parse_duration
+from ...on_demand import GroupOnDemand, commands_in, new_group
+from ...options import flag, misuse, option
 from ...running.submitting import submit_existing, submit_failed
 from .fleet import store_of
 
@@ -36,25 +38,8 @@ class _SubmitGroup(GroupOnDemand):
         """Return the command of a name, or the one that a file is for."""
         ctx.meta[_ASKS_FOR_HELP] = not set(ctx.help_option_names).isdisjoint(args)
         if args and args[0] not in self.commands and os.path.isfile(args[0]):
-            from .....workflows.documents.workflow_document import document_kind
-
             args = [_FOR_KIND[document_kind(Path(args[0]))], *args]
         return super().resolve_command(ctx, args)
-
-
-def commands(app: typer.Typer) -> None:
-    """Add the group to an application."""
-    add_group(
-        app,
-        "submit",
-        commands_in(__package__, _LISTED),
-        callback=submit,
-        kind=_SubmitGroup,
-        help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
-        "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
-        "the command names it: a workflow run or drive, a specification tdflow.",
-        short_help="Have the workers run a workflow, or an agent's work.",
-    )
 
 
 def submit(
@@ -73,9 +58,7 @@ def submit(
     at: str | None = option(
         "--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."
     ),
-    after: timedelta | None = option(
-        "--in DURATION", "Not before so long, as 90m or 8h.", parser=parse_duration
-    ),
+    after: timedelta | None = option("--in DURATION", "Not before so long, as 90m or 8h."),
 ) -> None:
     """Hand work to the workers of a PostgreSQL store."""
     if not context.meta.get(_ASKS_FOR_HELP):
@@ -87,7 +70,11 @@ def submit(
             raise misuse("--failed", "takes all that have failed up again")
         submit_failed(cli, store_of(cli))
         return
-    chosen = _submission(cli, queue, priority, at, after)
+    when = _time(at) if after is None else cli.outside.clock() + after
+    try:
+        chosen = Submission(queue=queue, priority=priority, at=when)
+    except ValueError as error:
+        raise misuse(f"--{str(error).partition(':')[0]}", str(error)) from error
     context.find_root().obj = cli = evolve(cli, submission=chosen)
     if context.invoked_subcommand is not None:
         if session is not None:
@@ -99,21 +86,19 @@ def submit(
     submit_existing(cli, session)
 
 
-def _submission(
-    cli: Cli, queue: str, priority: int, at: str | None, after: timedelta | None
-) -> Any:
-    from .....harness.submission import Submission
+group = new_group(
+    "submit",
+    commands_in(__package__, _LISTED),
+    callback=submit,
+    kind=_SubmitGroup,
+    help="Hand work to the workers of a store: `agentforge submit run W.yaml` begins "
+    "the session that `agentforge run W.yaml` does, and a worker runs it. A file in place of "
+    "the command names it: a workflow run or drive, a specification tdflow.",
+    short_help="Have the workers run a workflow, or an agent's work.",
+)
 
-    try:
-        return Submission(queue=queue, priority=priority, at=_time(cli, at, after))
-    except ValueError as error:
-        name = str(error).partition(":")[0]
-        raise misuse(f"--{name}", str(error)) from error
 
-
-def _time(cli: Cli, at: str | None, after: timedelta | None) -> datetime | None:
-    if after is not None:
-        return cli.outside.clock() + after
+def _time(at: str | None) -> datetime | None:
     if at is None:
         return None
     try:

@@ -6,16 +6,15 @@ from pathlib import Path
 
 from attrs import evolve
 
+from .....base.settings.beginnings.examples import examples, find_example
+from .....workflows import load_workflow
 from ...context import Cli
 from ...options import Labels, SessionId, argument, flag, misuse, option
 from ...running.agent_options import OtherAgent
 from ...running.run_session import RepositoryBase, go_on, start_scripts
-from ...signatures import CommandModule
-
-commands = CommandModule()
+from ...trusting import require_trusted
 
 
-@commands.add("run")
 def run(
     cli: Cli,
     *,
@@ -35,14 +34,13 @@ def run(
     labels: Labels,
 ) -> None:
     """Run a workflow in a new session."""
-    from .....workflows import load_workflow
-    from ...trusting import require_trusted
-
     cli = evolve(cli, labels=labels.of_session())
     if example and workflow is None:
         _list_examples(cli)
         return
-    named = _example(workflow) if example else workflow or cli.configuration.run.workflow
+    named = workflow or cli.configuration.run.workflow
+    if example:
+        named = find_example(str(workflow)).workflow
     if named is None:
         raise misuse(
             "WORKFLOW.yaml",
@@ -57,16 +55,7 @@ def run(
     start_scripts(cli, loaded if isolation is None else evolve(loaded, isolation=isolation), begun)
 
 
-def _example(name: Path | None) -> Path:
-    from .....base.settings.beginnings.examples import find_example
-
-    return find_example(str(name)).workflow
-
-
 def _list_examples(cli: Cli) -> None:
-    from .....base.settings.beginnings.examples import examples
-    from .....workflows import load_workflow
-
     found = [(one, load_workflow(one.workflow)) for one in examples()]
     documents = [
         {"name": one.name, "goal": workflow.goal, "path": str(one.workflow)}
@@ -78,13 +67,11 @@ def _list_examples(cli: Cli) -> None:
     cli.output.table("EXAMPLE", "WHAT IT SHOWS", rows=rows)
 
 
-@commands.add("resume")
 def resume(cli: Cli, session_id: SessionId, other: OtherAgent) -> None:
     """Resume a session after a pause, a failure or a crash."""
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
 
 
-@commands.add("retry")
 def retry(
     cli: Cli,
     session_id: SessionId,

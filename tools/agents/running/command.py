@@ -13,15 +13,17 @@ from typing import Final
 
 from ...base.program_run import KEPT_STDERR, Ended, ProgramRunner, Run, run_program
 from ...base.tracing import carried
-from .port import (
+from ...workflows.agents.port import (
     AgentAnswer,
     AgentCrashed,
     AgentFailed,
     AgentIdentity,
+    AgentParameters,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
 )
+from .printed_output import said_usage
 
 DEFAULT_TIMEOUT_S: Final = 1800.0
 MAX_ANSWER_BYTES: Final = 16 << 20
@@ -41,6 +43,20 @@ def call_variables(request: AgentRequest) -> dict[str, str]:
         "AGENTFORGE_CALL": str(request.call),
         "AGENTFORGE_TOKENS_LEFT": str(request.tokens_left),
     }
+
+
+def make_agent(text: str, settings: AgentParameters) -> CommandAgent:
+    """Make the agent of a command line.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return CommandAgent(
+        text,
+        timeout_s=settings.timeout_s or DEFAULT_TIMEOUT_S,
+        environment=settings.environment,
+        runner=settings.runner,
+    )
 
 
 class CommandAgent:
@@ -107,17 +123,22 @@ class CommandAgent:
         """
         environment = os.environ if self._environment is None else self._environment
         if shutil.which(self._words[0], path=environment.get("PATH")) is None:
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=f"there is no program {self._words[0]} that can be run",
-            )
+            raise self._unavailable(f"there is no program {self._words[0]} that can be run")
 
-    def answer(self, request: AgentRequest, *, directory: Path | None = None) -> AgentAnswer:
-        """Run the command and return what it printed.
+    def _unavailable(self, problem: str) -> AgentUnavailable:
+        return AgentUnavailable(agent=self.description, problem=problem)
 
-        Args:
-            request: The request.
-            directory: Where it runs; the caller's working directory if None.
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        """Run the command and return what it printed, and what that says of its cost.
+
+        Raises:
+            AgentFailed: As of `printed`.
+        """
+        text = self.printed(request)
+        return AgentAnswer(text=text, usage=said_usage(text))
+
+    def printed(self, request: AgentRequest, directory: Path | None = None) -> str:
+        """Run the command in a directory, the caller's own if None; return what it printed.
 
         Raises:
             AgentTimeout: It took too long.
@@ -139,16 +160,14 @@ class CommandAgent:
         try:
             ended = self._run(run)
         except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=f"{self._words[0]}: {os.strerror(error.errno or 0)}",
-            ) from error
+            problem = f"{self._words[0]}: {os.strerror(error.errno or 0)}"
+            raise self._unavailable(problem) from error
         except (OSError, ValueError) as error:
-            raise AgentUnavailable(agent=self.description, problem=str(error)) from error
-        return self._answer_of(ended)
+            raise self._unavailable(str(error)) from error
+        return self._text_of(ended)
 
-    def _answer_of(self, ended: Ended) -> AgentAnswer:
-        """Return the answer of a command that has ended, or raise what it failed with."""
+    def _text_of(self, ended: Ended) -> str:
+        """Return what a command printed that has ended, or raise what it failed with."""
         errors = ended.stderr.decode("utf-8", "replace")
         if ended.cut_short == "time":
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s, output=errors)
@@ -160,10 +179,8 @@ class CommandAgent:
             )
         stdout = ended.stdout
         if ended.exit_code in {_NOT_FOUND, _NOT_EXECUTABLE} and not stdout.strip():
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=" ".join(errors.split())[-300:] or "its command was not found",
-            )
+            said = " ".join(errors.split())[-300:]
+            raise self._unavailable(said or "its command was not found")
         answered = bool(stdout.strip())
         if ended.exit_code != 0 or not answered:
             raise AgentCrashed(
@@ -173,7 +190,7 @@ class CommandAgent:
                 answered=answered,
             )
         try:
-            return AgentAnswer(text=stdout.decode("utf-8-sig"))
+            return stdout.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise AgentFailed(
                 f"the agent ({self.description}) answered with bytes that are no UTF-8 "

@@ -1,24 +1,23 @@
-"""The part of the composition root that has the observers which a project's configuration names."""
+"""The observers that a project's configuration names, found in the register of plugins."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from ..base.event_log import get_logger
-from ..base.plugins import Register
+from ...base.event_log import get_logger
+from ...base.plugins import Register
 
 if TYPE_CHECKING:
-    from ..base.settings.configuration import Configuration
-    from ..harness import SessionObserver
-    from ..harness.feed_port import SessionFeeds
-    from ..integrations.observers.webhook_sender import WebhookSender
-    from ..questions import Config
+    from ...base.settings.configuration import Configuration
+    from ...harness import SessionObserver
+    from ...harness.feed_port import SessionFeeds
+    from .webhook_sender import WebhookSender
 
 _DRAIN_S: Final = 5.0
 _log = get_logger("agentforge.observers")
@@ -44,14 +43,12 @@ class ObserverParameters:
         configuration: The configuration that names them.
         sessions: Opens the sessions of which they are told.
         environment: Where the variables are that the configuration names.
-        questions: Reads the part of it that is of questions, and of notifying a person.
     """
 
     given: Mapping[str, Any]
     configuration: Configuration
     sessions: Callable[[], SessionFeeds]
     environment: Mapping[str, str]
-    questions: Callable[[], Config] | None
 
 
 @frozen
@@ -77,21 +74,11 @@ class ConfiguredObservers:
 
 
 def configured_observers(
-    configuration: Configuration,
-    sessions: Callable[[], SessionFeeds],
-    *,
-    environment: Mapping[str, str] = os.environ,
-    questions: Callable[[], Config] | None = None,
+    configuration: Configuration, sessions: Callable[[], SessionFeeds]
 ) -> ConfiguredObservers:
     """Open what a project's configuration tells others by.
 
     Nothing is loaded or started where it names nothing.
-
-    Args:
-        configuration: The configuration.
-        sessions: Opens the sessions of which they are told.
-        environment: Where the variables are that it names.
-        questions: Reads the part of it that is of questions, and of notifying a person.
 
     Raises:
         InvalidConfiguration: It names an event, or an observer, that there is not.
@@ -110,8 +97,7 @@ def configured_observers(
             given=given,
             configuration=configuration,
             sessions=sessions,
-            environment=environment,
-            questions=questions,
+            environment=os.environ,
         )
         found += plugin.load()(settings)
     return ConfiguredObservers(tuple(found))
@@ -127,7 +113,7 @@ def _named(configuration: Configuration) -> Iterator[tuple[str, Mapping[str, Any
 
 def webhook_observers(settings: ObserverParameters) -> list[SessionObserver]:
     """Make the observers of `[[webhooks]]`."""
-    from ..integrations.observers.webhook_observer import WebhookObserver
+    from .webhook_observer import WebhookObserver
 
     configuration = settings.configuration
     check_patterns(configuration)
@@ -143,7 +129,7 @@ def senders(
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[WebhookSender]:
     """Return what delivers to each receiver of a configuration what happens to some sessions."""
-    from ..integrations.observers.webhook_sender import WebhookSender
+    from .webhook_sender import WebhookSender
 
     for webhook in configuration.webhooks:
         yield WebhookSender(webhook, sessions, log=_log, environment=environment)
@@ -155,12 +141,22 @@ def check_patterns(configuration: Configuration) -> None:
     Raises:
         InvalidConfiguration: With each of them.
     """
-    from ..integrations.observers.event_patterns import unknown_pattern
+    named = [
+        (f"webhooks[{index}].events", one.events)
+        for index, one in enumerate(configuration.webhooks)
+    ]
+    _require_known(configuration, named)
+
+
+def _require_known(
+    configuration: Configuration, patterns: Iterable[tuple[str, Iterable[str]]]
+) -> None:
+    from .event_patterns import unknown_pattern
 
     faults = [
-        f"webhooks[{index}].events: {problem}"
-        for index, webhook in enumerate(configuration.webhooks)
-        for problem in map(unknown_pattern, webhook.events)
+        f"{key}: {problem}"
+        for key, events in patterns
+        for problem in map(unknown_pattern, events)
         if problem is not None
     ]
     _refuse(configuration, faults)
@@ -168,28 +164,22 @@ def check_patterns(configuration: Configuration) -> None:
 
 def _refuse(configuration: Configuration, faults: list[str]) -> None:
     if faults:
-        from ..base.settings.errors import InvalidConfiguration
+        from ...base.settings.errors import InvalidConfiguration
 
         raise InvalidConfiguration(path=configuration.path or Path("config.toml"), faults=faults)
 
 
 def person_observers(settings: ObserverParameters) -> list[SessionObserver]:
     """Make the observer of `[notify]`, where it asks for one."""
-    questions = settings.questions
-    if questions is None:
-        from ..questions import load_config
+    from ...questions import load_config
 
-        questions = load_config
-    notify = questions().notify
+    notify = load_config().notify
     if not notify.events or not (notify.desktop or notify.on_event):
         return []
-    from ..base.person_notification import OrderedCommands
-    from ..integrations.observers.event_patterns import unknown_pattern
-    from ..integrations.observers.person_observer import PersonObserver
+    from ...base.person_notification import OrderedCommands
+    from .person_observer import PersonObserver
 
-    problems = map(unknown_pattern, notify.events)
-    faults = [f"notify.events: {one}" for one in problems if one is not None]
-    _refuse(settings.configuration, faults)
+    _require_known(settings.configuration, [("notify.events", notify.events)])
     commands = OrderedCommands(_log, "event.not_told", environment=settings.environment)
     return [
         PersonObserver(

@@ -17,15 +17,13 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ...base.cancellation import cancellable_sleep, check_cancelled, on_cancel
 from ...base.tracing import carried
 from ...harness.views.briefing import most_tokens
-from .connection import HangUpConnection
-from .dialects import DIALECTS, Dialect
-from .port import (
+from ...workflows.agents.port import (
     AgentAnswer,
     AgentCutOff,
     AgentFailed,
@@ -35,7 +33,8 @@ from .port import (
     AgentTimeout,
     AgentUnavailable,
 )
-from .streams import events_of, is_stream
+from .connection import HangUpConnection
+from .dialects import DIALECTS, Dialect, events_of, is_stream
 
 CHECK_TIMEOUT_S: Final = 15.0
 DEFAULT_TIMEOUT_S: Final = 600.0
@@ -46,6 +45,25 @@ _LONGEST_PAUSE_S: Final = 30.0
 _REFUSED_KEY: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR: Final = 500
+_NOT_REACHED: Final = 0
+
+
+class _Reply(NamedTuple):
+    """What an endpoint replied; of one that is not reached, why."""
+
+    status: int
+    data: bytes
+    kind: str | None = None
+    pause: float | None = None
+
+    @property
+    def problem(self) -> str:
+        excerpt = " ".join(self.data[:600].decode("utf-8", "replace").split())
+        return excerpt if self.status == _NOT_REACHED else f"it answered {self.status}: {excerpt}"
+
+    @property
+    def may_pass(self) -> bool:
+        return self.status == _NOT_REACHED or self.status >= _SERVER_ERROR or self.status in _BUSY
 
 
 def make_agent(text: str, settings: AgentParameters) -> HttpAgent:
@@ -155,24 +173,20 @@ class HttpAgent:
         deadline = self._monotonic() + min(self._timeout_s, CHECK_TIMEOUT_S)
         path = self._url.path.removesuffix(self._dialect.path) + "/models"
         try:
-            status, _, data, _ = self._send("GET", path, None, headers, deadline)
+            reply = self._send("GET", path, None, headers, deadline)
         except AgentFailed as error:
-            raise AgentUnavailable(agent=self.description, problem=str(error)) from error
-        excerpt = " ".join(data[:600].decode("utf-8", "replace").split())
-        if status == 0:
-            raise AgentUnavailable(agent=self.description, problem=excerpt)
-        if status in _REFUSED_KEY:
-            raise AgentUnavailable(
-                agent=self.description, problem=f"it answered {status}: {excerpt}"
-            )
+            raise self._unavailable(str(error)) from error
+        if reply.status in _REFUSED_KEY or reply.status == _NOT_REACHED:
+            raise self._unavailable(reply.problem)
 
     def _key_or_none(self) -> str | None:
         key = self._key if self._key is not None else os.environ.get(self._dialect.key_variable)
         if key is None and self._own:
-            raise AgentUnavailable(
-                agent=self.description, problem=f"{self._dialect.key_variable} is not set"
-            )
+            raise self._unavailable(f"{self._dialect.key_variable} is not set")
         return key
+
+    def _unavailable(self, problem: str) -> AgentUnavailable:
+        return AgentUnavailable(agent=self.description, problem=problem)
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Ask the model; a reply that is streamed is put together.
@@ -187,31 +201,23 @@ class HttpAgent:
         key = self._key_or_none()
         most = max(1, min(self._most, request.tokens_left - most_tokens(request.prompt)))
         body = json.dumps(self._dialect.body(self._model, request.prompt, most)).encode()
-        headers = {
-            "Content-Type": "application/json",
-            **carried(),
-            **self._dialect.headers(key),
-        }
+        headers = {"Content-Type": "application/json", **carried(), **self._dialect.headers(key)}
         deadline = self._monotonic() + self._timeout_s
-        for attempt in range(RETRIES + 1):
-            status, pause, data, kind = self._send("POST", self._url.path, body, headers, deadline)
-            if status == http.client.OK:
-                return self._read(data, kind, most)
-            excerpt = " ".join(data[:600].decode("utf-8", "replace").split())
-            problem = excerpt if status == 0 else f"it answered {status}: {excerpt}"
-            if 0 < status < _SERVER_ERROR and status not in _BUSY:
-                raise AgentUnavailable(agent=self.description, problem=problem)
-            wait = pause
+        tries = 1
+        while (
+            reply := self._send("POST", self._url.path, body, headers, deadline)
+        ).status != http.client.OK:
+            if not reply.may_pass:
+                raise self._unavailable(reply.problem)
+            wait = reply.pause
             if wait is None:
-                wait = min(2.0**attempt * (0.5 + self._chance()), _LONGEST_PAUSE_S)
-            if attempt == RETRIES or self._monotonic() + wait >= deadline:
-                asks = "" if pause is None else f"; it asks to wait {pause:g} s"
-                raise AgentUnavailable(
-                    agent=self.description,
-                    problem=f"{problem} (at try {attempt + 1} of {RETRIES + 1}{asks})",
-                )
+                wait = min(2.0 ** (tries - 1) * (0.5 + self._chance()), _LONGEST_PAUSE_S)
+            if tries > RETRIES or self._monotonic() + wait >= deadline:
+                asks = "" if reply.pause is None else f"; it asks to wait {reply.pause:g} s"
+                raise self._unavailable(f"{reply.problem} (at try {tries} of {RETRIES + 1}{asks})")
             self._sleep(wait)
-        raise AssertionError("unreachable")  # pragma: no cover
+            tries += 1
+        return self._read(reply, most)
 
     def _send(
         self,
@@ -220,8 +226,7 @@ class HttpAgent:
         body: bytes | None,
         headers: Mapping[str, str],
         deadline: float,
-    ) -> tuple[int, float | None, bytes, str | None]:
-        """Return status, seconds to wait, body and its type; status 0 and why, if none is there."""
+    ) -> _Reply:
         left = deadline - self._monotonic()
         if left <= 0:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
@@ -230,30 +235,16 @@ class HttpAgent:
         connection = HangUpConnection(host, port, timeout=left, secure=secure)
         try:
             with on_cancel(connection.hang_up):
-                return self._exchange(connection, method, path, body, headers, deadline)
-        finally:
-            connection.close()
-            check_cancelled()  # whatever it ended with, it was hung up
-
-    def _exchange(
-        self,
-        connection: HangUpConnection,
-        method: str,
-        path: str,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        deadline: float,
-    ) -> tuple[int, float | None, bytes, str | None]:
-        try:
-            try:
-                connection.connect()
-            except OSError as error:
-                return 0, None, f"it can't be reached: {error}".encode("utf-8", "replace"), None
-            connection.request(method, path, body=body, headers=dict(headers))
-            response = connection.getresponse()
-            data = self._all(response, deadline)
-            pause, kind = response.getheader("Retry-After"), response.getheader("Content-Type")
-            return response.status, _seconds(pause), data, kind
+                try:
+                    connection.connect()
+                except OSError as error:
+                    said = f"it can't be reached: {error}".encode("utf-8", "replace")
+                    return _Reply(_NOT_REACHED, said)
+                connection.request(method, path, body=body, headers=dict(headers))
+                response = connection.getresponse()
+                kind, pause = map(response.getheader, ("Content-Type", "Retry-After"))
+                data = self._all(response, deadline)
+                return _Reply(response.status, data, kind, _seconds(pause))
         except TimeoutError as error:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s) from error
         except (OSError, http.client.HTTPException) as error:
@@ -262,6 +253,9 @@ class HttpAgent:
                 f"{str(error) or type(error).__name__}",
                 agent=self.description,
             ) from error
+        finally:
+            connection.close()
+            check_cancelled()  # whatever it ended with, it was hung up
 
     def _all(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
         """Read the answer, however slowly it comes, within the time and size limits."""
@@ -280,12 +274,11 @@ class HttpAgent:
             raise http.client.IncompleteRead(bytes(pieces), response.length)
         return bytes(pieces)
 
-    def _read(self, data: bytes, kind: str | None, most: int) -> AgentAnswer:
+    def _read(self, reply: _Reply, most: int) -> AgentAnswer:
+        data = reply.data
         try:
-            if is_stream(kind, data):
-                answer = self._dialect.join(events_of(data))
-            else:
-                answer = json.loads(data)
+            streamed = is_stream(reply.kind, data)
+            answer = self._dialect.join(events_of(data)) if streamed else json.loads(data)
             text, usage, cut = self._dialect.read(answer)
             text.encode("utf-8", "surrogatepass")  # a text, and nothing else
         except (

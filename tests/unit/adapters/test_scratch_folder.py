@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.clock import utc_now
-from agentforge_sessions.base.files.file_lock import DirectoryLock
-from agentforge_sessions.base.files.filesystem import OsFileSystem
-from agentforge_sessions.workflows.gates.gate_directory import (
+from agentforge_sessions.agents.running.scratch_folder import (
     ABANDONED_AFTER,
     PREFIX,
     gate_directory,
     remove_abandoned,
 )
+from agentforge_sessions.base.clock import utc_now
+from agentforge_sessions.base.files.file_lock import DirectoryLock
+from agentforge_sessions.base.files.filesystem import OsFileSystem
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from attrs import field, frozen
+
 from ...base.files import (
     DirectoryLock,
     FileSystem,
@@ -19,8 +21,7 @@ from ...base.files import (
     read_regular_file,
     replace_file,
 )
-from ..fenced_blocks import fenced_blocks
-from .port import (
+from ...workflows.agents.port import (
     AgentAnswer,
     AgentFailed,
     AgentIdentity,
@@ -32,6 +33,7 @@ from .port import (
     TokenUsage,
     WorkspaceChange,
 )
+from ...workflows.fenced_blocks import fenced_blocks
 
 MAX_RECORDING_BYTES: Final = 16 << 20
 _NAME_RE: Final = re.compile(r"[A-Za-z0-9_.-]+-\d+(?:-\d+)?\.md")
@@ -62,23 +64,20 @@ def make_agent(text: str, settings: AgentParameters) -> RecordedAgent:
     return RecordedAgent(text.partition(":")[2])
 
 
+@frozen(eq=False)
 class RecordedAgent:
     """Answers from files: the same request gets the same answer on every machine.
 
     A file may begin with a line `<!-- usage: input=1200 output=800 -->`: what the answer cost
     when it was recorded. Without it, the usage is estimated. A line `<!-- edit: {…} -->` after it
     makes an edit in place of the files in the text, with what they don't say: see `Recorder`.
+
+    Attributes:
+        directory: Where the recordings are.
     """
 
-    def __init__(self, directory: Path | str, *, fs: FileSystem | None = None) -> None:
-        """Name the recordings; nothing is read yet.
-
-        Args:
-            directory: Where they are.
-            fs: The file system; the real one by default.
-        """
-        self.directory = Path(directory)
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+    directory: Path = field(converter=Path)
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     @property
     def description(self) -> str:
@@ -90,30 +89,32 @@ class RecordedAgent:
         """That its answers are recorded."""
         return AgentIdentity(name="recorded", provider="agentforge")
 
-    def check(self, first_phase: str | None = None) -> None:
-        """See whether there are recordings, and of the phase that comes first.
-
-        Args:
-            first_phase: The phase that is asked first, or None where that is not known.
+    def check(self) -> None:
+        """See whether there are recordings.
 
         Raises:
             AgentUnavailable: The directory is not there or can't be read, or holds none.
         """
+        if not any(map(_NAME_RE.fullmatch, self._names())):
+            raise self._unavailable(f"there is no recording in {self.directory}")
+
+    def check_phase(self, phase: str) -> None:
+        """See whether there is a recording of a phase's first answer.
+
+        Raises:
+            AgentUnavailable: There is none.
+        """
+        if f"{phase}-1.md" not in self._names():
+            raise self._unavailable(f"there is no recording {phase}-1.md in {self.directory}")
+
+    def _names(self) -> set[str]:
         try:
-            names = {path.name for path in self.directory.iterdir()}
+            return {path.name for path in self.directory.iterdir()}
         except OSError as error:
-            raise AgentUnavailable(
-                agent=self.description, problem=f"{self.directory}: {error.strerror}"
-            ) from error
-        if first_phase is not None and f"{first_phase}-1.md" not in names:
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=f"there is no recording {first_phase}-1.md in {self.directory}",
-            )
-        if not any(_NAME_RE.fullmatch(name) for name in names):
-            raise AgentUnavailable(
-                agent=self.description, problem=f"there is no recording in {self.directory}"
-            )
+            raise self._unavailable(f"{self.directory}: {error.strerror}") from error
+
+    def _unavailable(self, problem: str) -> AgentUnavailable:
+        return AgentUnavailable(agent=self.description, problem=problem)
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Return the recorded answer.
@@ -127,18 +128,13 @@ class RecordedAgent:
                 self._fs, os.fspath(path), path=path, max_bytes=MAX_RECORDING_BYTES
             )
         except ReadError as error:
-            raise AgentUnavailable(agent=self.description, problem=str(error)) from error
+            raise self._unavailable(str(error)) from error
         if data is None:
-            raise AgentUnavailable(
-                agent=self.description,
-                problem=f"there is no recording {path.name} in {path.parent}",
-            )
+            raise self._unavailable(f"there is no recording {path.name} in {path.parent}")
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            raise AgentUnavailable(
-                agent=self.description, problem=f"{path.name} is no UTF-8 (byte {error.start})"
-            ) from error
+            raise self._unavailable(f"{path.name} is no UTF-8 (byte {error.start})") from error
         usage = None
         found = _USAGE_RE.match(text)
         if found is not None:
@@ -152,28 +148,21 @@ class RecordedAgent:
         try:
             change, text = _played(json.loads(edit[1]), text[edit.end() :])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise AgentUnavailable(
-                agent=self.description, problem=f"the edit in {path.name} can't be read ({error})"
-            ) from error
+            raise self._unavailable(f"the edit in {path.name} can't be read ({error})") from error
         return AgentAnswer(text=text, usage=usage, change=change)
 
 
+@frozen(eq=False)
 class Recorder:
-    """Passes requests on to another agent and keeps its answers as recordings."""
+    """Passes requests on to another agent and keeps its answers as recordings.
 
-    def __init__(
-        self, agent: PhaseAgent, directory: Path | str, *, fs: FileSystem | None = None
-    ) -> None:
-        """Wrap an agent.
+    Attributes:
+        directory: Where its answers are kept, for a `RecordedAgent`; made if missing.
+    """
 
-        Args:
-            agent: Who answers.
-            directory: Where its answers are kept, for a `RecordedAgent`; made if missing.
-            fs: The file system; the real one by default.
-        """
-        self._agent = agent
-        self.directory = Path(directory)
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+    _agent: PhaseAgent
+    directory: Path = field(converter=Path)
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     @property
     def description(self) -> str:

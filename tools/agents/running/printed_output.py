@@ -1,0 +1,218 @@
+"""What programs print at their end of what they said and what it cost; pure.
+
+Read are the JSON of `claude -p --output-format json` (or the last line of a stream of it), of
+`codex exec --json`, `gemini -o json` and `opencode run --format json`, and the line by which aider
+tells tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from ...workflows.agents.port import MAX_CALL_TOKENS, AgentFailed, TokenUsage
+from ...workflows.prompts.answers import parse_answer
+from ..programs.meter import object_of
+
+_CLAUDES: Final = '"subtype"'
+"""What every result of claude's has, and hardly another program's JSON."""
+_GEMINIS: Final = '"stats"'
+_OPENCODES: Final = '"type":"step_finish"'
+_LINES: Final = 200
+_AIDER: Final = re.compile(
+    r"^(?:> ?)?Tokens: (?P<sent>[\d.,]+)(?P<sent_unit>[kM]?) sent"
+    r"(?:, [\d.,]+[kM]? cache \w+)*"
+    r", (?P<received>[\d.,]+)(?P<received_unit>[kM]?) received",
+)
+_UNITS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
+
+
+class ProgramOutput(NamedTuple):
+    """One answer.
+
+    Attributes:
+        text: What the model said last.
+        input_tokens: What went in, cached or not, of all models and subagents.
+        output_tokens: What came out.
+        problem: Why the program ended without an answer, or None.
+    """
+
+    text: str
+    input_tokens: int
+    output_tokens: int
+    problem: str | None
+
+
+def program_output(text: str) -> ProgramOutput | None:
+    """Return what an agent program printed as JSON; None where it printed something else."""
+    whole = text.strip()
+    if not whole.startswith("{"):
+        return None
+    for piece in (whole, whole.rpartition("\n")[2]):
+        if _CLAUDES in piece:
+            found = read_claude_output(piece)
+            if found is not None:
+                return found
+    if _GEMINIS in whole:
+        return read_gemini_output(whole)
+    return (read_opencode_output if _OPENCODES in whole else read_codex_output)(whole)
+
+
+def printed_usage(text: str) -> TokenUsage | None:
+    """Return the usage that a program printed, or None."""
+    output = program_output(text)
+    if output is not None:
+        return usage_of(output)
+    sent = received = 0
+    for line in text.splitlines()[-_LINES:]:
+        told = _AIDER.match(line)
+        if told is not None:
+            sent += _count(told["sent"], told["sent_unit"])
+            received += _count(told["received"], told["received_unit"])
+    return _usage(sent, received)
+
+
+def said_usage(text: str) -> TokenUsage | None:
+    """Return the usage that an answer names itself, or that its program printed."""
+    return parse_answer(text).usage or printed_usage(text)
+
+
+def usage_of(output: ProgramOutput) -> TokenUsage | None:
+    """Return what a program's answer cost, or None where it does not say it."""
+    return _usage(output.input_tokens, output.output_tokens)
+
+
+def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
+    """Return the error for a program that ended without an answer, with its reason and cost.
+
+    Args:
+        found: What the program reported.
+        agent: The agent's description.
+        output: The end of what it printed.
+    """
+    reason = " ".join((found.problem or "it said nothing").split())[:300]
+    return AgentFailed(
+        f"the agent ({agent}) gave no answer: {reason}",
+        agent=agent,
+        output=output,
+        usage=usage_of(found),
+    )
+
+
+def read_claude_output(text: str) -> ProgramOutput | None:
+    """Read what `claude -p --output-format json` prints."""
+    found = object_of(text)
+    if found is None or "result" not in found:
+        return None
+    kinds = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    models = found.get("modelUsage")
+    models = list(models.values()) if isinstance(models, dict) else []
+    given = sum(_number(one, kind) for one in models for kind in kinds)
+    made = sum(_number(one, "outputTokens") for one in models)
+    answer = found["result"] if isinstance(found["result"], str) else ""
+    problem = None
+    if found.get("is_error") or found.get("subtype") != "success":
+        problem = answer or str(found.get("subtype"))
+    return ProgramOutput(answer, given, made, problem)
+
+
+def read_codex_output(text: str) -> ProgramOutput | None:
+    """Read what `codex exec --json` prints: an event a line."""
+    answer, problem, ended = "", None, False
+    given = made = 0
+    for event in _objects(text):
+        match event.get("type"):
+            case "item.completed":
+                item = event.get("item")
+                if isinstance(item, dict) and item.get("type") == "agent_message":
+                    answer = str(item.get("text") or "")
+            case "turn.completed":
+                ended = True
+                usage = event.get("usage")
+                given, made = _number(usage, "input_tokens"), _number(usage, "output_tokens")
+            case "turn.failed" | "error":
+                error = event.get("error", event)
+                message = error.get("message") if isinstance(error, dict) else None
+                problem = str(message or event.get("type"))
+    if not ended and problem is None:
+        return None
+    return ProgramOutput(answer, given, made, None if ended else problem)
+
+
+def read_opencode_output(text: str) -> ProgramOutput | None:
+    """Read what `opencode run --format json` prints: an event a line."""
+    answer, problem, ended = "", None, False
+    given = made = 0
+    for event in _objects(text):
+        part = event.get("part")
+        match event.get("type"):
+            case "text" if isinstance(part, dict):
+                answer = str(part.get("text") or "")
+            case "step_finish" if isinstance(part, dict):
+                ended = True
+                tokens = part.get("tokens")
+                cache = tokens.get("cache") if isinstance(tokens, dict) else None
+                given += _number(tokens, "input") + _number(cache, "read") + _number(cache, "write")
+                made += _number(tokens, "output") + _number(tokens, "reasoning")
+            case "error":
+                problem = _opencode_problem(event.get("error"))
+    if not ended and problem is None:
+        return None
+    return ProgramOutput(answer, given, made, problem)
+
+
+def _opencode_problem(error: object) -> str:
+    if not isinstance(error, dict):
+        return "error"
+    data = error.get("data")
+    message = data.get("message") if isinstance(data, dict) else None
+    return str(message or error.get("name") or "error")
+
+
+def read_gemini_output(text: str) -> ProgramOutput | None:
+    """Read what `gemini -o json` prints."""
+    found = object_of(text)
+    stats = None if found is None else found.get("stats")
+    if found is None or not isinstance(stats, dict):
+        return None
+    models = stats.get("models")
+    models = models.values() if isinstance(models, dict) else ()
+    tokens = [one.get("tokens") for one in models if isinstance(one, dict)]
+    given = sum(_number(one, "prompt") + _number(one, "tool") for one in tokens)
+    made = sum(_number(one, "candidates") + _number(one, "thoughts") for one in tokens)
+    answer, error = found.get("response"), found.get("error")
+    message = error.get("message") if isinstance(error, dict) else error
+    problem = None if not error else str(message or "error")
+    if not answer and problem is None and found.get("warnings"):
+        problem = json.dumps(found["warnings"])[:1_000]
+    return ProgramOutput(answer if isinstance(answer, str) else "", given, made, problem)
+
+
+def _usage(sent: int, received: int) -> TokenUsage | None:
+    if not sent and not received:
+        return None
+    try:
+        return TokenUsage(input_tokens=sent, output_tokens=received)
+    except ValueError:
+        return None
+
+
+def _count(number: str, unit: str) -> int:
+    try:
+        return round(float(number.replace(",", "")) * _UNITS[unit])
+    except ValueError:
+        return 0
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    for line in text.splitlines():
+        found = object_of(line)
+        if found is not None:
+            yield found
+
+
+def _number(of: object, name: str) -> int:
+    value = of.get(name) if isinstance(of, dict) else None
+    return value if type(value) is int and 0 <= value <= MAX_CALL_TOKENS else 0
