@@ -9,7 +9,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SPEC    ?= examples/specs/session-manager.yaml
 COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
-WORKFLOW ?= tools/base/settings/beginnings/example_workflows/interval-scheduler/workflow.yaml
+WORKFLOW ?= examples/workflows/interval-scheduler/workflow.yaml
 # Two more than the two cores that the tests are meant for: a quarter of their time is waiting.
 WORKERS ?= 4
 SEED    ?= 20261122

@@ -128,9 +128,7 @@ class Place:
     def _check_trash(self, where: str, gone: set[str]) -> None:
         trash = self.root / ".prune" / "trash"
         for name in gone:
-            (hidden,) = [
-                path for path in trash.glob(f"{name}~*") if not path.name.endswith(".json")
-            ]
+            (hidden,) = trash.glob(f"{name}~*")
             assert self.whole(hidden), f"{where}: half of {name} is in the trash"
 
     def _check_archive(self, where: str, name: str) -> None:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULER, HELLO, FLAKY = (
-    ROOT / "tools/base/settings/beginnings/example_workflows" / name / "workflow.yaml"
+    ROOT / "examples/workflows" / name / "workflow.yaml"
     for name in ("interval-scheduler", "hello", "flaky")
 )
 WORKFLOWS = [SCHEDULER, HELLO, FLAKY]

@@ -250,7 +250,7 @@ def test_the_source_archive_holds_what_a_checkout_holds_and_builds_the_same_whee
     here = ["README.md", "LICENSE", "SECURITY.md", "CONTRIBUTING.md", "constraints.txt", "Makefile"]
     for name in (
         *here,
-        "tools/base/settings/beginnings/example_workflows/hello/workflow.yaml",
+        "examples/workflows/hello/workflow.yaml",
         "docs/architecture.md",
         "tools/harness/session_manager.py",
     ):

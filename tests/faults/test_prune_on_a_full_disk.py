@@ -15,17 +15,15 @@ import pytest
 
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.prune import (
-    AUDIT_NAME,
     PRIVATE,
     Disposal,
     PruneRootUnusable,
     RetentionPolicy,
     list_trash,
     prune,
-    read_audit,
     restore_from_trash,
 )
-from agentforge_sessions.prune.records.audit_log import actor
+from agentforge_sessions.prune.records.audit_log import AUDIT_NAME, actor, read_audit
 from agentforge_sessions.sandbox import SandboxTarget, create_session_sandbox, prune_sessions
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_image, mounted_tmpfs

@@ -14,11 +14,11 @@ from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpSer
 from agentforge_sessions.questions import (
     Option,
     Question,
-    QuestionNotAdopted,
     QuestionSessions,
     UserAnswer,
     load_config,
 )
+from agentforge_sessions.questions.errors import QuestionNotAdopted
 from tests.support.foreign_sessions import OVERRIDE, cloned, git
 
 ASKED = [Question(prompt=OVERRIDE, title="T", options=[Option(label="a"), Option(label="b")])]

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define
 
-from agentforge_sessions.repository.apply.applied import Applied, ApplyServices, default_services
+from agentforge_sessions.repository.apply.applied import Applied, ApplyServices
 from agentforge_sessions.repository.apply.apply import apply_result, plan_apply
 from agentforge_sessions.repository.apply.apply_plan import ApplyOptions
 from tests.support.repositories import (
@@ -136,7 +136,7 @@ def services_in(folder: Path, **more: Any) -> ApplyServices:
     home = folder / "home"
     home.mkdir(exist_ok=True)
     environment = {**user_environment(home)}
-    return evolve(default_services(), environment=environment, scratch=scratch, **more)
+    return ApplyServices(environment=environment, scratch=scratch, **more)
 
 
 def new_site(folder: Path, begin: Files, change: Files, **more: Any) -> Site:

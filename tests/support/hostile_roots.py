@@ -534,17 +534,8 @@ STAYS |= {
 
 def _bound_on_its_way(kind: str) -> Plant:
     def plant(root: HostileRoot) -> None:
-        hidden = root.private(kind, f"{name_of(FIFTY)}~0123456789abcdef")
-        if kind == "trash":
-            record = {
-                "session_id": name_of(FIFTY),
-                "kind": "sandbox",
-                "trashed_at": "2020-01-01T00:00:00Z",
-                "purge_after": "2020-01-02T00:00:00Z",
-                "size_bytes": 1,
-            }
-            hidden.with_name(hidden.name + ".json").write_text(json.dumps(record))
-        root.bind(root.outside, hidden)
+        expired = ".sandbox.1.2.1" if kind == "trash" else ""
+        root.bind(root.outside, root.private(kind, f"{name_of(FIFTY)}~0123456789abcdef{expired}"))
 
     return plant
 
@@ -679,24 +670,11 @@ def plant_on_its_way(root: HostileRoot, kind: str) -> None:
         (made / "link").symlink_to(root.outside)
         (made / "hard").hardlink_to(root.outside / "canary.txt")
     if kind == "trash":
-        for number, content in enumerate(
-            (b"", b"[]", b"{", b"null", b"\xff", b"[" * 9_000, b'{"session_id": "\\ud800"}')
+        for number, times in enumerate(
+            ("", "..", "1.2", "-1.2.1", "1.2.1.json", "g.2.1", f"1.{'f' * 20}.1", "1.2.1~")
         ):
-            (place / f"{name_of(70 + number)}~x").mkdir()
-            (place / f"{name_of(70 + number)}~x.json").write_bytes(content)
-        (place / f"{name_of(80)}~x").symlink_to(root.outside)
-        record = {
-            "session_id": name_of(80),
-            "kind": "sandbox",
-            "trashed_at": "2020-01-01T00:00:00Z",
-            "purge_after": "2020-01-02T00:00:00Z",
-            "size_bytes": 1,
-        }
-        (place / f"{name_of(80)}~x.json").write_text(json.dumps(record))
-        (place / f"{name_of(81)}~x").mkdir()
-        (place / f"{name_of(81)}~x.json").symlink_to(root.outside / "canary.txt")
-        (place / f"{name_of(82)}~x").mkdir()
-        fifo(place / f"{name_of(82)}~x.json")
-        (place / "\udcff~x").symlink_to(root.outside)
-        record["session_id"] = "\udcff"
-        (place / "\udcff~x.json").write_text(json.dumps(record))
+            (place / f"{name_of(70 + number)}~x.sandbox.{times}").mkdir()
+        (place / f"{name_of(80)}~x.sandbox.1.2.1").symlink_to(root.outside)
+        (place / f"{name_of(81)}~x.sandbox.1.2.1").write_text("x")
+        fifo(place / f"{name_of(82)}~x.sandbox.1.2.1")
+        (place / "\udcff~x.sandbox.1.2.1").symlink_to(root.outside)

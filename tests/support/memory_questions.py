@@ -12,19 +12,22 @@ from attrs import define, evolve, field
 
 from agentforge_sessions.prune import Outside
 from agentforge_sessions.questions import (
-    CleanupResult,
     QuestionError,
     QuestionsConfig,
     QuestionSession,
-    SessionBusy,
     SessionExists,
     SessionNotFound,
     SessionStatus,
-    StatusRecord,
-    TooManySessions,
-    ValidationReport,
 )
-from agentforge_sessions.questions.domain import SessionRequest, check_session_id
+from agentforge_sessions.questions.disk_errors import SessionBusy
+from agentforge_sessions.questions.domain import (
+    CleanupResult,
+    SessionRequest,
+    StatusRecord,
+    ValidationReport,
+    check_session_id,
+)
+from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.questions.files.documents import REQUEST_FILE, KeptDocuments, new_documents
 from agentforge_sessions.questions.files.validation import find_issues, missing_session
 from agentforge_sessions.questions.repository import OnChange, Room

@@ -19,7 +19,6 @@ from attrs import define, field, frozen
 from agentforge_sessions.base.files import FileSystem, ReadError
 from agentforge_sessions.base.files.filesystem import READ_FLAGS, close_reader
 from agentforge_sessions.prune import (
-    AUDIT_NAME,
     PRIVATE,
     Dated,
     Decision,
@@ -34,6 +33,7 @@ from agentforge_sessions.prune import (
     read_audit,
 )
 from agentforge_sessions.prune.ports import undatable
+from agentforge_sessions.prune.records.audit_log import AUDIT_NAME
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
 

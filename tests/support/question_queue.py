@@ -25,8 +25,8 @@ from agentforge_sessions.questions import (
     SessionNotFound,
     SessionStatus,
     UserAnswer,
-    validate_answers,
 )
+from agentforge_sessions.questions.rules import validate_answers
 
 START: Final = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

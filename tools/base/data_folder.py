@@ -110,13 +110,13 @@ def _common_directory(root: Path) -> tuple[str, str]:
     return os.path.dirname(shared), shared
 
 
-def small_file(path: str, *, most: int = 8192) -> str:
+def small_file(path: str) -> str:
     """Return the beginning of a file that a stranger may have made; a FIFO holds nobody up.
 
     Raises:
         OSError: It is no regular file, or the system refused.
     """
-    return os.fsdecode(read_plain(path, most=most))
+    return os.fsdecode(read_plain(path, most=8192))
 
 
 def read_plain(path: str, *, most: int) -> bytes:

@@ -18,6 +18,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from attrs import define, field
+
 COMMAND_SECONDS: Final = 30.0
 """How long a command may take; then it is killed, with all that it started."""
 MOST_WAITING: Final = 100
@@ -37,6 +39,40 @@ def plain(text: str, limit: int) -> str:
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
+def run_command(
+    command: Sequence[str],
+    data: bytes,
+    environment: Mapping[str, str],
+    *,
+    timeout_s: float = COMMAND_SECONDS,
+) -> int:
+    """Run a command in a process group of its own; see `Runner`.
+
+    Raises:
+        OSError: It can't be started.
+        subprocess.TimeoutExpired: It took too long and was killed with its group.
+    """
+    with subprocess.Popen(  # noqa: S603 (the person's own configuration names the command)
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(environment),
+        start_new_session=True,
+    ) as process:
+        try:
+            process.communicate(data, timeout=timeout_s)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode
+
+
+def _runner(given: Runner | None) -> Runner:
+    return given if given is not None else run_command
+
+
+@define(eq=False)
 class BackgroundCommands:
     """Runs commands in the background, each in a thread, and logs those that fail.
 
@@ -49,23 +85,13 @@ class BackgroundCommands:
         platform: The operating system, as `sys.platform` names it.
     """
 
-    def __init__(
-        self,
-        log: Any,
-        failed: str,
-        *,
-        run: Runner | None = None,
-        which: Callable[[str], str | None] = shutil.which,
-        environment: Mapping[str, str] = os.environ,
-        platform: str = sys.platform,
-    ) -> None:
-        self._log = log
-        self._failed = failed
-        self._run = run if run is not None else run_command
-        self._which = which
-        self._environment = environment
-        self._platform = platform
-        self._threads: list[threading.Thread] = []
+    _log: Any
+    _failed: str
+    _run: Runner = field(default=None, converter=_runner, kw_only=True)
+    _which: Callable[[str], str | None] = field(default=shutil.which, kw_only=True)
+    _environment: Mapping[str, str] = field(default=os.environ, kw_only=True)
+    _platform: str = field(default=sys.platform, kw_only=True)
+    _threads: list[threading.Thread] = field(factory=list, init=False)
 
     def show_on_desktop(self, title: str, body: str) -> None:
         """Show a desktop notification: by `notify-send`, on macOS by `osascript`.
@@ -126,6 +152,7 @@ class BackgroundCommands:
                 thread.join()
 
 
+@define(eq=False)
 class OrderedCommands(BackgroundCommands):
     """Such commands one after the other for each purpose, in the order in which they were started.
 
@@ -133,10 +160,8 @@ class OrderedCommands(BackgroundCommands):
     left out, and logged.
     """
 
-    def __init__(self, log: Any, failed: str, **given: Any) -> None:
-        super().__init__(log, failed, **given)
-        self._lock = threading.Lock()
-        self._lines: dict[str, deque[Callable[[], None]]] = {}
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _lines: dict[str, deque[Callable[[], None]]] = field(factory=dict, init=False)
 
     def start(self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]) -> None:
         """Start a command when those before it have ended; see `BackgroundCommands.start`."""
@@ -176,32 +201,3 @@ class OrderedCommands(BackgroundCommands):
                     return
                 work = self._lines[by].popleft()
             work()
-
-
-def run_command(
-    command: Sequence[str],
-    data: bytes,
-    environment: Mapping[str, str],
-    *,
-    timeout_s: float = COMMAND_SECONDS,
-) -> int:
-    """Run a command in a process group of its own; see `Runner`.
-
-    Raises:
-        OSError: It can't be started.
-        subprocess.TimeoutExpired: It took too long and was killed with its group.
-    """
-    with subprocess.Popen(  # noqa: S603 (the person's own configuration names the command)
-        list(command),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=dict(environment),
-        start_new_session=True,
-    ) as process:
-        try:
-            process.communicate(data, timeout=timeout_s)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return process.returncode

@@ -194,15 +194,14 @@ class Jail:
             OperationCancelled: The thread's own operation was cancelled (`cancellation`).
         """
         with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "jail"}, detail="jail") as span:
-            result = self._run(
-                command,
-                workspace=workspace,
-                files=files,
-                stdin=stdin,
-                environment=environment,
-                deadline_s=deadline_s,
-                cancelled=cancelled,
-            )
+            _require_command(command)
+            check_cancelled()
+            policy = self._policy
+            if environment:
+                policy = evolve(policy, environment={**policy.environment, **environment})
+            if deadline_s is not None:
+                policy = evolve(policy, limits=evolve(policy.limits, deadline_s=deadline_s))
+            result = self._run(command, workspace, files or {}, stdin, policy, cancelled)
             span.set(Attribute.EXIT_CODE, result.exit_code)
             span.set(Attribute.TRAPPED, None if result.stopped is None else result.stopped.value)
             return result
@@ -210,24 +209,15 @@ class Jail:
     def _run(
         self,
         command: Sequence[str],
-        *,
         workspace: Path,
-        files: Mapping[str, bytes] | None,
+        files: Mapping[str, bytes],
         stdin: bytes,
-        environment: Mapping[str, str] | None,
-        deadline_s: float | None,
+        policy: JailPolicy,
         cancelled: Callable[[], bool] | None,
     ) -> JailResult:
-        _require_command(command)
-        check_cancelled()
-        policy = self._policy
-        if environment:
-            policy = evolve(policy, environment={**policy.environment, **environment})
         limits = policy.limits
-        if deadline_s is not None:
-            limits = evolve(limits, deadline_s=deadline_s)
         where = self._places.require_workspace(workspace)
-        own = command[0] in (files or {})
+        own = command[0] in files
         toolchain = self._toolchain(self._programs if own else self._names(command))
         make_mount_points(where, (mount.target for mount in policy.mounts))
         with ExitStack() as held:
@@ -235,7 +225,7 @@ class Jail:
             held.callback(channels.close)
             memory = _Memory(held)
             read = (*self._toolchain_binds(toolchain), *self._read)
-            etc = self._kept_etc([*(bind.target for bind in read), *(files or {})])
+            etc = self._kept_etc([*(bind.target for bind in read), *files])
             mounts = tuple(with_caches(one, self._bubblewrap, held) for one in self._mounts)
             system = memory.system_files(self._view.copies, network=policy.network)
             plan = JailPlan(
@@ -244,7 +234,7 @@ class Jail:
                 read=read,
                 workspace=str(where),
                 mounts=mounts,
-                files=(*(system if etc is None else ()), *memory.own_files(files or {})),
+                files=(*(system if etc is None else ()), *memory.own_files(files)),
                 environment=self._environment(toolchain, policy.environment),
                 scratch_bytes=limits.scratch_bytes,
                 network=policy.network,

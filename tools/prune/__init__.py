@@ -1,7 +1,6 @@
 """One prune engine: old sessions go, nothing else ever does.
 
-    plan = decide(candidates, RetentionPolicy(max_age_hours=24), now=now)     # pure
-    result = prune(target, RetentionPolicy(max_age_hours=24), dry_run=True)   # looks at a root
+    result = prune(target, RetentionPolicy(max_age_hours=24), dry_run=True)
 
 A kind of sessions takes part through a `PruneTarget`. `sandbox` and `harness` have
 theirs; this package knows neither. docs/pruning.md says what is promised.
@@ -18,17 +17,14 @@ if TYPE_CHECKING:
         Candidate,
         Decision,
         Inspection,
-        Plan,
         PruneResult,
         Reason,
         Skipped,
         SkipReason,
-        Unmet,
         human_bytes,
     )
     from .engine import prune
     from .errors import (
-        InvalidArchive,
         InvalidPolicy,
         NotInTrash,
         PruneBusy,
@@ -37,7 +33,7 @@ if TYPE_CHECKING:
         PruneRootUnusable,
         SessionInTheWay,
     )
-    from .policy import RetentionPolicy, decide
+    from .policy import RetentionPolicy
     from .ports import (
         Archiver,
         Dated,
@@ -45,12 +41,11 @@ if TYPE_CHECKING:
         PruneObserver,
         PruneSource,
         PruneTarget,
-        Record,
         Removed,
         StoredSessions,
         Undatable,
     )
-    from .records.audit_log import AUDIT_NAME, read_audit
+    from .records.audit_log import read_audit
     from .removal.environment import Outside
     from .removal.pins import pin, pinned, unpin
     from .removal.private_directory import PRIVATE, prepare_root
@@ -61,18 +56,18 @@ else:
         __name__,
         {
             "archive.archive_writer": "TarArchiver",
-            "records.audit_log": "AUDIT_NAME read_audit",
+            "records.audit_log": "read_audit",
             "engine": "prune",
-            "errors": "InvalidArchive InvalidPolicy NotInTrash PruneBusy "
+            "errors": "InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
             "removal.recovery": "left_half_done",
             "removal.environment": "Outside",
             "removal.pins": "pin pinned unpin",
-            "policy": "RetentionPolicy decide",
+            "policy": "RetentionPolicy",
             "removal.private_directory": "PRIVATE prepare_root",
-            "domain": "Candidate Decision Inspection Plan PruneResult Reason SkipReason Skipped "
-            "Unmet human_bytes",
-            "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Record Removed "
+            "domain": "Candidate Decision Inspection PruneResult Reason SkipReason Skipped "
+            "human_bytes",
+            "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Removed "
             "StoredSessions Undatable",
             "removal.trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
             "archive.archive_reader": "restore_archive",
@@ -80,7 +75,6 @@ else:
     )
 
 __all__ = [
-    "AUDIT_NAME",
     "PRIVATE",
     "Archiver",
     "Candidate",
@@ -88,11 +82,9 @@ __all__ = [
     "Decision",
     "Disposal",
     "Inspection",
-    "InvalidArchive",
     "InvalidPolicy",
     "NotInTrash",
     "Outside",
-    "Plan",
     "PruneBusy",
     "PruneError",
     "PruneObserver",
@@ -102,7 +94,6 @@ __all__ = [
     "PruneSource",
     "PruneTarget",
     "Reason",
-    "Record",
     "Removed",
     "RetentionPolicy",
     "SessionInTheWay",
@@ -112,8 +103,6 @@ __all__ = [
     "TarArchiver",
     "TrashRecord",
     "Undatable",
-    "Unmet",
-    "decide",
     "human_bytes",
     "left_half_done",
     "list_trash",

@@ -82,7 +82,7 @@ def prune(
             trashed=disposal.grace is not None,
             duration_s=outside.monotonic() - began,
         )
-        record.observer.completed(result)
+        record.notify(record.observer.completed, result)
     except ObserverFailed as failed:
         raised = failed.error
     else:
@@ -111,7 +111,7 @@ def _prune_rows(stored: StoredSessions, run: PruneRun) -> Plan:
     """
     policy, record = run.policy, run.record
     _require_possible(policy, run.disposal)
-    record.observer.started(stored, policy, dry_run=run.dry_run)
+    record.notify(record.observer.started, stored, policy, dry_run=run.dry_run)
     before = None if policy.counts_everything else policy.before(run.now)
     found = stored.inspect(now=run.now, before=before)
     plan = run.decide(found)

@@ -433,7 +433,7 @@ class QuestionSessions:
         return Wait(
             session_id,
             expected_call_id,
-            Deadline.of(
+            Deadline(
                 timeout_s,
                 session_left_s=left,
                 now=self._monotonic(),

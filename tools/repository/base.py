@@ -19,7 +19,7 @@ from attrs import asdict, frozen
 
 from ..base.errors import ErrorKind
 from ..base.files import FileSystem
-from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, opened
 from ..base.files.regular_file import write_all
 from ..base.files.safe_path import Missing, directory_beneath
 from .apply.checkout_files import passing_over_absent
@@ -261,15 +261,12 @@ def _uncommitted(user: UserRepository, commit: str) -> Sequence[bytes]:
 
 def _copy_over(fs: FileSystem, work_tree: Path, paths: Sequence[bytes], target_fd: int) -> None:
     """Make these paths in a folder what they are in a checkout; no link is followed."""
-    source_fd = fs.open(os.fspath(work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
-    try:
+    with opened(fs, os.fspath(work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW) as source_fd:
         for path in paths:  # first: a file may be where a folder was, and the reverse
             _remove(fs, target_fd, path)
         for path in paths:
             with passing_over_absent():  # deleted meanwhile, or its folder is none now
                 _copy_one(fs, source_fd, target_fd, path)
-    finally:
-        close_reader(fs, source_fd)
 
 
 def _remove(fs: FileSystem, folder_fd: int, path: bytes) -> None:
@@ -301,8 +298,7 @@ def _copy_one(fs: FileSystem, source_fd: int, target_fd: int, path: bytes) -> No
 
 
 def _copy_file(fs: FileSystem, name: str, here: int, there: int) -> None:
-    source = fs.open(name, READ_FLAGS, dir_fd=here)
-    try:
+    with opened(fs, name, READ_FLAGS, dir_fd=here) as source:
         mode = fs.fstat(source).st_mode
         target = fs.open(name, CREATE_FLAGS, 0o755 if mode & 0o100 else 0o644, dir_fd=there)
         try:
@@ -312,5 +308,3 @@ def _copy_file(fs: FileSystem, name: str, here: int, there: int) -> None:
                 offset += len(piece)
         finally:
             fs.close(target)
-    finally:
-        close_reader(fs, source)

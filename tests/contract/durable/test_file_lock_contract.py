@@ -15,7 +15,6 @@ import pytest
 from agentforge_sessions.base.files import (
     DirectoryLock,
     FileLock,
-    LockMode,
     LockTimeout,
     OsFileSystem,
     Patience,
@@ -31,10 +30,10 @@ FS = OsFileSystem()
 ROOT = Path(__file__).parents[3]
 OWNER = """
 import os, sys
-from agentforge_sessions.base.files import (LockMode, OsFileSystem, try_lock)
+from agentforge_sessions.base.files import (OsFileSystem, try_lock)
 
 fd = os.open(sys.argv[1], os.O_RDONLY)
-print(try_lock(OsFileSystem(), fd, LockMode[sys.argv[2]]), flush=True)
+print(try_lock(OsFileSystem(), fd), flush=True)
 sys.stdin.read()
 """
 
@@ -68,23 +67,12 @@ def lock_of(place: Path, **options: float) -> DirectoryLock | FileLock:
     return kind(FS, place, **options)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "both"),
-    [
-        (LockMode.EXCLUSIVE, LockMode.EXCLUSIVE, False),
-        (LockMode.EXCLUSIVE, LockMode.SHARED, False),
-        (LockMode.SHARED, LockMode.EXCLUSIVE, False),
-        (LockMode.SHARED, LockMode.SHARED, True),
-    ],
-)
-def test_two_owners_hold_it_together_only_if_both_share_it(
-    opened: Callable[[], int], first: LockMode, second: LockMode, both: bool
-) -> None:
+def test_one_owner_holds_it_at_a_time(opened: Callable[[], int]) -> None:
     one, other = opened(), opened()
-    assert try_lock(FS, one, first)
-    assert try_lock(FS, other, second) is both
+    assert try_lock(FS, one)
+    assert not try_lock(FS, other)
     unlock(FS, one)
-    assert try_lock(FS, other, second)
+    assert try_lock(FS, other)
 
 
 def test_closing_lets_go(opened: Callable[[], int]) -> None:
@@ -109,10 +97,9 @@ def test_unlocking_lets_go_although_a_copy_of_the_descriptor_lives(
         os.close(copy)
 
 
-@pytest.mark.parametrize("mode", LockMode)
-def test_a_killed_owner_lets_go(place: Path, opened: Callable[[], int], mode: LockMode) -> None:
+def test_a_killed_owner_lets_go(place: Path, opened: Callable[[], int]) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(place), mode.name],
+        [sys.executable, "-c", OWNER, str(place)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -148,9 +135,9 @@ def test_a_path_lock_keeps_out_whoever_locks_a_descriptor_and_the_reverse(
 ) -> None:
     with lock_of(place) as lock:
         assert has_name(FS, lock.fd, str(place))
-        assert not try_lock(FS, opened(), LockMode.SHARED)
+        assert not try_lock(FS, opened())
     fd = opened()
-    assert try_lock(FS, fd, LockMode.SHARED)
+    assert try_lock(FS, fd)
     with pytest.raises(LockTimeout):
         lock_of(place, timeout_s=0).acquire()
     unlock(FS, fd)

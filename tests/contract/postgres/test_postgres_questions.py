@@ -25,11 +25,11 @@ from agentforge_sessions.questions import (
     Asker,
     QuestionsConfig,
     QuestionSessions,
-    QuestionStoreError,
-    SessionBusy,
     SessionEnded,
     SessionStatus,
 )
+from agentforge_sessions.questions.disk_errors import SessionBusy
+from agentforge_sessions.questions.errors import QuestionStoreError
 from tests.support.clock import START, FakeClock
 from tests.support.postgres import PostgresServer
 from tests.support.promptness import wait_until

@@ -22,7 +22,6 @@ from agentforge_sessions.fleet.postgres.questions import PostgresQuestions
 from agentforge_sessions.questions import (
     AnswersTimeout,
     Asker,
-    InvalidSessionId,
     NoAnswers,
     QuestionRepository,
     QuestionsConfig,
@@ -33,9 +32,9 @@ from agentforge_sessions.questions import (
     SessionNotFound,
     SessionRejected,
     SessionStatus,
-    TooManySessions,
     UnreadableQuestion,
 )
+from agentforge_sessions.questions.errors import InvalidSessionId, TooManySessions
 from agentforge_sessions.questions.files.documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE
 from agentforge_sessions.questions.files.store import QuestionStore
 from tests.support.clock import START, FakeClock

@@ -8,8 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.prune import Candidate, Plan, Reason, RetentionPolicy, decide
-from agentforge_sessions.prune.policy import GIB
+from agentforge_sessions.prune import Candidate, Reason, RetentionPolicy
+from agentforge_sessions.prune.domain import Plan
+from agentforge_sessions.prune.policy import GIB, decide
 from tests.support.clock import START
 from tests.support.soak import examples
 

@@ -7,7 +7,6 @@ says that nothing was removed is right.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import tempfile
@@ -45,6 +44,7 @@ STEP: Final = 1 if SOAKING else 17
 
 MODES: Final = ("removal", "trash", "archive")
 BEGUN, TRASHED = uuid_of(70), uuid_of(71)
+IN_TRASH: Final = f"{TRASHED}~1.sandbox.1.2.0"
 
 
 class Case:
@@ -61,15 +61,7 @@ class Case:
         (site.private / "going" / f"{BEGUN}~1" / "file").touch()
         (site.private / "coming" / "0a" / "deep").mkdir(parents=True)
         trash = site.private / "trash"
-        (trash / f"{TRASHED}~1" / "deep").mkdir(parents=True)
-        record = {
-            "session_id": TRASHED,
-            "kind": "sandbox",
-            "trashed_at": "2020-01-01T00:00:00+00:00",
-            "purge_after": "2020-01-02T00:00:00+00:00",
-            "size_bytes": 0,
-        }
-        (trash / f"{TRASHED}~1.json").write_text(json.dumps(record))
+        (trash / IN_TRASH / "deep").mkdir(parents=True)
         (site.root / "shared").mkdir()
         site.private.chmod(0o700)
         self.before = tree_of(site.top)
@@ -116,7 +108,7 @@ class Case:
         now = tree_of(site.top)
         removing = {name for event, name in site.events() if event == "removing"}
         out = {session_of(name) for name in site.hidden()}
-        trashed = {session_of(name) for name in site.hidden("trash") if not name.endswith(".json")}
+        trashed = {session_of(name) for name in site.hidden("trash")}
         for name in self.old:
             path = f"root/{name}"
             if path in now:
@@ -134,7 +126,7 @@ class Case:
                 assert name in out | trashed, failed
         self.others_stay(now)
         if result is None:
-            assert (site.private / "trash" / f"{TRASHED}~1").is_dir(), failed
+            assert (site.private / "trash" / IN_TRASH).is_dir(), failed
             assert (site.private / "going" / f"{BEGUN}~1" / "file").exists(), failed
         elif result.purged_sessions:
             assert ("purging", TRASHED) in site.events()

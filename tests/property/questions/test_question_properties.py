@@ -15,25 +15,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from agentforge_sessions.base.files.process_owner import OsProcesses, judge
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     InvalidAnswers,
-    InvalidQuestions,
     Option,
     Question,
     QuestionError,
     QuestionsConfig,
     QuestionSessions,
-    SessionAnswers,
     SessionCorrupted,
     SessionEnded,
-    SessionRequest,
     SessionStatus,
-    StatusRecord,
     UserAnswer,
     format_user_response,
     parse_answers,
     parse_questions,
 )
+from agentforge_sessions.questions.domain import SessionAnswers, SessionRequest, StatusRecord
 from agentforge_sessions.questions.files import json_form, wire
 from agentforge_sessions.questions.rules import answer_faults, question_faults, submission_faults
 from tests.support.clock import FakeClock

@@ -14,7 +14,6 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.prune import (
-    InvalidArchive,
     InvalidPolicy,
     Outside,
     PruneResult,
@@ -26,6 +25,7 @@ from agentforge_sessions.prune import (
     restore_from_trash,
 )
 from agentforge_sessions.prune.domain import Reason
+from agentforge_sessions.prune.errors import InvalidArchive
 from agentforge_sessions.prune.policy import GIB
 from agentforge_sessions.sandbox import (
     SandboxTarget,

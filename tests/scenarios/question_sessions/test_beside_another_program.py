@@ -19,12 +19,12 @@ from agentforge_sessions.base.identifiers import is_uuid4
 from agentforge_sessions.questions import (
     InvalidAnswers,
     QuestionSessions,
-    SessionBusy,
     SessionEnded,
     SessionRejected,
     SessionStatus,
     UserAnswer,
 )
+from agentforge_sessions.questions.disk_errors import SessionBusy
 from tests.support.clock import FakeClock
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.questions import ANSWERS, QUESTIONS, FakeTime, build

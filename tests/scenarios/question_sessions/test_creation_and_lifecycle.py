@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     AnswersTimeout,
-    InvalidQuestions,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,

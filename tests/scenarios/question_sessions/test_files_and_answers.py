@@ -17,8 +17,6 @@ import pytest
 
 from agentforge_sessions.questions import (
     AnswersTimeout,
-    AtomicWriteError,
-    CallIdMismatch,
     NoAnswers,
     QuestionSessions,
     SessionCorrupted,
@@ -26,6 +24,8 @@ from agentforge_sessions.questions import (
     SessionRejected,
     SessionStatus,
 )
+from agentforge_sessions.questions.disk_errors import AtomicWriteError
+from agentforge_sessions.questions.errors import CallIdMismatch
 from agentforge_sessions.questions.waiting.directory_watcher import NoWatcher
 from agentforge_sessions.questions.waiting.waiting import POLL_S
 from tests.support.clock import FakeClock

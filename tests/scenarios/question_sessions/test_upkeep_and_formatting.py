@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     InvalidAnswers,
-    InvalidQuestions,
-    InvalidSessionId,
     Option,
     Question,
     QuestionsConfig,
@@ -22,8 +21,9 @@ from agentforge_sessions.questions import (
     format_elaborate_request,
     format_rephrase_request,
     format_user_response,
-    validate_answers,
 )
+from agentforge_sessions.questions.errors import InvalidSessionId
+from agentforge_sessions.questions.rules import validate_answers
 from tests.support.clock import FakeClock
 from tests.support.questions import ANSWERS, DATABASE, FEATURES, MISSING, QUESTIONS, build
 

@@ -593,16 +593,16 @@ def test_a_dry_run_names_what_the_run_finishes_and_purges(
     assert (named["finished"], named["purged"]) == (["left"], [old])
 
 
-def test_a_session_comes_back_from_the_trash_without_its_record(
+def test_a_session_comes_back_from_the_trash_without_its_dates(
     prune: Prune, made: Callable[..., str], workspaces: Path
 ) -> None:
     old = made(hours=48)
     prune("--trash", "--yes")
-    [record] = (workspaces / ".prune" / "trash").glob("*.json")
-    record.unlink()
+    [hidden] = (workspaces / ".prune" / "trash").iterdir()
+    hidden.rename(hidden.with_name(f"{old}~1"))
     listed = prune("trash")
     assert "empty" not in listed.out
-    assert f"its record is lost: {old}" in listed.err
+    assert f"its name in the trash has no dates: {old}" in listed.err
     assert prune("trash", "--json").document == {"trash": [], "unrecorded": [old]}
     assert prune("restore", old).code == 0
     assert there(workspaces) == [old]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     PersonAnswer,
@@ -20,7 +21,8 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.errors import NoQuestionChannel
-from agentforge_sessions.questions import InvalidQuestions, QuestionSessions, TooManySessions
+from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.wiring.phases.ask_user import ask_user_tool
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel

@@ -24,7 +24,6 @@ from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.prune import (
     Disposal,
-    InvalidArchive,
     PruneError,
     PruneResult,
     PruneRootMissing,
@@ -35,6 +34,7 @@ from agentforge_sessions.prune import (
     prune,
     restore_archive,
 )
+from agentforge_sessions.prune.errors import InvalidArchive
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call, FaultyFileSystem, nth_of
 from tests.support.prune_sites import Site, below, outside_of, tree_of, uuid_of

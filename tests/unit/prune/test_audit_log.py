@@ -15,16 +15,20 @@ import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.prune import (
-    AUDIT_NAME,
     Disposal,
     PruneResult,
     PruneRootUnusable,
     RetentionPolicy,
     prepare_root,
     prune,
+)
+from agentforge_sessions.prune.records.audit_log import (
+    AUDIT_NAME,
+    KEPT_LOGS,
+    AuditLog,
+    actor,
     read_audit,
 )
-from agentforge_sessions.prune.records.audit_log import KEPT_LOGS, AuditLog, actor
 from agentforge_sessions.prune.records.audit_reserve import RESERVE_BYTES, RESERVE_NAME
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.clock import START

@@ -8,16 +8,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.prune import (
-    Candidate,
-    InvalidPolicy,
-    Plan,
-    PruneError,
-    RetentionPolicy,
-    decide,
-)
-from agentforge_sessions.prune.domain import Reason
-from agentforge_sessions.prune.policy import GIB
+from agentforge_sessions.prune import Candidate, InvalidPolicy, PruneError, RetentionPolicy
+from agentforge_sessions.prune.domain import Plan, Reason
+from agentforge_sessions.prune.policy import GIB, decide
 from tests.support.clock import START
 
 R = Reason

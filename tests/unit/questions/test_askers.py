@@ -14,14 +14,9 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import QuestionWaits
-from agentforge_sessions.questions import (
-    AnswersTimeout,
-    Asker,
-    QuestionSessions,
-    SessionStatus,
-    TooManySessions,
-)
+from agentforge_sessions.questions import AnswersTimeout, Asker, QuestionSessions, SessionStatus
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
+from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.questions.files import wire
 from agentforge_sessions.wiring.bootstrap import open_questions
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel, SessionEnds

@@ -11,12 +11,12 @@ from attrs import asdict
 from agentforge_sessions.questions import (
     Config,
     InvalidConfig,
-    NotifyConfig,
     QuestionsConfig,
     load_config,
     open_sessions,
     shared_directory,
 )
+from agentforge_sessions.questions.config import NotifyConfig
 from tests.support.trusting import PERSON, trusted
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     AnswersTimeout,
-    AtomicWriteError,
-    InvalidQuestions,
-    InvalidSessionId,
     NoAnswers,
     QuestionSessions,
     SessionCorrupted,
     SessionNotFound,
     SessionRejected,
 )
+from agentforge_sessions.questions.disk_errors import AtomicWriteError
+from agentforge_sessions.questions.errors import InvalidSessionId
 from tests.support.filesystem import FaultyFileSystem, nth_of
 from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
 

@@ -16,14 +16,13 @@ from agentforge_sessions.questions import (
     format_rejected,
     format_rejection,
     format_rephrase_request,
-    format_status,
     format_submission,
     format_user_response,
     parse_answers,
     parse_questions,
-    validate_answers,
 )
-from agentforge_sessions.questions.formatting import short_id
+from agentforge_sessions.questions.formatting import format_status, short_id
+from agentforge_sessions.questions.rules import validate_answers
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "question_sessions"
 

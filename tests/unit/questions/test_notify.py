@@ -17,7 +17,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.base.person_notification import plain, run_command
-from agentforge_sessions.questions import Notifier, NotifyConfig, Option, Question, QuestionSession
+from agentforge_sessions.questions import Notifier, Option, Question, QuestionSession
+from agentforge_sessions.questions.config import NotifyConfig
 from tests.support.promptness import given_time
 from tests.support.questions import DATABASE, build
 

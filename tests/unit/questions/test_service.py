@@ -15,28 +15,26 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.errors import AmbiguousId
+from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     AtomicReadError,
-    AtomicWriteError,
     InvalidAnswers,
-    InvalidQuestions,
-    InvalidSessionId,
     Option,
     Question,
     QuestionError,
     QuestionSessions,
-    SessionBusy,
     SessionCorrupted,
     SessionEnded,
     SessionExists,
     SessionNotFound,
     SessionStatus,
-    TooManySessions,
     UnreadableQuestion,
     UserAnswer,
     format_user_response,
 )
+from agentforge_sessions.questions.disk_errors import AtomicWriteError, SessionBusy
 from agentforge_sessions.questions.domain import TRANSITIONS, next_status
+from agentforge_sessions.questions.errors import InvalidSessionId, TooManySessions
 from tests.support.clock import FakeClock
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call
 from tests.support.listing import names_in
@@ -604,7 +602,7 @@ def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
     wait = Wait(
         session_id,
         None,
-        Deadline.of(None, session_left_s=None, now=0.0),
+        Deadline(None, session_left_s=None, now=0.0),
         on_timeout="leave",
         store=sessions.store,
         monotonic=lambda: 0.0,

@@ -19,14 +19,14 @@ from agentforge_sessions.questions import (
     AnswersTimeout,
     QuestionSession,
     QuestionSessions,
-    QuestionsUnavailable,
-    SessionAnswers,
     SessionCorrupted,
     SessionEnded,
     SessionNotFound,
     SessionRejected,
     SessionStatus,
 )
+from agentforge_sessions.questions.domain import SessionAnswers
+from agentforge_sessions.questions.errors import QuestionsUnavailable
 from agentforge_sessions.questions.waiting import waiting as waiting_module
 from agentforge_sessions.questions.waiting.change_feed import follow_changes, follow_changes_async
 from agentforge_sessions.questions.waiting.directory_watcher import (
@@ -325,14 +325,14 @@ def test_a_quiet_wait_looks_five_times_a_second_and_does_nothing_else(base: Path
 
 
 def test_a_deadline_is_the_nearer_of_two() -> None:
-    deadline = Deadline.of(5, session_left_s=1, now=10)
+    deadline = Deadline(5, session_left_s=1, now=10)
     assert deadline.pause(10) == waiting_module.POLL_S
     assert deadline.pause(10.9) == pytest.approx(0.1)
     assert not deadline.is_over(10.9)
     assert deadline.is_over(11)
     assert deadline.session_is_over(11)
-    assert not Deadline.of(1, session_left_s=5, now=10).session_is_over(12)
-    assert not Deadline.of(None, session_left_s=None, now=0).is_over(1e9)
+    assert not Deadline(1, session_left_s=5, now=10).session_is_over(12)
+    assert not Deadline(None, session_left_s=None, now=0).is_over(1e9)
 
 
 @pytest.mark.parametrize("timeout", [-1, float("nan"), float("inf")])

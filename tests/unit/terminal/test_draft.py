@@ -24,7 +24,8 @@ from agentforge_sessions.entrypoints.terminal.drafts.draft import (
     write,
 )
 from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore, DraftUnreadable
-from agentforge_sessions.questions import UserAnswer, validate_answers
+from agentforge_sessions.questions import UserAnswer
+from agentforge_sessions.questions.rules import validate_answers
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.question_queue import CHECKS, STORAGE, session_id
 

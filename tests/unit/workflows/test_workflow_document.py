@@ -152,11 +152,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.parametrize(
     "path",
-    sorted(
-        (ROOT / "tools" / "base" / "settings" / "beginnings" / "example_workflows").glob(
-            "*/workflow.yaml"
-        )
-    ),
+    sorted((ROOT / "examples" / "workflows").glob("*/workflow.yaml")),
     ids=lambda path: path.stem,
 )
 def test_workflows_of_the_repository_are_read_and_survive_a_snapshot(path: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .atomic_file import AtomicFileWriter, replace_file
     from .directory_store import make_durable_directory
     from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
-    from .file_lock import DirectoryLock, FileLock, LockMode, Patience, try_lock, unlock
+    from .file_lock import DirectoryLock, FileLock, Patience, try_lock, unlock
     from .filesystem import FileStatus, FileSystem, OsFileSystem, hand_over
     from .regular_file import read_beneath, read_regular_file
     from .tree_removal import (
@@ -33,7 +33,7 @@ else:
             "atomic_file": "AtomicFileWriter replace_file",
             "directory_store": "make_durable_directory",
             "errors": "DurableError LockTimeout ReadError RemovalError WriteError",
-            "file_lock": "DirectoryLock FileLock LockMode Patience try_lock unlock",
+            "file_lock": "DirectoryLock FileLock Patience try_lock unlock",
             "filesystem": "FileStatus FileSystem OsFileSystem hand_over",
             "regular_file": "read_beneath read_regular_file",
             "tree_removal": "Undeletable discard_tree empty_directory remove_directory "
@@ -48,7 +48,6 @@ __all__ = [
     "FileLock",
     "FileStatus",
     "FileSystem",
-    "LockMode",
     "LockTimeout",
     "OsFileSystem",
     "Patience",

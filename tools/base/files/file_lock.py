@@ -13,30 +13,21 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import IntEnum
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from .errors import LockTimeout, WriteError
 from .filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 
 
-class LockMode(IntEnum):
-    """Whether others may hold the same lock in the same way."""
-
-    SHARED = fcntl.LOCK_SH
-    EXCLUSIVE = fcntl.LOCK_EX
-
-
-def try_lock(fs: FileSystem, fd: int, mode: LockMode = LockMode.EXCLUSIVE) -> bool:
-    """Lock an open file or directory if no other owner is in the way; never waits.
+def try_lock(fs: FileSystem, fd: int) -> bool:
+    """Lock an open file or directory exclusively if no other owner is in the way; never waits.
 
     Raises:
         OSError: The file system has no such locks.
     """
     try:
-        fs.flock(fd, mode | fcntl.LOCK_NB)
+        fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -191,12 +182,7 @@ class _PathLock:
     def __enter__(self) -> Self:
         return self.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

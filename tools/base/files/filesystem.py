@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -100,6 +101,16 @@ def close_reader(fs: Closer, fd: int) -> None:
         fs.close(fd)
     except OSError:
         pass
+
+
+@contextmanager
+def opened(fs: FileSystem, path: str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
+    """Hold open a file or directory that nothing is written through; see `close_reader`."""
+    fd = fs.open(path, flags, dir_fd=dir_fd)
+    try:
+        yield fd
+    finally:
+        close_reader(fs, fd)
 
 
 def hand_over(fs: FileSystem, fd: int, directory_fd: int) -> None:

@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Protocol, Self
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from .atomic_file import random_token
 from .errors import LockTimeout
@@ -92,6 +91,11 @@ def _is_none(_: str) -> bool:
     return False
 
 
+def _of_this_machine(given: Processes | None) -> Processes:
+    return given if given is not None else OsProcesses()
+
+
+@define(eq=False)
 class PidLock:
     """The exclusive right to change a directory, for moments.
 
@@ -105,53 +109,47 @@ class PidLock:
     process, or the machine was restarted since; and, since its makers hold `flock` as long as it
     stands, when it is one of ours and of this boot. Where that is not known, because it is
     empty, garbage or of another host, it must stand unchanged for `grace_s` of our own clock.
+
+    Args:
+        fs: The file system.
+        path: The directory.
+        names: The lock files in it, in the order in which they are made; the same order for
+            all users of several.
+        timeout_s: How long to wait for others, in seconds.
+        grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
+        is_leftover: Whether an entry of the directory is to be removed as a killed owner's.
+        report: Observes locks that were broken or lost.
+        token: Gives fresh random texts.
+        processes: The machine's processes; the real ones if None.
+        monotonic: The clock that waits are read from.
+        sleep: How to pause between two looks.
     """
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        path: Path,
-        names: Sequence[str],
-        *,
-        timeout_s: float = 10.0,
-        grace_s: float = 2.0,
-        is_leftover: Callable[[str], bool] = _is_none,
-        report: Report = _report_nothing,
-        token: Callable[[], str] = random_token,
-        processes: Processes | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Name the lock; nothing happens yet.
+    _fs: FileSystem
+    _path: Path
+    _names: Sequence[str]
+    _timeout_s: float = field(default=10.0, kw_only=True)
+    _grace_s: float = field(default=2.0, kw_only=True)
+    _is_leftover: Callable[[str], bool] = field(default=_is_none, kw_only=True)
+    _report: Report = field(default=_report_nothing, kw_only=True)
+    _token: Callable[[], str] = field(default=random_token, kw_only=True)
+    _processes: Processes = field(default=None, converter=_of_this_machine, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _sleep: Callable[[float], None] = field(default=time.sleep, kw_only=True)
+    _mine: dict[str, bytes] = field(factory=dict, init=False)
+    _prefix: str = field(init=False)
+    _directory: DirectoryLock = field(init=False)
+    fd: int = field(default=-1, init=False)  # the directory, open, while the lock is held
 
-        Args:
-            fs: The file system.
-            path: The directory.
-            names: The lock files in it, in the order in which they are made; the same order for
-                all users of several.
-            timeout_s: How long to wait for others, in seconds.
-            grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
-            is_leftover: Whether an entry of the directory is to be removed as a killed owner's.
-            report: Observes locks that were broken or lost.
-            token: Gives fresh random texts.
-            processes: The machine's processes; the real ones if None.
-            monotonic: The clock that waits are read from.
-            sleep: How to pause between two looks.
-        """
-        self._fs = fs
-        self._path = path
-        self._names = names
-        self._prefix, self._is_leftover = f".{names[0]}.", is_leftover
-        self._report = report
-        self._token = token
-        self._timeout_s, self._grace_s = timeout_s, grace_s
-        self._processes = processes if processes is not None else OsProcesses()
-        self._monotonic, self._sleep = monotonic, sleep
+    def __attrs_post_init__(self) -> None:
+        self._prefix = f".{self._names[0]}."
         self._directory = DirectoryLock(
-            fs, path, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
+            self._fs,
+            self._path,
+            timeout_s=self._timeout_s,
+            monotonic=self._monotonic,
+            sleep=self._sleep,
         )
-        self._mine: dict[str, bytes] = {}
-        self.fd = -1  # the directory, open, while the lock is held
 
     def acquire(self) -> Self:
         """Take the lock.
@@ -186,12 +184,7 @@ class PidLock:
     def __enter__(self) -> Self:
         return self.acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
     def _give_back(self) -> None:

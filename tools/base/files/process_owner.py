@@ -87,9 +87,7 @@ class OsProcesses:
             content = (_PROC / str(pid) / "stat").read_bytes()
         except OSError:
             return None
-        fields = content.rpartition(b")")[
-            2
-        ].split()  # a command's name may hold blanks and brackets
+        fields = content.rpartition(b")")[2].split()  # its name may hold blanks and brackets
         if len(fields) < 20 or fields[0] in {b"Z", b"X"}:
             return None  # a zombie runs nothing any more
         return int(fields[19])
@@ -118,7 +116,7 @@ class OsProcesses:
         return _machine(), _boot(), namespace
 
 
-@frozen(kw_only=True)
+@frozen
 class Owner:
     """The process that a lock file names.
 
@@ -142,15 +140,7 @@ class Owner:
     def current(cls, processes: Processes, token: str) -> Owner:
         """Name this process."""
         pid = os.getpid()
-        machine, boot, namespace = processes.here
-        return cls(
-            pid=pid,
-            start_time=processes.start_time(pid),
-            machine=machine,
-            boot=boot,
-            namespace=namespace,
-            token=token,
-        )
+        return cls(pid, processes.start_time(pid), *processes.here, token)
 
     def document(self) -> dict[str, object]:
         """Return this owner as JSON has it."""
@@ -195,18 +185,9 @@ def owner_of(found: object) -> Owner | None:
         return None
     pid, start = found.get("pid"), found.get("startTime")
     texts = [found.get(key) for key in ("machine", "boot", "pidNamespace", "token")]
-    if (
-        not isinstance(pid, int)
-        or isinstance(pid, bool)
-        or pid <= 0
-        or not (start is None or (isinstance(start, int) and not isinstance(start, bool)))
-        or not all(isinstance(text, str) for text in texts)
-    ):
+    if type(pid) is not int or pid <= 0 or not (start is None or type(start) is int):
         return None
-    machine, boot, namespace, token = texts
-    return Owner(
-        pid=pid, start_time=start, machine=machine, boot=boot, namespace=namespace, token=token
-    )
+    return Owner(pid, start, *texts) if all(isinstance(text, str) for text in texts) else None
 
 
 def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict:

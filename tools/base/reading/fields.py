@@ -219,29 +219,19 @@ class Fields:
         return (found or [])[:most]
 
     def texts(
-        self,
-        name: str,
-        *,
-        least: int | None = None,
-        judge: Judge | None = None,
-        most: int | None = None,
+        self, name: str, *, judge: Judge | None = None, **bounds: int | None
     ) -> tuple[str, ...]:
-        """Take a list of texts that the judge has nothing against."""
+        """Take a list of texts that the judge has nothing against; see `items` for the bounds."""
         found = [
             self._text(f"{name}[{index}]", node, judge)
-            for index, node in enumerate(self.items(name, least=least, most=most))
+            for index, node in enumerate(self.items(name, expected="a list", **bounds))
         ]
         return tuple(text for text in found if text is not None)
 
     def distinct(
-        self,
-        name: str,
-        *,
-        least: int | None = None,
-        judge: Judge | None = None,
-        most: int | None = None,
+        self, name: str, *, judge: Judge | None = None, **bounds: int | None
     ) -> tuple[str, ...]:
-        """Take a list of texts, each once."""
+        """Take a list of texts, each once; see `items` for the bounds."""
         known: set[str] = set()
 
         def judged(text: str) -> str | None:
@@ -250,7 +240,7 @@ class Fields:
             known.add(text)
             return None if judge is None else judge(text)
 
-        return self.texts(name, least=least, judge=judged, most=most)
+        return self.texts(name, judge=judged, **bounds)
 
     def inner(self, name: str, *, required: bool = False, expected: str = _MAPPING) -> Fields:
         """Take the fields of a mapping further in; where it is not there, none are missing."""
@@ -259,16 +249,9 @@ class Fields:
         found.usable = found.usable and node is not None
         return found
 
-    def each(
-        self,
-        name: str,
-        *,
-        least: int | None = None,
-        most: int | None = None,
-        expected: str = "a list",
-    ) -> list[Fields]:
+    def each(self, name: str, *, expected: str = "a list", **bounds: int | None) -> list[Fields]:
         """Take the mappings of a list, each as fields; see `items`."""
-        nodes = self.items(name, least=least, most=most, expected=expected)
+        nodes = self.items(name, expected=expected, **bounds)
         return [self._of(f"{name}[{index}]", node) for index, node in enumerate(nodes)]
 
     def _of(self, name: str, node: Node, expected: str = _MAPPING) -> Fields:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as MappingType
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from attrs import frozen
 
 from .faults import Faults, short
 from .nodes import ListNode, MappingNode, Node, Refused, Scalar, describe
@@ -71,11 +72,11 @@ def read_document(
             faults.add("", f"expected the keys of a {what}, found {describe(root)}", root.line)
         return None
 
-    return read_node(
+    return _read(
         text,
         faults,
         made,
-        what,
+        what=what,
         max_depth=max_depth,
         max_width=max_width,
         on_field=on_field,
@@ -83,18 +84,13 @@ def read_document(
     )
 
 
-def read_node(
-    text: str,
-    faults: Faults,
-    make: Callable[[Node], _T | None],
-    what: str,
-    *,
-    max_depth: int = _MAX_DEPTH,
-    max_width: int | None = None,
-    on_field: MappingType[str, Callable[[Node], object]] = _NO_CALLS,
-    on_item: MappingType[str, Callable[[int, Node], object]] = _NO_CALLS,
-) -> _T | None:
+def read_node(text: str, faults: Faults, make: Callable[[Node], _T | None], what: str) -> _T | None:
     """Read a document that may also be a list or a single value; see `read_document`."""
+    return _read(text, faults, make, what=what)
+
+
+def _read(text: str, faults: Faults, make: Callable[[Node], _T | None], **form: Any) -> _T | None:
+    """Read a document; `form` has the fields of a composer."""
     blank = text.find(_BLANK_LINES)
     if blank >= 0:
         line = text.count("\n", 0, blank) + 2
@@ -108,11 +104,8 @@ def read_node(
         problem = error.reason if isinstance(error, UnicodeEncodeError) else str(error)
         faults.add("", f"it is not YAML: {problem}")
         return None
-    composer = _Composer(
-        yaml, loader.get_event, faults, what, max_depth, max_width, on_field, on_item
-    )
     try:
-        return make(composer.document())
+        return make(_Composer(yaml, loader.get_event, faults, **form).document())
     except _Enough:
         pass  # they say enough
     except yaml.YAMLError as error:
@@ -129,7 +122,7 @@ def _add_syntax_fault(faults: Faults, error: yaml.YAMLError) -> None:
     faults.add("", f"it is not YAML: {said}", 0 if mark is None else mark.line + 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Composer:
     """Builds nodes from libyaml's events; the parameters are those of `read_document`."""
 
@@ -137,10 +130,10 @@ class _Composer:
     _next: Callable[[], yaml.Event]
     _faults: Faults
     _what: str
-    _max_depth: int
-    _max_width: int | None
-    _on_field: MappingType[str, Callable[[Node], object]]
-    _on_item: MappingType[str, Callable[[int, Node], object]]
+    _max_depth: int = _MAX_DEPTH
+    _max_width: int | None = None
+    _on_field: MappingType[str, Callable[[Node], object]] = _NO_CALLS
+    _on_item: MappingType[str, Callable[[int, Node], object]] = _NO_CALLS
 
     def _fault(self, line: int, problem: str) -> None:
         self._faults.add("", problem, line)

@@ -31,6 +31,21 @@ from .configuration_file import (
     ConfigurationFile,
     read_configuration_file,
 )
+from .declared_keys import (
+    READ,
+    flag,
+    no_name,
+    number,
+    one_of,
+    path,
+    path_or_root,
+    paths,
+    read_keys,
+    section_of,
+    text,
+    texts,
+    whole,
+)
 from .webhooks import Webhook, webhooks_of
 
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
@@ -40,6 +55,26 @@ NO_REPOSITORY: Final = Path("none")
 DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
+
+
+def _outside(value: str) -> str | None:
+    """Judge a path or glob that stays in the project."""
+    if value.startswith(("/", "~")) or ".." in value.split("/"):
+        return f"{value[:60]!r} leads out of the project; write it relative, without .."
+    return None
+
+
+def _no_executor(said: str) -> str | None:
+    fits = EXECUTOR_NAME.fullmatch(said)
+    return None if fits else f"{said[:60]!r} is no name of an executor, as sandbox or jail"
+
+
+def _no_revision(base: str) -> str | None:
+    return f"{base[:60]!r} is no revision; it begins with -" if base.startswith("-") else None
+
+
+def _no_part(said: str) -> str | None:
+    return None if said in BRIEFING_PARTS else f"expected one of {', '.join(BRIEFING_PARTS)}"
 
 
 @frozen(kw_only=True)
@@ -54,11 +89,11 @@ class ProjectFacts:
         test: The command that runs its tests, or None.
     """
 
-    language: str | None = None
-    package_manager: str | None = None
-    source: str = "."
-    tests: tuple[str, ...] = ()
-    test: str | None = None
+    language: str | None = one_of(LANGUAGES)
+    package_manager: str | None = one_of(PACKAGE_MANAGERS)
+    source: str = text(_outside, ".")
+    tests: tuple[str, ...] = texts(_outside)
+    test: str | None = text()
 
 
 @frozen(kw_only=True)
@@ -76,14 +111,14 @@ class RunConfiguration:
         isolation: Where phases run: "sandbox", "jail", or an executor of an installed plugin.
     """
 
-    workflow: Path | None = None
-    agent: str | None = None
-    agent_timeout_s: float | None = None
-    max_output: int | None = None
-    agent_mode: str = "answer"
-    agent_network: bool = False
-    agent_environment: tuple[str, ...] = ()
-    isolation: str = "sandbox"
+    workflow: Path | None = field(default=None, metadata={READ: path})
+    agent: str | None = text()
+    agent_timeout_s: float | None = number(most=_DAY_S)
+    max_output: int | None = whole(None, least=1, most=10**9)
+    agent_mode: str = one_of(AGENT_MODES, "answer")
+    agent_network: bool = flag()
+    agent_environment: tuple[str, ...] = texts(no_name)
+    isolation: str = text(_no_executor, "sandbox")
 
 
 @frozen(kw_only=True)
@@ -100,13 +135,13 @@ class ContextConfiguration:
         rules: A file of rules that is shown whole, or None.
     """
 
-    enabled: bool = False
-    files: tuple[str, ...] = ()
-    max_tokens: int = DEFAULT_CONTEXT_TOKENS
-    tree: bool = True
-    guides: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
-    role: str | None = None
-    rules: Path | None = None
+    enabled: bool = flag()
+    files: tuple[str, ...] = texts(_outside)
+    max_tokens: int = whole(DEFAULT_CONTEXT_TOKENS, least=100, most=MAX_CONTEXT_TOKENS)
+    tree: bool = flag(default=True)
+    guides: tuple[str, ...] = texts(_outside, ("AGENTS.md", "CLAUDE.md"))
+    role: str | None = text()
+    rules: Path | None = field(default=None, metadata={READ: path})
 
 
 @frozen(kw_only=True)
@@ -117,7 +152,7 @@ class BriefingConfiguration:
         shows: Some of `BRIEFING_PARTS`.
     """
 
-    shows: tuple[str, ...] = DEFAULT_PARTS
+    shows: tuple[str, ...] = texts(_no_part, DEFAULT_PARTS)
 
 
 @frozen(kw_only=True)
@@ -131,10 +166,10 @@ class RepositoryConfiguration:
         with_uncommitted: Whether the copy has what is not committed.
     """
 
-    use: bool = False
-    path: Path = Path()
-    base: str | None = None
-    with_uncommitted: bool = False
+    use: bool = flag()
+    path: Path = field(default=Path(), metadata={READ: path_or_root})
+    base: str | None = text(_no_revision)
+    with_uncommitted: bool = flag()
 
     @property
     def revision(self) -> str:
@@ -176,10 +211,10 @@ class GateConfiguration:
         timeout_s: Its time limit in seconds, or None.
     """
 
-    command: str | None = None
-    report: str = "junit"
-    report_path: str | None = None
-    timeout_s: float | None = None
+    command: str | None = text()
+    report: str = one_of(REPORTS, "junit")
+    report_path: str | None = text(_outside)
+    timeout_s: float | None = number(most=_DAY_S)
 
     def asked_for(
         self, command: str | None, *, report: str | None = None, report_path: str | None = None
@@ -219,13 +254,13 @@ class JailConfiguration:
         processes: The most processes, or None.
     """
 
-    read: tuple[Path, ...] = ()
-    mounts: tuple[str, ...] = ()
-    network: bool = False
-    environment: tuple[str, ...] = ()
-    timeout_s: float | None = None
-    memory_bytes: int | None = None
-    processes: int | None = None
+    read: tuple[Path, ...] = paths()
+    mounts: tuple[str, ...] = texts(_outside)
+    network: bool = flag()
+    environment: tuple[str, ...] = texts(no_name)
+    timeout_s: float | None = number(most=_DAY_S)
+    memory_bytes: int | None = whole(None, least=16 << 20, most=_MAX_BYTES)
+    processes: int | None = whole(None, least=4, most=1 << 20)
 
 
 @frozen(kw_only=True)
@@ -239,10 +274,10 @@ class AgentsConfiguration:
         gate_rounds: How often a prompt's work is sent on by it, at most.
     """
 
-    create: bool = False
-    token_budget: int = DEFAULT_AGENT_BUDGET
-    gate: bool = False
-    gate_rounds: int = 3
+    create: bool = flag()
+    token_budget: int = whole(DEFAULT_AGENT_BUDGET, least=1, most=10**15)
+    gate: bool = flag()
+    gate_rounds: int = whole(3, least=1, most=100)
 
 
 @frozen(kw_only=True)
@@ -258,10 +293,24 @@ class StoreConfiguration:
             in bytes, or None for the default.
     """
 
-    url: str | None = field(default=None, repr=False)
-    direct: str | None = field(default=None, repr=False)
-    objects: str | None = None
-    cache_bytes: int | None = None
+    url: str | None = text(repr=False)
+    direct: str | None = text(repr=False)
+    objects: str | None = text()
+    cache_bytes: int | None = whole(None, least=1 << 20, most=_MAX_BYTES)
+
+
+_KINDS: Final[Mapping[str, Any]] = {
+    "project": ProjectFacts,
+    "run": RunConfiguration,
+    "context": ContextConfiguration,
+    "briefing": BriefingConfiguration,
+    "repository": RepositoryConfiguration,
+    "gate": GateConfiguration,
+    "jail": JailConfiguration,
+    "agents": AgentsConfiguration,
+    "store": StoreConfiguration,
+}
+"""The sections that are read by the fields of a class."""
 
 
 @frozen(kw_only=True)
@@ -348,22 +397,15 @@ def checked_configuration(file: ConfigurationFile) -> Configuration:
 def configuration_of(file: ConfigurationFile) -> Configuration:
     """Read the sections of a file; what is wrong with them is added to its faults."""
     top, root = file.top(), file.root
-    sessions = _section(top, "sessions")
+    found = {name: read_keys(kind, section_of(top, name), root) for name, kind in _KINDS.items()}
+    sessions = section_of(top, "sessions")
     directory = sessions.text("directory")
     sessions.done()
     return Configuration(
         path=file.path if file.exists else None,
         root=root,
         sessions=None if directory is None else root / directory,
-        project=_project(_section(top, "project")),
-        run=_run(_section(top, "run"), root),
-        context=_context(_section(top, "context"), root, given="context" in file.values),
-        briefing=_briefing(_section(top, "briefing")),
-        repository=_repository(_section(top, "repository"), root),
-        gate=_gate(_section(top, "gate")),
-        jail=_jail(_section(top, "jail"), root),
-        agents=_agents(_section(top, "agents")),
-        store=_store(_section(top, "store")),
+        **found,
         webhooks=webhooks_of(top),
         observers=tuple(map(_observer, top.each("observers", expected="tables [[observers]]"))),
         given=tuple(file.values),
@@ -373,157 +415,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
     )
 
 
-def _section(top: Fields, name: str) -> Fields:
-    return top.inner(name, expected=f"a table [{name}]")
-
-
-def _briefing(table: Fields) -> BriefingConfiguration:
-    known = ", ".join(BRIEFING_PARTS)
-    shows = table.texts(
-        "shows", judge=lambda one: None if one in BRIEFING_PARTS else f"expected one of {known}"
-    )
-    table.done()
-    return BriefingConfiguration(shows=shows if table.has("shows") else DEFAULT_PARTS)
-
-
-def _project(table: Fields) -> ProjectFacts:
-    found = ProjectFacts(
-        language=table.one_of("language", LANGUAGES, None),
-        package_manager=table.one_of("package_manager", PACKAGE_MANAGERS, None),
-        source=_inside(table, "source") or ".",
-        tests=_all_inside(table, "tests"),
-        test=table.text("test"),
-    )
-    table.done()
-    return found
-
-
-def _run(table: Fields, root: Path) -> RunConfiguration:
-    workflow = table.text("workflow")
-    found = RunConfiguration(
-        workflow=None if workflow is None else root / workflow,
-        agent=table.text("agent"),
-        agent_timeout_s=table.number("agent_timeout_s", above=0, most=_DAY_S),
-        max_output=table.whole("max_output", None, least=1, most=10**9),
-        agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
-        agent_network=table.flag("agent_network", default=False),
-        agent_environment=table.texts("agent_environment", judge=_no_name),
-        isolation=_executor(table),
-    )
-    table.done()
-    return found
-
-
 def _observer(table: Fields) -> tuple[str, Mapping[str, Any]]:
     if not table.has("plugin"):
         table.fault("plugin", "is missing; it names what an installed package adds")
     return table.text("plugin") or "", table.rest()
-
-
-def _executor(table: Fields) -> str:
-    return table.text("isolation", judge=_no_executor) or "sandbox"
-
-
-def _no_executor(said: str) -> str | None:
-    fits = EXECUTOR_NAME.fullmatch(said)
-    return None if fits else f"{said[:60]!r} is no name of an executor, as sandbox or jail"
-
-
-def _context(table: Fields, root: Path, *, given: bool) -> ContextConfiguration:
-    default = ContextConfiguration()
-    rules, guides = table.text("rules"), _all_inside(table, "guides")
-    found = ContextConfiguration(
-        enabled=table.flag("enabled", default=given),
-        files=_all_inside(table, "files"),
-        max_tokens=table.whole(
-            "max_tokens", default.max_tokens, least=100, most=MAX_CONTEXT_TOKENS
-        ),
-        tree=table.flag("tree", default=True),
-        guides=guides if table.has("guides") else default.guides,
-        role=table.text("role"),
-        rules=None if rules is None else root / rules,
-    )
-    table.done()
-    return found
-
-
-def _repository(table: Fields, root: Path) -> RepositoryConfiguration:
-    path = table.text("path")
-    found = RepositoryConfiguration(
-        use=table.flag("use", default=False),
-        path=root if path is None else root / path,
-        base=table.text("base", judge=_no_revision),
-        with_uncommitted=table.flag("with_uncommitted", default=False),
-    )
-    table.done()
-    return found
-
-
-def _no_revision(base: str) -> str | None:
-    return f"{base[:60]!r} is no revision; it begins with -" if base.startswith("-") else None
-
-
-def _gate(table: Fields) -> GateConfiguration:
-    found = GateConfiguration(
-        command=table.text("command"),
-        report=table.one_of("report", REPORTS, "junit"),
-        report_path=_inside(table, "report_path"),
-        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-    )
-    table.done()
-    return found
-
-
-def _jail(table: Fields, root: Path) -> JailConfiguration:
-    found = JailConfiguration(
-        read=tuple(root / one for one in table.texts("read")),
-        mounts=_all_inside(table, "mounts"),
-        network=table.flag("network", default=False),
-        environment=table.texts("environment", judge=_no_name),
-        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-        memory_bytes=table.whole("memory_bytes", None, least=16 << 20, most=_MAX_BYTES),
-        processes=table.whole("processes", None, least=4, most=1 << 20),
-    )
-    table.done()
-    return found
-
-
-def _agents(table: Fields) -> AgentsConfiguration:
-    found = AgentsConfiguration(
-        create=table.flag("create", default=False),
-        token_budget=table.whole("token_budget", DEFAULT_AGENT_BUDGET, least=1, most=10**15),
-        gate=table.flag("gate", default=False),
-        gate_rounds=table.whole("gate_rounds", 3, least=1, most=100),
-    )
-    table.done()
-    return found
-
-
-def _store(table: Fields) -> StoreConfiguration:
-    found = StoreConfiguration(
-        url=table.text("url"),
-        direct=table.text("direct"),
-        objects=table.text("objects"),
-        cache_bytes=table.whole("cache_bytes", None, least=1 << 20, most=_MAX_BYTES),
-    )
-    table.done()
-    return found
-
-
-def _inside(table: Fields, key: str) -> str | None:
-    """Take a path or glob that stays in the project."""
-    return table.text(key, judge=_outside)
-
-
-def _all_inside(table: Fields, key: str) -> tuple[str, ...]:
-    return table.texts(key, judge=_outside)
-
-
-def _no_name(value: str) -> str | None:
-    return f"{value[:60]!r} is no name; values are not taken" if "=" in value else None
-
-
-def _outside(value: str) -> str | None:
-    if value.startswith(("/", "~")) or ".." in value.split("/"):
-        return f"{value[:60]!r} leads out of the project; write it relative, without .."
-    return None

@@ -22,7 +22,7 @@ from ..reading.fields import Fields, filled
 from ..reading.toml_values import parse_toml
 from .errors import InvalidConfiguration
 from .trust_records import TrustRecords, digest_of
-from .trust_table import merged, sifted
+from .trust_table import TABLE, merged, sifted
 
 FILE_NAME: Final = "config.toml"
 DEFAULT_PATH: Final = Path(NAME, FILE_NAME)
@@ -33,23 +33,8 @@ RULES_KEY: Final = "context.rules"
 WORKFLOW_KEY: Final = "run.workflow"
 """Keys that name files which are used without the person naming them: their content counts, too."""
 
-SECTIONS: Final = (
-    "project",
-    "sessions",
-    "run",
-    "context",
-    "briefing",
-    "repository",
-    "gate",
-    "jail",
-    "agents",
-    "store",
-    "questions",
-    "notify",
-    "webhooks",
-    "observers",
-)
-"""All sections of the file, by those that read them."""
+SECTIONS: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TABLE))
+"""All sections of the file."""
 PERSONAL: Final = ("worker", "privacy")
 """Sections of the person's own file alone, which their readers read by themselves."""
 
@@ -137,12 +122,24 @@ def read_configuration_file(
     return _project_file(system, where, root, own, environment, above=above is not None)
 
 
-def _own_file(fs: FileSystem, environment: Mapping[str, str]) -> ConfigurationFile | None:
+def read_own_file(
+    environment: Mapping[str, str] = os.environ, *, fs: FileSystem | None = None
+) -> ConfigurationFile | None:
+    """Read the person's own file, all of it; None where they have none.
+
+    Raises:
+        InvalidConfiguration: It can't be read, or is no TOML.
+    """
     where = configuration_folder(environment) / FILE_NAME
-    data = _data_of(fs, where)
-    if data is None:
+    data = _data_of(fs if fs is not None else OsFileSystem(), where)
+    return None if data is None else _parsed(where, data, Path())
+
+
+def _own_file(fs: FileSystem, environment: Mapping[str, str]) -> ConfigurationFile | None:
+    """Read the sections of the person's own file that a project's may have, too."""
+    file = read_own_file(environment, fs=fs)
+    if file is None:
         return None
-    file = _parsed(where, data, Path())
     shared = {name: one for name, one in file.values.items() if name not in PERSONAL}
     return evolve(file, values=shared)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ..data_folder import configuration_folder
+from ..data_folder import configuration_folder, read_plain
 
 READERS: Final = ("claude-code", "codex", "gemini", "opencode", "openai", "anthropic")
 """What can be named: the agent programs, and the kinds of endpoints that runs ask."""
@@ -81,8 +81,7 @@ def _section(path: Path) -> Mapping[str, Any]:
         ValueError: It is no TOML, or the section is none.
     """
     try:
-        with path.open("rb") as file:
-            text = file.read(_MAX_BYTES + 1)
+        text = read_plain(os.fspath(path), most=_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     if len(text) > _MAX_BYTES:

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import asdict, field, fields, frozen
 
 from ..data_folder import NAME, state_folder
 from ..files import (
@@ -45,11 +45,11 @@ class TrustRecord:
         trusted_at: When the person said so, in ISO 8601.
     """
 
-    path: str
-    owner: int
-    sha256: str
+    path: str = field(converter=str)
+    owner: int = field(converter=int)
+    sha256: str = field(converter=str)
     named: Mapping[str, str] = field(factory=dict)
-    trusted_at: str = ""
+    trusted_at: str = field(default="", converter=str)
 
 
 class TrustRecords:
@@ -184,24 +184,11 @@ def _owner_of(path: str) -> int | None:
 
 
 def _encoded(record: TrustRecord) -> bytes:
-    kept = {
-        "path": record.path,
-        "owner": record.owner,
-        "sha256": record.sha256,
-        "named": dict(record.named),
-        "trusted_at": record.trusted_at,
-    }
-    return f"{json.dumps(kept, indent=1)}\n".encode()
+    return f"{json.dumps(asdict(record), indent=1)}\n".encode()
 
 
 def _decoded(kept: Mapping[str, Any]) -> TrustRecord:
     named = kept["named"]
     if not isinstance(named, dict) or not all(isinstance(one, str) for one in named.values()):
         raise ValueError("named: expected digests")
-    return TrustRecord(
-        path=str(kept["path"]),
-        owner=int(kept["owner"]),
-        sha256=str(kept["sha256"]),
-        named=named,
-        trusted_at=str(kept["trusted_at"]),
-    )
+    return TrustRecord(**{one.name: kept[one.name] for one in fields(TrustRecord)})

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..reading.fields import Fields
+from .declared_keys import READ, flag, number, read_keys, text
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -30,6 +32,30 @@ _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PATTERN: Final = re.compile(r"[a-z_.*]+")
 
 
+def _name(table: Fields, key: str, _: Path) -> str:
+    return table.text(key, judge=_no_webhook) or ""
+
+
+def _no_webhook(said: str) -> str | None:
+    fits = _NAME.fullmatch(said)
+    return None if fits else "expected up to 64 letters, digits, dots, - and _"
+
+
+def _events(table: Fields, key: str, _: Path) -> tuple[str, ...]:
+    return table.texts(key, judge=_no_pattern) or DEFAULT_EVENTS
+
+
+def _no_variable(said: str) -> str | None:
+    fits = _VARIABLE.fullmatch(said)
+    return None if fits else "expected the name of an environment variable, not its value"
+
+
+def _no_pattern(value: str) -> str | None:
+    if _PATTERN.fullmatch(value) is None:
+        return f"{value[:60]!r} is no name of an event; * stands for any part of one"
+    return None
+
+
 @frozen(kw_only=True)
 class Webhook:
     """One receiver of events.
@@ -46,14 +72,14 @@ class Webhook:
         allow_http: Whether the address may be http beyond this machine.
     """
 
-    name: str
-    url: str | None = field(default=None, repr=False)
-    url_env: str | None = None
-    events: tuple[str, ...] = DEFAULT_EVENTS
-    secret_env: str | None = None
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    kept_s: float = DEFAULT_KEPT_S
-    allow_http: bool = False
+    name: str = field(metadata={READ: _name})
+    url: str | None = text(repr=False)
+    url_env: str | None = text(_no_variable)
+    events: tuple[str, ...] = field(default=DEFAULT_EVENTS, metadata={READ: _events})
+    secret_env: str | None = text(_no_variable)
+    timeout_s: float = number(DEFAULT_TIMEOUT_S, most=_MAX_TIMEOUT_S)
+    kept_s: float = number(DEFAULT_KEPT_S, most=_MAX_KEPT_S)
+    allow_http: bool = flag()
 
     def address(self, environment: Mapping[str, str]) -> SplitResult:
         """Return where deliveries go.
@@ -132,47 +158,17 @@ def webhooks_of(top: Fields) -> tuple[Webhook, ...]:
 
 
 def _webhook(table: Fields) -> Webhook | None:
-    url, url_env = table.text("url"), table.text("url_env")
-    name = table.text("name")
-    events = table.texts("events", judge=_no_pattern)
-    secret_env = table.text("secret_env")
-    timeout_s = table.number("timeout_s", above=0, most=_MAX_TIMEOUT_S)
-    kept_s = table.number("kept_s", above=0, most=_MAX_KEPT_S)
-    allow_http = table.flag("allow_http", default=False)
-    table.done()
+    found: Webhook = read_keys(Webhook, table, Path())
     parts = None
-    if url is not None and url_env is not None:
+    if found.url is not None and table.has("url_env"):
         table.fault("url_env", "there is a url already")
-    elif url is not None:
-        parts, problem = judged_address(url, allow_http=allow_http)
+    elif found.url is not None:
+        parts, problem = judged_address(found.url, allow_http=found.allow_http)
         if parts is None:
             table.fault("url", problem)
-    elif url_env is None:
+    elif not table.has("url_env"):
         table.fault("url", "is missing; url_env names a variable that has it")
-    if parts is None and url_env is None:
+    if parts is None and found.url_env is None:
         return None
-    for key, variable in (("url_env", url_env), ("secret_env", secret_env)):
-        if variable is not None and _VARIABLE.fullmatch(variable) is None:
-            table.fault(key, "expected the name of an environment variable, not its value")
-    if name is None:
-        host = "" if parts is None else parts.hostname or ""
-        name = host if _NAME.fullmatch(host) else "webhook"
-    elif _NAME.fullmatch(name) is None:
-        table.fault("name", "expected up to 64 letters, digits, dots, - and _")
-        return None
-    return Webhook(
-        name=name,
-        url=url,
-        url_env=url_env,
-        events=events or DEFAULT_EVENTS,
-        secret_env=secret_env,
-        timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
-        kept_s=kept_s or DEFAULT_KEPT_S,
-        allow_http=allow_http,
-    )
-
-
-def _no_pattern(value: str) -> str | None:
-    if _PATTERN.fullmatch(value) is None:
-        return f"{value[:60]!r} is no name of an event; * stands for any part of one"
-    return None
+    host = "" if parts is None else parts.hostname or ""
+    return evolve(found, name=found.name or (host if _NAME.fullmatch(host) else "webhook"))

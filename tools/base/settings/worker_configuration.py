@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import frozen
 
-from ..data_folder import configuration_folder
-from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
-from ..reading.fields import Fields, filled
-from ..reading.toml_values import parse_toml
-from .configuration_file import FILE_NAME, MAX_BYTES
-from .errors import InvalidConfiguration
+from .configuration_file import read_own_file
+from .declared_keys import flag, read_keys, section_of, texts
 
 SECTION: Final = "worker"
 
 
-def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
+def _no_name(name: str) -> str | None:
+    return None if name.isidentifier() and name.isascii() else "expected the name of a variable"
+
+
+def _not_absolute(path: str) -> str | None:
+    return None if os.path.isabs(path) else "expected an absolute path"
 
 
 def _paths(values: Iterable[Path | str]) -> tuple[Path, ...]:
@@ -46,17 +46,15 @@ class WorkerConfiguration:
         repositories: Folders with the repositories that sessions may begin from, absolute.
     """
 
-    agents: tuple[str, ...] = field(default=(), converter=_texts)
-    agent_commands: bool = False
-    agent_jail: bool = True
-    agent_network: bool = False
-    agent_environment: tuple[str, ...] = field(default=(), converter=_texts)
-    repositories: tuple[Path, ...] = field(default=(), converter=_paths)
+    agents: tuple[str, ...] = texts(converter=tuple)
+    agent_commands: bool = flag()
+    agent_jail: bool = flag(default=True)
+    agent_network: bool = flag()
+    agent_environment: tuple[str, ...] = texts(_no_name, converter=tuple)
+    repositories: tuple[Path, ...] = texts(_not_absolute, converter=_paths)
 
 
-def load_worker_configuration(
-    environment: Mapping[str, str] = os.environ, *, fs: FileSystem | None = None
-) -> WorkerConfiguration:
+def load_worker_configuration(environment: Mapping[str, str] = os.environ) -> WorkerConfiguration:
     """Read `[worker]` of the person's own `config.toml`; see `data_folder.configuration_folder`.
 
     No project's file is read, whatever the working directory and AGENTFORGE_CONFIG are.
@@ -64,39 +62,11 @@ def load_worker_configuration(
     Raises:
         InvalidConfiguration: With everything that is wrong with the section.
     """
-    path = configuration_folder(environment) / FILE_NAME
-    try:
-        data = read_regular_file(
-            fs if fs is not None else OsFileSystem(), str(path), path=path, max_bytes=MAX_BYTES
-        )
-    except ReadError as error:
-        raise InvalidConfiguration(path=path, faults=[str(error)]) from error
-    values, faults = parse_toml(data or b"")
-    found = worker_of(
-        Fields(values, "", faults, rule=filled).inner(SECTION, expected=f"a table [{SECTION}]")
+    file = read_own_file(environment)
+    if file is None:
+        return WorkerConfiguration()
+    found: WorkerConfiguration = read_keys(
+        WorkerConfiguration, section_of(file.top(), SECTION), Path()
     )
-    if faults:
-        raise InvalidConfiguration(path=path, faults=faults.sorted())
+    file.require_no_faults()
     return found
-
-
-def worker_of(table: Fields) -> WorkerConfiguration:
-    """Read the section; what is wrong with it is added to the table's faults."""
-    found = WorkerConfiguration(
-        agents=table.texts("agents"),
-        agent_commands=table.flag("agent_commands", default=False),
-        agent_jail=table.flag("agent_jail", default=True),
-        agent_network=table.flag("agent_network", default=False),
-        agent_environment=table.texts("agent_environment", judge=_no_name),
-        repositories=map(Path, table.texts("repositories", judge=_not_absolute)),
-    )
-    table.done()
-    return found
-
-
-def _no_name(name: str) -> str | None:
-    return None if name.isidentifier() and name.isascii() else "expected the name of a variable"
-
-
-def _not_absolute(path: str) -> str | None:
-    return None if os.path.isabs(path) else "expected an absolute path"

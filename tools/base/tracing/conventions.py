@@ -60,53 +60,47 @@ class Attribute:
     TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 (no secret)
 
 
-class Histogram:
-    """A metric of how much each time.
-
-    Attributes:
-        name: Its name.
-        unit: Its unit, as UCUM spells it.
-        description: What is measured.
-        dimensions: The attributes that it is told apart by; few values each.
-        buckets: Where its buckets end, unless the program says otherwise by a view.
-    """
-
-    __slots__ = ("buckets", "description", "dimensions", "name", "unit")
-
-    def __init__(
-        self,
-        name: str,
-        unit: str,
-        description: str,
-        dimensions: tuple[str, ...],
-        buckets: tuple[float, ...] = _SECONDS,
-    ) -> None:
-        self.name: Final = name
-        self.unit: Final = unit
-        self.description: Final = description
-        self.dimensions: Final = dimensions
-        self.buckets: Final = buckets
-
-
 class CounterType:
     """A metric of how many in all.
 
     Attributes:
         name: Its name.
-        unit: Its unit, as UCUM spells it.
-        description: What is counted.
+        description: What is measured.
         dimensions: The attributes that it is told apart by; few values each.
+        unit: Its unit, as UCUM spells it.
     """
 
     __slots__ = ("description", "dimensions", "name", "unit")
 
     def __init__(
-        self, name: str, unit: str, description: str, dimensions: tuple[str, ...] = ()
+        self, name: str, description: str, dimensions: tuple[str, ...] = (), *, unit: str
     ) -> None:
         self.name: Final = name
-        self.unit: Final = unit
         self.description: Final = description
         self.dimensions: Final = dimensions
+        self.unit: Final = unit
+
+
+class Histogram(CounterType):
+    """A metric of how much each time; of seconds, unless it says otherwise.
+
+    Attributes:
+        buckets: Where its buckets end, unless the program says otherwise by a view.
+    """
+
+    __slots__ = ("buckets",)
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        dimensions: tuple[str, ...] = (),
+        *,
+        unit: str = "s",
+        buckets: tuple[float, ...] = _SECONDS,
+    ) -> None:
+        super().__init__(name, description, dimensions, unit=unit)
+        self.buckets: Final = buckets
 
 
 class SpanType:
@@ -139,23 +133,23 @@ class Counter:
 
     TOKENS: Final = CounterType(
         "agentforge.session.tokens",
-        "{token}",
         "Tokens charged to the budgets of sessions.",
         (Attribute.PHASE,),
+        unit="{token}",
     )
     CONFLICTS: Final = CounterType(
         "agentforge.session.conflicts",
-        "{conflict}",
         "Saves that were refused, because another worker had saved the session first.",
+        unit="{conflict}",
     )
 
 
 TOKEN_USAGE: Final = Histogram(
     "gen_ai.client.token.usage",
-    "{token}",
     "Tokens that went into, and came out of, a call of an agent.",
     (Attribute.OPERATION, Attribute.PROVIDER, Attribute.MODEL, Attribute.TOKEN_TYPE),
-    _TOKENS,
+    unit="{token}",
+    buckets=_TOKENS,
 )
 
 
@@ -181,7 +175,6 @@ class Traced:
         ),
         Histogram(
             "agentforge.run.duration",
-            "s",
             "One worker's run of a session, until it is complete, paused or broken off.",
             (Attribute.WORKFLOW, Attribute.SESSION_STATE, Attribute.STOP_CAUSE),
         ),
@@ -192,7 +185,6 @@ class Traced:
         (Attribute.SESSION_ID, Attribute.WORKFLOW, Attribute.PHASE, Attribute.ROUND),
         Histogram(
             "agentforge.phase.duration",
-            "s",
             "A phase of one run, with all its attempts.",
             (Attribute.WORKFLOW, Attribute.PHASE),
         ),
@@ -203,7 +195,6 @@ class Traced:
         (Attribute.SESSION_ID, Attribute.PHASE, Attribute.ATTEMPT, Attribute.OUTCOME),
         Histogram(
             "agentforge.attempt.duration",
-            "s",
             "One attempt at a phase, until its verdict is recorded or it stops.",
             (Attribute.PHASE, Attribute.OUTCOME),
         ),
@@ -229,10 +220,9 @@ class Traced:
         ),
         Histogram(
             "gen_ai.client.operation.duration",
-            "s",
             "One call of an agent, with what is tried again within it.",
             (Attribute.OPERATION, Attribute.PROVIDER, Attribute.MODEL),
-            _CALL_SECONDS,
+            buckets=_CALL_SECONDS,
         ),
     )
     GATE: Final = SpanType(
@@ -241,7 +231,6 @@ class Traced:
         (Attribute.SESSION_ID, Attribute.PHASE, Attribute.GATE, Attribute.OUTCOME),
         Histogram(
             "agentforge.gate.duration",
-            "s",
             "The judgement of an attempt by its gate.",
             (Attribute.GATE, Attribute.OUTCOME),
         ),
@@ -258,7 +247,6 @@ class Traced:
         ),
         Histogram(
             "agentforge.execution.duration",
-            "s",
             "An execution in the sandbox or in a jail, with the wait for its workspace.",
             (Attribute.EXECUTOR, Attribute.TRAPPED),
         ),
@@ -274,7 +262,6 @@ class Traced:
         ),
         Histogram(
             "agentforge.question.duration",
-            "s",
             "A question to a person, as long as a worker waits for the reply.",
             (Attribute.OUTCOME,),
         ),
@@ -283,5 +270,5 @@ class Traced:
         "save_session",
         "internal",
         (Attribute.SESSION_ID, Attribute.SESSION_REVISION),
-        Histogram("agentforge.save.duration", "s", "A save of a session.", ()),
+        Histogram("agentforge.save.duration", "A save of a session."),
     )

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Final
 from ..event_log import get_logger
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from .conventions import CounterType, Histogram, SpanType
-    from .port import Carrier, OpenSpan, Span, Tracing, Value
+    from .port import Carrier, OpenSpan, Tracing, Value
 
 
 _API: Final = ("opentelemetry.trace", "opentelemetry.metrics")
@@ -161,36 +160,41 @@ def _failed(operation: str, error: Exception) -> None:
         )
 
 
-class _Untraced:
-    """The span of what nobody traces; one object for all."""
+class Span:
+    """What is traced while a `with` block runs; this very class does nothing.
 
-    carrier = _NO_CONTEXT
+    An exception that leaves the block is in the span by its type alone, and goes on.
+    """
+
+    @property
+    def carrier(self) -> Carrier:
+        """The span's context, by which others go on; empty where there is none."""
+        return _NO_CONTEXT
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Do nothing."""
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        return
 
     def set(self, attribute: str, value: Value | None) -> None:
-        """Do nothing."""
+        """Say more; None says nothing."""
 
     def fail(self, error: BaseException) -> None:
-        """Do nothing."""
+        """Say that the work failed, where no exception leaves the block."""
 
     def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
-        """Do nothing."""
+        """Measure something, with the span's attributes and more as dimensions."""
+
+
+class _Untraced(Span):
+    """The span of what nobody traces; one object for all."""
 
 
 _UNTRACED: Final = _Untraced()
 
 
-class _GuardedSpan:
+class _GuardedSpan(Span):
     """A span of whoever takes them, behind a guard: nothing that it raises gets out."""
 
     def __init__(self, begin: Callable[[], OpenSpan]) -> None:
@@ -204,12 +208,7 @@ class _GuardedSpan:
             _failed("begin", error)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._do("end", lambda span: span.end(error))
         self._open = None
 

@@ -3,47 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from .conventions import CounterType, Histogram, SpanType
 
 Carrier = Mapping[str, str]
 """A span's context as W3C Trace Context spells it: `traceparent`, and `tracestate` if any."""
 Value = str | int | float | bool
-
-
-class Span(Protocol):
-    """What is traced while a `with` block runs.
-
-    An exception that leaves the block is in the span by its type alone, and goes on.
-    """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
-
-    def set(self, attribute: str, value: Value | None) -> None:
-        """Say more; None says nothing."""
-        ...
-
-    def fail(self, error: BaseException) -> None:
-        """Say that the work failed, where no exception leaves the block."""
-        ...
-
-    def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
-        """Measure something, with the span's attributes and more as dimensions."""
-        ...
-
-    @property
-    def carrier(self) -> Carrier:
-        """The span's context, by which others go on; empty where there is none."""
-        ...
 
 
 class OpenSpan(Protocol):

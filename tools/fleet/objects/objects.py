@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from io import BytesIO
 from typing import IO, Final, Protocol, runtime_checkable
@@ -112,13 +112,13 @@ def sha256_of(content: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def try_store(store: ObjectStore, *, token: Callable[[], str] = random_token) -> None:
+def try_store(store: ObjectStore) -> None:
     """Write an object, read it and remove it.
 
     Raises:
         ObjectStoreError: The store can't be used, or gave back something else.
     """
-    key = f"doctor/{token()}"
+    key = f"doctor/{random_token()}"
     content = key.encode()
     store.put(key, BytesIO(content))
     try:

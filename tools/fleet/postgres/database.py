@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg.adapt import AdaptersMap, Loader
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
@@ -99,6 +99,22 @@ def is_pooled(connection: Connection) -> bool:
     return row is not None and row[0] != connection.info.backend_pid
 
 
+def lock_within(connection: Connection, key: int, timeout_s: float) -> bool:
+    """Take an advisory lock for a connection; return whether it was free in time."""
+    got = connection.execute("select pg_try_advisory_lock(%s)", (key,)).fetchone()
+    limit_ms = int(timeout_s * 1000)
+    if (got is not None and got[0]) or limit_ms <= 0:
+        return got is not None and bool(got[0])
+    connection.execute("select set_config('lock_timeout', %s, false)", (str(limit_ms),))
+    try:
+        connection.execute("select pg_advisory_lock(%s)", (key,))
+    except LockNotAvailable:
+        return False
+    finally:
+        connection.execute("select set_config('lock_timeout', '0', false)")
+    return True
+
+
 class _Lease:
     """A pooled connection for a block; what the block raises comes out as an error of the store.
 
@@ -118,12 +134,7 @@ class _Lease:
             raise self._database._in_own_words(error) from error
         return self._connection
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         # The pool rolls back what a block left open, and replaces a connection that has ended.
         self._pool.putconn(self._connection)
         if isinstance(error, psycopg.Error):
@@ -357,20 +368,20 @@ class Database:
             kind = StoreFull
         return kind(store=self.name, sqlstate=code, reason=reason)
 
-    def one(self, statement: LiteralString, values: Any = ()) -> TupleRow | None:
+    def one(self, statement: LiteralString | bytes, values: Any = ()) -> TupleRow | None:
         """Run one statement in a transaction of its own, and return its first row."""
         with self.connection() as connection:
             return connection.execute(statement, values).fetchone()
 
+    def all(self, statement: LiteralString | bytes, values: Any = ()) -> list[TupleRow]:
+        """Run one statement in a transaction of its own, and return its rows."""
+        with self.connection() as connection:
+            return connection.execute(statement, values).fetchall()
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -387,3 +398,14 @@ class Database:
             pool.close()
         if spare is not None:
             spare.close()
+
+
+class OnDatabase:
+    """What is kept in a database.
+
+    Args:
+        database: Where.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal, Self
 
-from attrs import frozen
+from attrs import field, frozen
+from psycopg.rows import class_row, dict_row
 
 from ...harness.submission import Submission
-from .database import Database
+from .database import OnDatabase
 from .errors import NotSubmitted
-from .sessions.session_repository import checked_id
+from .sessions.session_rows import checked_id
 
 JobState = Literal["running", "waiting", "scheduled", "failed"]
 
 _WORKERS: Final = """
 select about.host, about.pid, about.queues, about.concurrency, about.version, about.started_at,
-    about.problem, now() - known.last_heartbeat, (
+    about.problem,
+    extract(epoch from greatest(now() - known.last_heartbeat, '0'))::float8 as silent_s, (
         select count(*) from agentforge.procrastinate_jobs jobs
-        where jobs.worker_id = known.id and jobs.status = 'doing')
+        where jobs.worker_id = known.id and jobs.status = 'doing') as running
 from agentforge.procrastinate_workers known
     join agentforge.workers about on about.worker_id = known.id
 order by about.host, about.pid
@@ -46,12 +49,16 @@ page as (
     order by array_position(array['running', 'waiting', 'scheduled', 'failed'], state),
         case when state = 'failed' then -id end, priority desc, scheduled_at nulls first, id
     limit %(limit)s)
-select page.session, page.state, page.queue_name, page.priority, page.scheduled_at, (
-        select max(at) from agentforge.procrastinate_events
-        where job_id = page.id and type <> 'scheduled'), -- whose time is the one it waits for
-    coalesce(submissions.failures, 0), submissions.failed_for, sessions.state,
-    sessions.current_phase, workers.host, workers.pid, now(), (select count(*) from jobs)
-from page left join agentforge.sessions on sessions.id = page.session
+select page.session as session_id, page.state, page.queue_name as queue, page.priority,
+    page.scheduled_at, since, extract(epoch from greatest(now() - since, '0'))::float8 as age_s,
+    coalesce(submissions.failures, 0) as attempts, submissions.failed_for as reason,
+    sessions.state as session_state, sessions.current_phase as phase,
+    workers.host || ':' || workers.pid as worker, (select count(*) from jobs) as every
+from page cross join lateral (
+        select max(at) as since from agentforge.procrastinate_events
+        where job_id = page.id and type <> 'scheduled') -- whose time is the one it waits for
+    as stands
+    left join agentforge.sessions on sessions.id = page.session
     left join agentforge.submissions on submissions.session_id = page.session
     left join agentforge.workers on workers.worker_id = page.worker_id
 order by array_position(array['running', 'waiting', 'scheduled', 'failed'], page.state),
@@ -66,6 +73,10 @@ where state in ('active', 'paused') and 'failed' = (
     order by id desc limit 1)
 order by session_id
 """
+
+
+def _as_tuple(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
 
 
 @frozen(kw_only=True)
@@ -86,7 +97,7 @@ class WorkerView:
 
     host: str
     pid: int
-    queues: tuple[str, ...]
+    queues: tuple[str, ...] = field(converter=_as_tuple)
     concurrency: int
     running: int
     version: str
@@ -128,15 +139,12 @@ class JobView:
     worker: str | None
 
 
-class FleetView:
+class FleetView(OnDatabase):
     """A fleet as it stands, seen by a connection of its own; close it, as by a `with` statement.
 
     Args:
         database: The store.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def __enter__(self) -> Self:
         return self
@@ -152,21 +160,8 @@ class FleetView:
     def workers(self) -> list[WorkerView]:
         """Return the workers that the fleet takes for alive, by machine."""
         with self._database.connection() as connection:
-            rows = connection.execute(_WORKERS).fetchall()
-        return [
-            WorkerView(
-                host=row[0],
-                pid=row[1],
-                queues=tuple(row[2]),
-                concurrency=row[3],
-                version=row[4],
-                started_at=row[5],
-                problem=row[6],
-                silent_s=max(0.0, row[7].total_seconds()),
-                running=row[8],
-            )
-            for row in rows
-        ]
+            cursor = connection.cursor(row_factory=class_row(WorkerView))
+            return cursor.execute(_WORKERS).fetchall()
 
     def jobs(
         self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
@@ -186,33 +181,16 @@ class FleetView:
             "limit": limit,
         }
         with self._database.connection() as connection:
-            rows = connection.execute(_JOBS, values).fetchall()
-        found = [
-            JobView(
-                session_id=row[0],
-                state=row[1],
-                queue=row[2],
-                priority=row[3],
-                scheduled_at=row[4],
-                since=row[5],
-                age_s=max(0.0, (row[12] - row[5]).total_seconds()),
-                attempts=row[6],
-                reason=row[7],
-                session_state=row[8],
-                phase=row[9],
-                worker=None if row[10] is None else f"{row[10]}:{row[11]}",
-            )
-            for row in rows
-        ]
-        return found, rows[0][13] if rows else 0
+            rows = connection.cursor(row_factory=dict_row).execute(_JOBS, values).fetchall()
+        every = [row.pop("every") for row in rows]
+        return [JobView(**row) for row in rows], every[0] if every else 0
 
     def failed(self) -> list[tuple[str, Submission]]:
         """Return the sessions that the fleet has given up, oldest first, each as it was submitted.
 
         It works on them still as soon as they are submitted again: they have not ended.
         """
-        with self._database.connection() as connection:
-            rows = connection.execute(_FAILED).fetchall()
+        rows = self._database.all(_FAILED)
         return [(one, Submission(queue=queue, priority=priority)) for one, queue, priority in rows]
 
     def withdraw(self, session_id: str) -> bool:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 import psycopg
+from attrs import define, field
 
 from ...base.event_log import get_logger
 from .database import Connection, Database
@@ -32,6 +33,7 @@ Listener = Callable[[str | None], None]
 """Called with what was told, or with None where something may have been missed."""
 
 
+@define(eq=False)
 class Notifications:
     """Passes on what the database tells on one channel, to everybody in this process.
 
@@ -45,23 +47,15 @@ class Notifications:
         monotonic: The clock of that, in seconds.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        channel: str,
-        *,
-        linger_s: float = LINGER_S,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._database = database
-        self._listen_statement = f"listen {channel}".encode()
-        self._linger_s = linger_s
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._listeners: list[Listener] = []
-        self._thread: _Ears | None = None
-        self._silent_since = 0.0
-        self._closed = False
+    _database: Database
+    _channel: str
+    _linger_s: float = field(default=LINGER_S, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _listeners: list[Listener] = field(factory=list, init=False)
+    _thread: _Ears | None = field(default=None, init=False)
+    _silent_since: float = field(default=0.0, init=False)
+    _closed: bool = field(default=False, init=False)
 
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[None]:
@@ -105,7 +99,7 @@ class Notifications:
         """Open a connection that listens."""
         connection = self._database.connect()
         try:
-            connection.execute(self._listen_statement)
+            connection.execute(f"listen {self._channel}".encode())
         except BaseException:
             connection.close()
             raise

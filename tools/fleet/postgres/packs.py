@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final
 
 from ..objects.pack_index import Pack, PackKind, Place
-from .database import Connection, Database, advisory_key
+from .database import Connection, OnDatabase, advisory_key
 
 _ADD: Final = (
     "insert into agentforge.session_packs (session_id, kind, key, sha256, size_bytes, snapshots, "
@@ -23,15 +23,12 @@ _RELEASED: Final = """
 """
 
 
-class PostgresPacks:
+class PostgresPacks(OnDatabase):
     """A `PackIndex`.
 
     Args:
         database: Where the sessions are.
     """
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     @cached_property
     def space(self) -> str:
@@ -46,12 +43,11 @@ class PostgresPacks:
 
     def packs(self, session_id: str, kind: PackKind) -> list[Pack]:
         """Return a session's packs; see `PackIndex`."""
-        with self._database.connection() as connection:
-            rows = connection.execute(
-                "select key, sha256, size_bytes, snapshots, base, number from "
-                "agentforge.session_packs where session_id = %s and kind = %s order by number",
-                (session_id, kind),
-            ).fetchall()
+        rows = self._database.all(
+            "select key, sha256, size_bytes, snapshots, base, number from "
+            "agentforge.session_packs where session_id = %s and kind = %s order by number",
+            (session_id, kind),
+        )
         return [
             Pack(key, sha256, size, kind, tuple(snapshots), base, number)
             for key, sha256, size, snapshots, base, number in rows
@@ -113,29 +109,17 @@ class PostgresPacks:
 
     def named(self, keys: Collection[str]) -> set[str]:
         """Return those of these keys that some pack has; see `PackIndex`."""
-        with self._database.connection() as connection:
-            rows = connection.execute(
-                "select key from agentforge.session_packs where key = any(%s)", (list(keys),)
-            )
-            return {row[0] for row in rows}
+        rows = self._database.all(
+            "select key from agentforge.session_packs where key = any(%s)", (list(keys),)
+        )
+        return {row[0] for row in rows}
 
     def released(self, session_ids: Collection[str], place: str) -> Mapping[str, frozenset[str]]:
         """Return the sessions that a place need not keep files of; see `PackIndex`."""
-        with self._database.connection() as connection:
-            rows = connection.execute(_RELEASED, {"ids": list(session_ids), "place": place})
-            return {session_id: frozenset(snapshots) for session_id, snapshots in rows}
+        rows = self._database.all(_RELEASED, {"ids": list(session_ids), "place": place})
+        return {session_id: frozenset(snapshots) for session_id, snapshots in rows}
 
 
 def _add(connection: Connection, session_id: str, pack: Pack) -> None:
-    connection.execute(
-        _ADD,
-        (
-            session_id,
-            pack.kind,
-            pack.key,
-            pack.sha256,
-            pack.size,
-            list(pack.snapshots),
-            pack.base,
-        ),
-    )
+    found = (pack.kind, pack.key, pack.sha256, pack.size, list(pack.snapshots), pack.base)
+    connection.execute(_ADD, (session_id, *found))

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, Final
 
+from attrs import define, field
 from psycopg.errors import LockNotAvailable
 
 from ...base.event_log import get_logger
@@ -100,6 +101,7 @@ returning changed_at, id
 _log = get_logger("agentforge.questions")
 
 
+@define(eq=False)
 class PostgresQuestions:
     """Keeps question sessions in a database. A `questions.QuestionRepository`.
 
@@ -107,23 +109,15 @@ class PostgresQuestions:
         database: Where; its tables must be there (`schema.require_migrated`).
         look_s: How often a wait looks for itself, in seconds.
         lock_timeout_s: How long a change waits for another one of the same session, in seconds.
-        notifications: What tells of changes; a connection of this object's own by default.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        look_s: float = LOOK_S,
-        lock_timeout_s: float = LOCK_SECONDS,
-        notifications: Notifications | None = None,
-    ) -> None:
-        self._database = database
-        self.look_s = look_s
-        self._lock_timeout_s = lock_timeout_s
-        self._notifications = (
-            notifications if notifications is not None else Notifications(database, CHANNEL)
-        )
+    _database: Database
+    look_s: float = field(default=LOOK_S, kw_only=True)
+    _lock_timeout_s: float = field(default=LOCK_SECONDS, kw_only=True)
+    _notifications: Notifications = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._notifications = Notifications(self._database, CHANNEL)
 
     @property
     def where(self) -> str:
@@ -269,24 +263,19 @@ class PostgresQuestions:
         """Return the signatures of all sessions; see `QuestionRepository`."""
         if statuses is None:
             return self._signed(None)
-        wanted = [one.value for one in statuses]
-        with self._connection() as connection:
-            rows = connection.execute(
-                "select id, change from agentforge.questions where status = any(%s)", (wanted,)
-            ).fetchall()
-        return dict(sorted(rows))
+        return self._signed([one.value for one in statuses], b" where status = any(%s)")
 
-    def _signed(self, names: frozenset[str] | None) -> dict[str, int]:
+    def _signed(
+        self, wanted: Collection[str] | None, where: bytes = b" where id = any(%s)"
+    ) -> dict[str, int]:
+        """Return the numbers of the last changes: of those that are wanted, or of all."""
+        statement = b"select id, change from agentforge.questions"
         with self._connection() as connection:
-            rows = (
-                connection.execute("select id, change from agentforge.questions")
-                if names is None
-                else connection.execute(
-                    "select id, change from agentforge.questions where id = any(%s)",
-                    (list(names),),
-                )
-            ).fetchall()
-        return dict(sorted(rows))
+            if wanted is None:
+                rows = connection.execute(statement)
+            else:
+                rows = connection.execute(statement + where, (list(wanted),))
+            return dict(sorted(rows))
 
     def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions at once; see `QuestionRepository`."""

@@ -38,7 +38,8 @@ from .packs import PostgresPacks
 from .questions import PostgresQuestions
 from .sessions.session_lock import PostgresRunLock, has_job, has_run, is_run
 from .sessions.session_prune import PostgresPrune
-from .sessions.session_repository import PostgresSessions, checked_id
+from .sessions.session_repository import PostgresSessions
+from .sessions.session_rows import checked_id
 
 _DELETED_ELSEWHERE: Final = (
     "select name from unnest(%s::text[]) name where exists "
@@ -53,7 +54,6 @@ class PostgresStore(PostgresSessions):
     Args:
         database: Where the sessions are; its tables must be there (`schema.require_migrated`).
         base_path: Where this machine works on them; `.agentforge/sessions` by default.
-        fs: The file system; the real one by default.
         max_bytes: The largest session that is written, as its file would be.
 
     Attributes:
@@ -67,12 +67,11 @@ class PostgresStore(PostgresSessions):
         database: Database,
         base_path: Path | str | None = None,
         *,
-        fs: FileSystem | None = None,
         max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
         super().__init__(database, max_bytes=max_bytes)
         self._base_path = DEFAULT_BASE_PATH if base_path is None else Path(base_path)
-        self._fs: FileSystem = OsFileSystem() if fs is None else fs
+        self._fs: FileSystem = OsFileSystem()
         self.job_id: int | None = None
         self.on_claim: Callable[[str], object] = lambda _session_id: None
 
@@ -150,9 +149,7 @@ class PostgresStore(PostgresSessions):
         except FileNotFoundError:
             return []
         cleared = []
-        with self._database.connection() as connection:
-            rows = connection.execute(_DELETED_ELSEWHERE, (names,)).fetchall()
-        for (session_id,) in rows:
+        for (session_id,) in self._database.all(_DELETED_ELSEWHERE, (names,)):
             with suppress(SessionInUse, DurableError):
                 self.clear_directory(session_id)
                 if not (self._base_path / session_id).exists():

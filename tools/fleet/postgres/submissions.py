@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from ...harness.session_domain import SessionContext
 from ...harness.submission import Submission
 from .database import Database
-from .sessions.session_repository import checked_id
+from .sessions.session_rows import checked_id
 from .store import PostgresStore
 
 FOLLOW_UP: Final = (
@@ -30,13 +29,10 @@ class SubmittingStore(PostgresStore):
         super().__init__(database, base_path)
         self._submission = submission
         self._follow_up = FOLLOW_UP
-
-    def _follow_up_values(self) -> Mapping[str, Any]:
-        given = self._submission
-        return {
-            "submit_queue": given.queue,
-            "submit_priority": given.priority,
-            "submit_at": given.at,
+        self._follow_up_values = {
+            "submit_queue": submission.queue,
+            "submit_priority": submission.priority,
+            "submit_at": submission.at,
         }
 
     def submit(self, session: SessionContext) -> None:

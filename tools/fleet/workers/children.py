@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from attrs import define, field, frozen
+
 from ...base.event_log import get_logger
 from .messages import MAX_LINE_BYTES, Look, decode, encode, look_of
 
@@ -41,11 +43,11 @@ class ChildEnded(Exception):
         self.claimed = claimed
 
 
+@frozen(eq=False)
 class _Child:
     """One process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
+    process: asyncio.subprocess.Process
 
     @property
     def alive(self) -> bool:
@@ -116,6 +118,7 @@ def _how_ended(code: int) -> str:
     return f"ended with exit code {code}"
 
 
+@define(eq=False)
 class Children:
     """The session processes of one worker; as many as it runs sessions at once.
 
@@ -129,20 +132,12 @@ class Children:
         program: The program.
     """
 
-    def __init__(
-        self,
-        greeting: Mapping[str, Any],
-        *,
-        stop_s: float,
-        on_log: OnLog,
-        program: tuple[str, ...] = PROGRAM,
-    ) -> None:
-        self._greeting = dict(greeting)
-        self._stop_s = stop_s
-        self._on_log = on_log
-        self._program = program
-        self._idle: list[_Child] = []
-        self._busy: set[_Child] = set()
+    _greeting: Mapping[str, Any]
+    _stop_s: float = field(kw_only=True)
+    _on_log: OnLog = field(kw_only=True)
+    _program: tuple[str, ...] = field(default=PROGRAM, kw_only=True)
+    _idle: list[_Child] = field(factory=list, init=False)
+    _busy: set[_Child] = field(factory=set, init=False)
 
     @property
     def pids(self) -> tuple[int, ...]:

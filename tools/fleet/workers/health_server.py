@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import Final
 
+from attrs import frozen
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ...base.event_log import get_logger
@@ -20,6 +21,7 @@ _TEXT: Final = "text/plain; charset=utf-8"
 Answer = tuple[HTTPStatus, str, bytes]
 
 
+@frozen(eq=False)
 class HealthServer:
     """Answers GET and HEAD of two paths.
 
@@ -30,11 +32,8 @@ class HealthServer:
         metrics: Returns the metrics in Prometheus' text format.
     """
 
-    def __init__(
-        self, problem: Callable[[], str | None], metrics: Callable[[], Awaitable[bytes]]
-    ) -> None:
-        self._problem = problem
-        self._metrics = metrics
+    _problem: Callable[[], str | None]
+    _metrics: Callable[[], Awaitable[bytes]]
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[int]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
+from attrs import define, field
 from procrastinate.exceptions import ConnectorException, JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 
@@ -31,12 +32,14 @@ from .wellness import Wellness
 _log = get_logger("agentforge.fleet")
 _WRITES: Final = 8
 _T = TypeVar("_T")
-_LEVELS: Final = {
-    Ending.FENCED: "warning",
-    Ending.FAILED: "error",
-    Ending.NOT_ALLOWED: "warning",
-    Ending.UNAVAILABLE: "warning",
+_LOOKED_AT: Final = "fleet.session.looked_at"
+_LOGGED: Final = {
+    Ending.FENCED: ("warning", "fleet.session.taken_over"),
+    Ending.FAILED: ("error", "fleet.session.failed"),
+    Ending.NOT_ALLOWED: ("warning", "fleet.session.passed_on"),
+    Ending.UNAVAILABLE: ("warning", _LOOKED_AT),
 }
+"""The level and the event by which the endings of looks are logged; of others at info."""
 
 
 class JobFailed(Exception):
@@ -75,6 +78,7 @@ class Looks(Protocol):
         ...
 
 
+@define(eq=False)
 class SessionJobs:
     """Does the jobs of one worker.
 
@@ -91,29 +95,16 @@ class SessionJobs:
         sleep: Waits for so many seconds.
     """
 
-    def __init__(
-        self,
-        processes: SessionProcesses,
-        looks: Looks,
-        settings: FleetSettings,
-        metrics: FleetMetrics,
-        wellness: Wellness,
-        *,
-        random: Callable[[], float],
-        at_once: Callable[[], bool] = lambda: False,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
-        self._processes = processes
-        self._looks = looks
-        self._settings = settings
-        self._metrics = metrics
-        self._wellness = wellness
-        self._random = random
-        self._at_once = at_once
-        self._monotonic = monotonic
-        self._sleep = sleep
-        self._running: set[int] = set()
+    _processes: SessionProcesses
+    _looks: Looks
+    _settings: FleetSettings
+    _metrics: FleetMetrics
+    _wellness: Wellness
+    _random: Callable[[], float] = field(kw_only=True)
+    _at_once: Callable[[], bool] = field(default=lambda: False, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _sleep: Callable[[float], Awaitable[object]] = field(default=asyncio.sleep, kw_only=True)
+    _running: set[int] = field(factory=set, init=False)
 
     @property
     def running(self) -> frozenset[int]:
@@ -136,14 +127,11 @@ class SessionJobs:
         _log.info("fleet.job.started", session_id=session_id, job=job_id)
         try:
             outcome = await self._do(session_id, job_id)
-        except asyncio.CancelledError:
-            if context.abort_reason() is AbortReason.USER_REQUEST:
+        except (asyncio.CancelledError, JobAborted) as error:
+            user = context.abort_reason() is AbortReason.USER_REQUEST
+            if user and isinstance(error, asyncio.CancelledError):
                 outcome = "cancelled"
                 raise JobAborted from None
-            outcome = "handed_back"
-            await self._hand_back(session_id)
-            raise
-        except JobAborted:
             outcome = "handed_back"
             await self._hand_back(session_id)
             raise
@@ -255,12 +243,7 @@ class SessionJobs:
             _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=words_of(error))
 
     def _log_look(self, look: Look, session_id: str, job_id: int) -> None:
-        level = _LEVELS.get(look.ending, "info")
-        event = {
-            Ending.FENCED: "fleet.session.taken_over",
-            Ending.FAILED: "fleet.session.failed",
-            Ending.NOT_ALLOWED: "fleet.session.passed_on",
-        }.get(look.ending, "fleet.session.looked_at")
+        level, event = _LOGGED.get(look.ending, ("info", _LOOKED_AT))
         getattr(_log, level)(
             event,
             session_id=session_id,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from attrs import define, field
+
 from ...base.event_log import get_logger
 from .children import ChildEnded
 from .settings import FleetSettings
@@ -16,6 +18,7 @@ from .settings import FleetSettings
 _log = get_logger("agentforge.fleet")
 
 
+@define(eq=False)
 class Wellness:
     """What is known of the processes of one worker.
 
@@ -26,21 +29,13 @@ class Wellness:
         monotonic: The time, in seconds.
     """
 
-    def __init__(
-        self,
-        settings: FleetSettings,
-        start: Callable[[], Awaitable[object]],
-        *,
-        random: Callable[[], float],
-        monotonic: Callable[[], float],
-    ) -> None:
-        self._settings = settings
-        self._start = start
-        self._random = random
-        self._monotonic = monotonic
-        self._in_a_row = 0
-        self._until = float("-inf")
-        self._how: str | None = None
+    _settings: FleetSettings
+    _start: Callable[[], Awaitable[object]]
+    _random: Callable[[], float] = field(kw_only=True)
+    _monotonic: Callable[[], float] = field(kw_only=True)
+    _in_a_row: int = field(default=0, init=False)
+    _until: float = field(default=float("-inf"), init=False)
+    _how: str | None = field(default=None, init=False)
 
     @property
     def problem(self) -> str | None:

@@ -11,12 +11,14 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from random import random as any_number
 from typing import Any, Final
 
+from attrs import define, field
+from procrastinate import App
 from procrastinate.exceptions import ConnectorException
 from procrastinate.job_context import JobContext
 from procrastinate.psycopg_connector import PsycopgConnector
@@ -38,6 +40,7 @@ _log = get_logger("agentforge.fleet")
 _MAINTENANCE_AT_ONCE: Final = 3
 
 
+@define(eq=False)
 class FleetWorker:
     """One worker, until it is stopped.
 
@@ -57,32 +60,24 @@ class FleetWorker:
         monotonic: The time, in seconds.
     """
 
-    def __init__(
-        self,
-        url: str,
-        settings: FleetSettings,
-        children: Children,
-        *,
-        metrics: FleetMetrics | None = None,
-        check: Callable[[], None] = lambda: None,
-        prune: Callable[[], Mapping[str, int]] | None = None,
-        random: Callable[[], float] = any_number,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._url = url
-        self._settings = settings
-        self._children = children
-        self._metrics = metrics if metrics is not None else FleetMetrics()
-        self._check = check
-        self._prune = prune
-        self._random = random
-        self._monotonic = monotonic
-        self._stopping = asyncio.Event()
-        self._at_once = False
-        self._queue: FleetQueue | None = None
-        self._alive_at = float("-inf")
-        self._problem: str | None = "it has not reached the store yet"
-        self._wellness = Wellness(settings, children.start, random=random, monotonic=monotonic)
+    _url: str
+    _settings: FleetSettings
+    _children: Children
+    _metrics: FleetMetrics = field(factory=FleetMetrics, kw_only=True)
+    _check: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    _prune: Callable[[], Mapping[str, int]] | None = field(default=None, kw_only=True)
+    _random: Callable[[], float] = field(default=any_number, kw_only=True)
+    _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _stopping: asyncio.Event = field(factory=asyncio.Event, init=False)
+    _at_once: bool = field(default=False, init=False)
+    _queue: FleetQueue | None = field(default=None, init=False)
+    _alive_at: float = field(default=float("-inf"), init=False)
+    _problem: str | None = field(default="it has not reached the store yet", init=False)
+    _wellness: Wellness = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        start, random = self._children.start, self._random
+        self._wellness = Wellness(self._settings, start, random=random, monotonic=self._monotonic)
 
     # --------------------------------------------------------------------------------- its state
 
@@ -170,18 +165,15 @@ class FleetWorker:
         queue = FleetQueue(connector, settings)
         jobs = self._jobs(queue)
         work = self._worker_of_jobs(connector, jobs)
-        care = Worker(
-            app=maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
-            name="maintenance",
-            queues=[MAINTENANCE_QUEUE],
+        care = self._worker(
+            maintenance_app(connector, queue, settings, self._metrics, prune=self._prune),
+            "maintenance",
+            [MAINTENANCE_QUEUE],
             concurrency=_MAINTENANCE_AT_ONCE,
             fetch_job_polling_interval=settings.maintenance_poll_s,
             listen_notify=False,
-            install_signal_handlers=False,
             delete_jobs="always",
             shutdown_graceful_timeout=settings.stop_s,
-            update_heartbeat_interval=settings.heartbeat_s,
-            stalled_worker_timeout=settings.limit_s,
         )
         self._queue = queue
         working = asyncio.create_task(_run(work), name="work")
@@ -227,17 +219,25 @@ class FleetWorker:
         async def run_session(context: JobContext, session_id: str) -> None:
             await jobs.run(context, session_id)
 
-        return Worker(
-            app=app,
-            name="work",
-            queues=list(settings.served),
+        return self._worker(
+            app,
+            "work",
+            settings.served,
             concurrency=settings.concurrency,
             fetch_job_polling_interval=settings.poll_s,
             abort_job_polling_interval=settings.poll_s,
-            install_signal_handlers=False,
             shutdown_graceful_timeout=0.0,  # where the store is lost; else `_serve` says it
-            update_heartbeat_interval=settings.heartbeat_s,
-            stalled_worker_timeout=settings.limit_s,
+        )
+
+    def _worker(self, app: App, name: str, queues: Iterable[str], **more: Any) -> Worker:
+        return Worker(
+            app=app,
+            name=name,
+            queues=list(queues),
+            install_signal_handlers=False,
+            update_heartbeat_interval=self._settings.heartbeat_s,
+            stalled_worker_timeout=self._settings.limit_s,
+            **more,
         )
 
     async def _watch(

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError, ErrorKind
@@ -76,6 +76,7 @@ class Collected:
     size: int = 0
 
 
+@define(eq=False)
 class WorkspacePacks:
     """The packs of the sessions of one store, as one machine has them.
 
@@ -88,22 +89,12 @@ class WorkspacePacks:
         many: How many packs of a session are put into one.
     """
 
-    def __init__(
-        self,
-        index: PackIndex,
-        objects: ObjectStore | None,
-        base: Path,
-        *,
-        fs: FileSystem | None = None,
-        host: Callable[[], str] = socket.gethostname,
-        many: int = MANY_PACKS,
-    ) -> None:
-        self.index = index
-        self._objects = objects
-        self._base = base
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
-        self._host = host
-        self._many = many
+    index: PackIndex
+    _objects: ObjectStore | None
+    _base: Path
+    _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
+    _host: Callable[[], str] = field(default=socket.gethostname, kw_only=True)
+    _many: int = field(default=MANY_PACKS, kw_only=True)
 
     @cached_property
     def here(self) -> str:
@@ -150,10 +141,7 @@ class WorkspacePacks:
         """
         if self._objects is not None:
             known = {one for row in self.index.packs(session_id, kind) for one in row.snapshots}
-            self._store(session_id, kind, snapshots, known, self._add, boundary)
-
-    def _add(self, session_id: str, pack: Pack) -> None:
-        self.index.add(session_id, pack)
+            self._store(session_id, kind, snapshots, known, self.index.add, boundary)
 
     def _store(
         self,

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -31,13 +31,11 @@ class ControlGroup:
     """The folders that hold the limits of one jail: one for each controller, or one for all.
 
     Attributes:
-        memory: The folder of the memory controller, or None.
-        pids: The folder of the process controller, or None.
+        memory: The folder of the memory controller.
         second: Whether it is of the second version of the interface.
     """
 
-    memory: Path | None
-    pids: Path | None
+    memory: Path
     second: bool
     _folders: tuple[Path, ...] = field(alias="folders")
 
@@ -53,24 +51,15 @@ class ControlGroup:
     @property
     def memory_was_exceeded(self) -> bool:
         """Whether the kernel ended a process of it for want of memory."""
-        if self.memory is None:
-            return False
         name = "memory.events" if self.second else "memory.oom_control"
         return _fields(self.memory / name).get("oom_kill", 0) > 0
 
     @property
     def peak_memory_bytes(self) -> int | None:
         """The most memory that it had, in bytes; None where the kernel does not say."""
-        if self.memory is None:
-            return None
         return _number(
             self.memory / ("memory.peak" if self.second else "memory.max_usage_in_bytes")
         )
-
-    @property
-    def refused_processes(self) -> int:
-        """How often a new process was refused."""
-        return 0 if self.pids is None else _fields(self.pids / "pids.events").get("max", 0)
 
     def remove(self) -> None:
         """Remove it, its processes having ended; what the kernel still holds is left to a sweep."""
@@ -118,7 +107,7 @@ def _first(
         _write(memory / "memory.memsw.limit_in_bytes", memory_bytes)
     pids = _make(root / "pids" / lines.get("pids", "/").lstrip("/"), name, made)
     _write(pids / "pids.max", processes + _KEPT_FREE)
-    return ControlGroup(memory=memory, pids=pids, second=False, folders=tuple(made))
+    return ControlGroup(memory=memory, second=False, folders=tuple(made))
 
 
 def _second(
@@ -140,7 +129,7 @@ def _second(
             with suppress(OSError):
                 _write(folder / "memory.oom.group", 1)
             _write(folder / "pids.max", processes + _KEPT_FREE)
-            return ControlGroup(memory=folder, pids=folder, second=True, folders=(folder,))
+            return ControlGroup(memory=folder, second=True, folders=(folder,))
     for folder in made:
         _removed(folder)
     return None
@@ -156,16 +145,11 @@ def _make(parent: Path, name: str, made: list[Path]) -> Path:
 
 def _sweep(parent: Path) -> None:
     """Remove groups without processes whose makers were killed."""
-    for left in _left_behind(parent):
-        _removed(left)
-
-
-def _left_behind(parent: Path) -> Iterator[Path]:
     with suppress(OSError):
         for name in os.listdir(parent):
             match = _NAME.fullmatch(name)
             if match and not Path("/proc", match[1]).exists():
-                yield parent / name
+                _removed(parent / name)
 
 
 def _removed(folder: Path) -> bool:

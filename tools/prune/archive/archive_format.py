@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from ...base.errors import ExtraMissing
 from ...base.files import FileSystem
+from ...base.files.regular_file import write_all
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -57,9 +58,7 @@ class HashingWriter(io.RawIOBase):
         """Write all of it, however little the system takes at once."""
         view = memoryview(cast("bytes", data)).cast("B")
         self._sum.update(view)
-        done = 0
-        while done < len(view):
-            done += self._fs.writev(self._fd, [view[done:]])
+        write_all(self._fs, self._fd, [view])
         return len(view)
 
     def checksum(self) -> str:
@@ -116,9 +115,7 @@ class HashingReader(Reader):
 
 def checksum_of(fs: FileSystem, fd: int) -> str:
     """Return the SHA-256 of all that an open file holds."""
-    made = hashlib.sha256()
-    at = 0
-    while piece := fs.pread(fd, PIECE, at):
-        made.update(piece)
-        at += len(piece)
-    return made.hexdigest()
+    reader = HashingReader(fs, fd)
+    while reader.read(PIECE):
+        pass
+    return reader.checksum()

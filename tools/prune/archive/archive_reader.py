@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ...base.files import FileSystem, OsFileSystem
 from ...base.files.directory_store import NewDirectory
-from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
 from ...base.files.safe_path import directory_beneath, is_plain_name
 from ..errors import InvalidArchive
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
@@ -95,12 +95,12 @@ def restore_archive(
         fd = _open_archive(archive)
         try:
             _require_checksum(archive, fd)
-            session_id = _read_about(zstd, archive, fd, target)
+            session_id = _read_about(zstd, fd, target)
             private.require_free(session_id)
             coming_fd = private.directory(COMING)
             with NewDirectory(outside.fs, coming_fd, outside.token()) as new:
                 with zstd.ZstdFile(Reader(OsFileSystem(), fd), "r") as plain:
-                    _unpack(archive, plain, outside.fs, new.fd, session_id)
+                    _unpack(plain, outside.fs, new.fd, session_id)
                 new.appear(session_id, parent_fd=private.root_fd)
         except (
             tarfile.TarError,
@@ -108,7 +108,7 @@ def restore_archive(
             EOFError,
             ArithmeticError,
             LookupError,
-            ValueError,  # tarfile's words for headers that make no sense
+            ValueError,  # ours, and tarfile's words for headers that make no sense
         ) as error:
             raise InvalidArchive(archive, str(error)) from error
         finally:
@@ -143,15 +143,15 @@ def _require_checksum(archive: Path, fd: int) -> None:
             os.close(beside_fd)
     except OSError as error:
         reason = f"its checksum {beside.name} can't be read ({error.strerror or error})"
-        raise InvalidArchive(archive, reason) from error
+        raise ValueError(reason) from error
     found = _CHECKSUM.match(text)
     if found is None:
-        raise InvalidArchive(archive, f"{beside.name} holds no checksum")
+        raise ValueError(f"{beside.name} holds no checksum")
     if found[1].decode("ascii") != checksum_of(OsFileSystem(), fd):
-        raise InvalidArchive(archive, f"it is damaged: its checksum is not that in {beside.name}")
+        raise ValueError(f"it is damaged: its checksum is not that in {beside.name}")
 
 
-def _read_about(zstd: ModuleType, archive: Path, fd: int, target: PruneTarget) -> str:
+def _read_about(zstd: ModuleType, fd: int, target: PruneTarget) -> str:
     with (
         zstd.ZstdFile(Reader(OsFileSystem(), fd), "r") as plain,
         tarfile.open(fileobj=plain, mode="r|") as tar,
@@ -159,75 +159,74 @@ def _read_about(zstd: ModuleType, archive: Path, fd: int, target: PruneTarget) -
         first = tar.next()
         source = None if first is None or first.name != ABOUT_NAME else tar.extractfile(first)
         if source is None:
-            raise InvalidArchive(archive, "it is no archive of a session")
+            raise ValueError("it is no archive of a session")
         try:
             about = json.loads(source.read(_MAX_ABOUT_BYTES))
             version, kind, session_id = about["format"], about["kind"], about["session_id"]
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise InvalidArchive(archive, "what it says of itself makes no sense") from error
+            raise ValueError("what it says of itself makes no sense") from error
     if version != FORMAT:
-        raise InvalidArchive(archive, f"its format is {version!r}, and this release reads {FORMAT}")
+        raise ValueError(f"its format is {version!r}, and this release reads {FORMAT}")
     if kind != target.kind:
-        raise InvalidArchive(archive, f"it is of a {kind!r} session, not of a {target.kind!r} one")
+        raise ValueError(f"it is of a {kind!r} session, not of a {target.kind!r} one")
     if not isinstance(session_id, str) or not target.owns(session_id):
-        raise InvalidArchive(archive, f"{session_id!r} can't be the id of a {target.kind} session")
+        raise ValueError(f"{session_id!r} can't be the id of a {target.kind} session")
     return session_id
 
 
-def _unpack(archive: Path, plain: BinaryIO, fs: FileSystem, top_fd: int, session_id: str) -> None:
+def _unpack(plain: BinaryIO, fs: FileSystem, top_fd: int, session_id: str) -> None:
     """Write the members below a directory, each through descriptors of its parents."""
     late: list[tuple[tuple[str, ...], tarfile.TarInfo]] = []
     with tarfile.open(fileobj=plain, mode="r|") as tar:
         for number, member in enumerate(tar):
             if number == 0:
                 continue
-            parts = _parts(archive, member.name, session_id)
+            parts = _parts(member.name, session_id)
             if bool(late) != bool(parts) or not (parts or member.isdir()):
-                raise InvalidArchive(archive, "its second entry is not the session's directory")
+                raise ValueError("its second entry is not the session's directory")
             if member.isdir():
                 late.append((parts, member))  # its mode and time: after what is in it
             if not parts:
                 continue
-            _make_member(archive, tar, member, fs, top_fd, parts)
+            _make_member(tar, member, fs, top_fd, parts)
     if not late:
-        raise InvalidArchive(archive, "it holds nothing")
+        raise ValueError("it holds nothing")
     if len(plain.read(_MOST_PADDING)) == _MOST_PADDING:  # to the end, and its own checksum
-        raise InvalidArchive(archive, "it goes on after its end")
+        raise ValueError("it goes on after its end")
     for parts, member in reversed(late):
         with directory_beneath(fs, top_fd, parts) as fd:
-            _finish(archive, fd, member)
+            _finish(fd, member)
             fs.fsync(fd)
 
 
-def _finish(archive: Path, fd: int, member: tarfile.TarInfo) -> None:
+def _finish(fd: int, member: tarfile.TarInfo) -> None:
     """Give what is open the permissions and the time it had."""
     os.fchmod(fd, member.mode & 0o777)
-    moment = _time_of(archive, member)
+    moment = _time_of(member)
     os.utime(fd, ns=(moment, moment))
 
 
-def _time_of(archive: Path, member: tarfile.TarInfo) -> int:
+def _time_of(member: tarfile.TarInfo) -> int:
     """Read when a member was changed, in nanoseconds."""
     found = _TIME.fullmatch(member.pax_headers.get("mtime", str(member.mtime)))
     if found is None:
-        raise InvalidArchive(archive, f"{member.name!r} in it has no time")
+        raise ValueError(f"{member.name!r} in it has no time")
     ns = int(found[2]) * 10**9 + int((found[3] or "").ljust(9, "0")[:9])
     if ns >= 1 << 63:
-        raise InvalidArchive(archive, f"{member.name!r} in it has a time that is out of range")
+        raise ValueError(f"{member.name!r} in it has a time that is out of range")
     return -ns if found[1] else ns
 
 
-def _parts(archive: Path, name: str, session_id: str) -> tuple[str, ...]:
+def _parts(name: str, session_id: str) -> tuple[str, ...]:
     parts = tuple(name.split("/"))
     if parts[0] != session_id or not all(map(is_plain_name, parts)):
-        raise InvalidArchive(archive, f"it holds {name!r}, which is not in the session")
+        raise ValueError(f"it holds {name!r}, which is not in the session")
     if len(parts) > LEVELS + 1:
-        raise InvalidArchive(archive, f"it is nested deeper than {LEVELS} levels")
+        raise ValueError(f"it is nested deeper than {LEVELS} levels")
     return parts[1:]
 
 
 def _make_member(
-    archive: Path,
     tar: tarfile.TarFile,
     member: tarfile.TarInfo,
     fs: FileSystem,
@@ -237,16 +236,15 @@ def _make_member(
     """Write a member where it belongs; what can't be there makes the archive an invalid one."""
     try:
         with directory_beneath(fs, top_fd, parts[:-1]) as parent_fd:
-            _write_member(archive, tar, member, fs, parent_fd, parts[-1])
+            _write_member(tar, member, fs, parent_fd, parts[-1])
     except OSError as error:
         if error.errno in _MEMBERS_FAULT:
             reason = f"{member.name!r} in it can't be made: {error.strerror}"
-            raise InvalidArchive(archive, reason) from error
+            raise ValueError(reason) from error
         raise
 
 
 def _write_member(
-    archive: Path,
     tar: tarfile.TarFile,
     member: tarfile.TarInfo,
     fs: FileSystem,
@@ -257,15 +255,12 @@ def _write_member(
         fs.mkdir(name, 0o700, dir_fd=parent_fd)
     elif member.issym():
         os.symlink(member.linkname, name, dir_fd=parent_fd)
-        moment = _time_of(archive, member)
+        moment = _time_of(member)
         os.utime(name, ns=(moment, moment), dir_fd=parent_fd, follow_symlinks=False)
     elif member.isfifo():
         os.mkfifo(name, 0o600, dir_fd=parent_fd)
-        fd = fs.open(name, READ_FLAGS, dir_fd=parent_fd)
-        try:
-            _finish(archive, fd, member)
-        finally:
-            close_reader(fs, fd)
+        with opened(fs, name, READ_FLAGS, dir_fd=parent_fd) as fd:
+            _finish(fd, member)
     elif member.isreg():
         fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=parent_fd)
         try:
@@ -279,9 +274,9 @@ def _write_member(
                 else:
                     sink.write(piece)
             os.ftruncate(fd, size)
-            _finish(archive, fd, member)
+            _finish(fd, member)
             fs.fsync(fd)
         finally:
             fs.close(fd)
     else:
-        raise InvalidArchive(archive, f"{member.name!r} in it is none of what an archive holds")
+        raise ValueError(f"{member.name!r} in it is none of what an archive holds")

@@ -29,9 +29,16 @@ from attrs import field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.files import DurableError, FileSystem, make_durable_directory
-from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ...base.files.filesystem import (
+    CREATE_FLAGS,
+    DIRECTORY_FLAGS,
+    READ_FLAGS,
+    close_reader,
+    opened,
+)
 from ...base.files.tree_walk import walk_tree
 from ..domain import Candidate
+from ..records.audit_reserve import is_there
 from ..removal.private_directory import PRIVATE
 from .archive_format import (
     ABOUT_NAME,
@@ -213,17 +220,9 @@ def _free_name(fs: FileSystem, directory_fd: int, stem: str) -> str:
     """Name the next archive: a prune that was killed may have left one of the same second."""
     for number in count(1):
         name = f"{stem}{'' if number == 1 else f'-{number}'}{SUFFIX}"
-        if not any(_is_there(fs, directory_fd, one) for one in (name, name + CHECKSUM_SUFFIX)):
+        if not any(is_there(fs, directory_fd, one) for one in (name, name + CHECKSUM_SUFFIX)):
             break
     return name
-
-
-def _is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
-    try:
-        fs.stat(name, dir_fd=directory_fd)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _pack(
@@ -289,11 +288,8 @@ def _walk(
         if entry.is_directory and len(entry.names) >= LEVELS:
             raise OSError(f"directories are nested deeper than {LEVELS} levels")
         if stat.S_ISREG(entry.status.st_mode):
-            fd = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
-            try:
+            with opened(fs, entry.name, READ_FLAGS, dir_fd=entry.directory_fd) as fd:
                 yield path, fd, fs.fstat(fd)
-            finally:
-                close_reader(fs, fd)
         else:
             yield path, entry.directory_fd, entry.status
 

@@ -30,7 +30,8 @@ from typing import Final
 from ...base.files import FileSystem, hand_over
 from ...base.files.directory_store import sync_directory
 from ...base.files.filesystem import close_reader
-from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
+from ...base.files.regular_file import create_file
+from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve, is_there
 
 ROTATED_AT_BYTES: Final = 8 << 20
 """How large a log gets before another one is begun."""
@@ -263,18 +264,9 @@ def make_log(fs: FileSystem, directory_fd: int) -> bool:
     Raises:
         OSError: As the system answered.
     """
-    try:
-        fs.stat(AUDIT_NAME, dir_fd=directory_fd)
-    except FileNotFoundError:
-        fd = fs.open(AUDIT_NAME, _FLAGS, 0o600, dir_fd=directory_fd)
-    else:
+    if is_there(fs, directory_fd, AUDIT_NAME):
         return False
-    try:
-        status = fs.fstat(fd)
-        if status.st_size == 0 and status.st_uid == os.geteuid():
-            hand_over(fs, fd, directory_fd)
-    finally:
-        close_reader(fs, fd)
+    create_file(fs, directory_fd, AUDIT_NAME, [], handed_over=True)
     return True
 
 

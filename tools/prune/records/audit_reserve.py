@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Final
 
 from ...base.files import FileSystem
-from ...base.files.filesystem import close_reader
-from ...base.files.regular_file import create_file
+from ...base.files.filesystem import close_reader, opened
+from ...base.files.regular_file import create_file, write_all
 
 RESERVE_NAME: Final = "audit.reserve"
 """The reserve's name in a root's private directory."""
@@ -31,6 +31,19 @@ _MAKING: Final = "audit.reserve.new"
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
+def is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
+    """Return whether an open directory has an entry of a name.
+
+    Raises:
+        OSError: The system would not look.
+    """
+    try:
+        fs.stat(name, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def make_reserve(fs: FileSystem, directory_fd: int) -> bool:
     """Make the reserve if it is missing; the private directory is locked by the caller.
 
@@ -40,11 +53,7 @@ def make_reserve(fs: FileSystem, directory_fd: int) -> bool:
     Raises:
         OSError: As the system answered; there is none then.
     """
-    try:
-        fs.stat(RESERVE_NAME, dir_fd=directory_fd)
-    except FileNotFoundError:
-        pass
-    else:
+    if is_there(fs, directory_fd, RESERVE_NAME):
         return False
     create_file(fs, directory_fd, _MAKING, [b"\n" * RESERVE_BYTES], handed_over=True)
     try:
@@ -99,7 +108,7 @@ class Reserve:
         if not added:
             return fitting
         try:
-            _write(self._fs, self._fd, self._behind + added)
+            write_all(self._fs, self._fd, [self._behind, added])
             self._fs.fsync(self._fd)
         except OSError:
             self._used += b"\n" * (RESERVE_BYTES - len(self._used))  # nothing is added any more
@@ -114,12 +123,9 @@ class Reserve:
         Raises:
             OSError: As the system answered; some of it may still be there.
         """
-        fd = self._fs.open(RESERVE_NAME, _FLAGS, dir_fd=self._directory_fd)
-        try:
-            _write(self._fs, fd, b"\n" * RESERVE_BYTES)
+        with opened(self._fs, RESERVE_NAME, _FLAGS, dir_fd=self._directory_fd) as fd:
+            write_all(self._fs, fd, [b"\n" * RESERVE_BYTES])
             self._fs.fsync(fd)
-        finally:
-            close_reader(self._fs, fd)
         self._used = b""
 
     def close(self) -> None:
@@ -130,9 +136,3 @@ class Reserve:
 def _used(content: bytes) -> bytes:
     used = content.rstrip(b"\n")
     return used and used + b"\n"
-
-
-def _write(fs: FileSystem, fd: int, content: bytes) -> None:
-    left = memoryview(content)
-    while left:
-        left = left[fs.writev(fd, [left]) :]

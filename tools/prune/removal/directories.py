@@ -68,7 +68,7 @@ class _Directories:
 
     def prune(self) -> Plan:
         run, record, fs, root_fd = self.run, self.run.record, self.run.outside.fs, self.root_fd
-        record.observer.started(self.target, run.policy, dry_run=run.dry_run)
+        record.notify(record.observer.started, self.target, run.policy, dry_run=run.dry_run)
         found, plan = self._look()
         if not run.dry_run and self._may_be_in_the_hands_of_another(plan):
             try:

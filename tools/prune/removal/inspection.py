@@ -21,6 +21,7 @@ from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ..domain import Candidate, Inspection, Skipped, SkipReason
 from ..ports import Dated, PruneTarget, Record, settled
+from ..records.audit_reserve import is_there
 from .session_lock import is_in_use
 from .session_size import SessionSize
 
@@ -113,7 +114,8 @@ class Inspector:
                     skipped.append(found)
                     if wanted is None:
                         skipped_bytes += SessionSize(fs, fd, fs.fstat(fd)).size_bytes
-                elif found is not None and not (found.in_use and self._is_gone(root_fd, name)):
+                # Nothing has the name any more: who held it was removing it.
+                elif found is not None and not (found.in_use and not is_there(fs, root_fd, name)):
                     candidates.append(found)
             except OSError as error:
                 reason = reason_of(error)
@@ -126,14 +128,6 @@ class Inspector:
             skipped_bytes=skipped_bytes,
             hidden=tuple(name for name in names if name[0] == "."),
         )
-
-    def _is_gone(self, root_fd: int, name: str) -> bool:
-        """Return whether nothing has a name any more: who held it was removing it."""
-        try:
-            self.fs.stat(name, dir_fd=root_fd)
-        except FileNotFoundError:
-            return True
-        return False
 
     def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
         return Skipped(kind=self.target.kind, session_id=name, reason=reason, detail=detail)

@@ -4,7 +4,7 @@
         audit.jsonl          what was removed, when, why and by whom; .1 to .9 are former ones
         audit.reserve        room that is kept for it, for when the disk is full
         going/{id}~{inode}-{token}   sessions being removed; the next prune finishes them
-        trash/{id}~{token}   sessions that can be brought back, and {id}~{token}.json about each
+        trash/{id}~{inode}-{token}.{kind}.{trashed}.{purge}.{size}   what can be brought back
         coming/{token}       sessions being restored from an archive
         pins/{id}            empty files: sessions that no prune removes
 
@@ -23,7 +23,7 @@ from typing import Final
 
 from ...base.errors import reason_of
 from ...base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ..errors import (
     PruneBusy,
     PruneError,
@@ -32,7 +32,7 @@ from ..errors import (
     SessionInTheWay,
 )
 from ..records.audit_log import make_log
-from ..records.audit_reserve import FULL, RESERVE_NAME, make_reserve
+from ..records.audit_reserve import FULL, RESERVE_NAME, is_there, make_reserve
 from .environment import Outside, owners_of
 
 PRIVATE: Final = ".prune"
@@ -165,9 +165,8 @@ class PrivateDirectory:
         """
         if name not in self._open:
             try:
-                self._fs.stat(name, dir_fd=self.fd)
-            except FileNotFoundError:
-                return None
+                if not is_there(self._fs, self.fd, name):
+                    return None
             except OSError as error:
                 path = self.root / PRIVATE / name
                 raise PruneRootUnusable(self.root, refused(path, error)) from error
@@ -175,11 +174,8 @@ class PrivateDirectory:
 
     def require_free(self, session_id: str) -> None:
         """Raise `SessionInTheWay` if something in the root has a session's name."""
-        try:
-            self._fs.stat(session_id, dir_fd=self.root_fd)
-        except FileNotFoundError:
-            return
-        raise SessionInTheWay(session_id, self.root / session_id)
+        if is_there(self._fs, self.root_fd, session_id):
+            raise SessionInTheWay(session_id, self.root / session_id)
 
     def close(self) -> None:
         """Close it and let others prune."""
@@ -204,19 +200,12 @@ def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
     with suppress(OSError, ValueError):
         fs.stat(os.path.join(root, PRIVATE, RESERVE_NAME))
         return
-    with suppress(OSError, ValueError):
-        root_fd = fs.open(os.fspath(root), _ROOT_FLAGS)
-        try:
-            _make(fs, root_fd, PRIVATE)
-            private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
-            try:
-                ours = fs.fstat(private_fd).st_uid in owners_of(fs, root_fd)
-                if ours and try_lock(fs, private_fd):
-                    furnish(fs, private_fd)
-            finally:
-                close_reader(fs, private_fd)
-        finally:
-            close_reader(fs, root_fd)
+    with suppress(OSError, ValueError), opened(fs, os.fspath(root), _ROOT_FLAGS) as root_fd:
+        _make(fs, root_fd, PRIVATE)
+        with opened(fs, PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd) as private_fd:
+            ours = fs.fstat(private_fd).st_uid in owners_of(fs, root_fd)
+            if ours and try_lock(fs, private_fd):
+                furnish(fs, private_fd)
 
 
 def furnish(fs: FileSystem, private_fd: int) -> None:
@@ -233,13 +222,10 @@ def furnish(fs: FileSystem, private_fd: int) -> None:
 
 
 def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
-    try:
-        fs.stat(name, dir_fd=parent_fd)
-    except FileNotFoundError:
-        try:
-            fs.mkdir(name, 0o700, dir_fd=parent_fd)
-        except FileExistsError:
-            return
+    if is_there(fs, parent_fd, name):
+        return
+    with suppress(FileExistsError):
+        fs.mkdir(name, 0o700, dir_fd=parent_fd)
         _hand_over(fs, parent_fd, name)
         fs.fsync(parent_fd)
 
@@ -249,12 +235,9 @@ def _hand_over(fs: FileSystem, parent_fd: int, name: str) -> None:
     user = os.geteuid()
     if user != 0 or fs.fstat(parent_fd).st_uid == user:
         return
-    fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
-    try:
+    with opened(fs, name, DIRECTORY_FLAGS, dir_fd=parent_fd) as fd:
         if fs.fstat(fd).st_uid == user and not fs.listdir(fd):
             hand_over(fs, fd, parent_fd)
-    finally:
-        close_reader(fs, fd)
 
 
 def _mounted(path: Path) -> str:

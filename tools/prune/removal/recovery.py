@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ...base.errors import reason_of
 from ...base.files import FileSystem, try_lock
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, opened
 from ..errors import PruneRootUnusable
 from ..ports import PruneTarget
 from .environment import Outside, owners_of
@@ -31,7 +31,7 @@ from .private_directory import (
     still_going,
 )
 from .run import RemovalWork
-from .trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
+from .trash import TrashRecord, expired_in_trash
 
 
 @frozen(kw_only=True)
@@ -41,15 +41,13 @@ class Leftovers:
     Attributes:
         coming: Sessions that were not all restored.
         going: Sessions that were not all removed.
-        expired: What was in the trash for its time, with its records.
-        orphaned: Records in the trash without their session.
+        expired: What was in the trash for its time, with what is known of it.
         strays: Names in the root of what was left half made or half deleted.
     """
 
     coming: Sequence[str]
     going: Sequence[str]
     expired: Sequence[tuple[str, TrashRecord]]
-    orphaned: Sequence[str]
     strays: Sequence[str] = ()
 
 
@@ -115,11 +113,8 @@ def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: 
             return False
         if not stat.S_ISDIR(status.st_mode):
             return True
-        fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
-        try:
+        with opened(fs, name, DIRECTORY_FLAGS, dir_fd=root_fd) as fd:
             return try_lock(fs, fd)  # its maker may hold it
-        finally:
-            close_reader(fs, fd)
     except OSError:
         return False
 
@@ -127,14 +122,11 @@ def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: 
 @contextmanager
 def locked_root(fs: FileSystem, root_fd: int) -> Iterator[bool]:
     """Lock a root if no other process holds it: those that make or delete in it lock it."""
-    fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=root_fd)
-    try:
+    with opened(fs, ".", DIRECTORY_FLAGS, dir_fd=root_fd) as fd:
         alone = False
         with suppress(OSError):
             alone = try_lock(fs, fd)
         yield alone
-    finally:
-        close_reader(fs, fd)
 
 
 def list_leftovers(fs: FileSystem, private: PrivateDirectory, now: datetime) -> Leftovers:
@@ -176,7 +168,6 @@ def _listed(
         coming=() if coming_fd is None else fs.listdir(coming_fd),
         going=() if going_fd is None else sorted(fs.listdir(going_fd)),
         expired=() if trash_fd is None else list(expired_in_trash(fs, trash_fd, now=now)),
-        orphaned=() if trash_fd is None else orphaned_records(fs, trash_fd),
     )
 
 
@@ -202,8 +193,8 @@ class Recovery:
             self.work.pool.all([partial(hidden, coming_fd, one) for one in left.coming])
         if left.going:
             self._finish_going(left.going)
-        if left.expired or left.orphaned:
-            self._purge(left)
+        if left.expired:
+            self._purge(left.expired)
 
     def _sweep(self, strays: Sequence[str]) -> None:
         """Remove what dead processes left half made or half deleted in the root."""
@@ -276,14 +267,14 @@ class Recovery:
             return False
         return status.st_ino != inode and not stat.S_ISLNK(status.st_mode)  # a link holds nothing
 
-    def _purge(self, left: Leftovers) -> None:
+    def _purge(self, expired: Sequence[tuple[str, TrashRecord]]) -> None:
         """Remove what was in the trash for its time."""
         work, record = self.work, self.work.run.record
-        fs, trash_fd = work.deletion.fs, self.private.directory(TRASH)
+        trash_fd = self.private.directory(TRASH)
         purged = False
-        pieces = work.announced("purging", left.expired, _about, kept="it stays in the trash")
+        pieces = work.announced("purging", expired, _about, kept="it stays in the trash")
         for piece in pieces:
-            jobs = [partial(self._purge_one, trash_fd, hidden) for hidden, _ in piece]
+            jobs = [partial(work.deletion.hidden, trash_fd, hidden) for hidden, _ in piece]
             outcomes = work.pool.all(jobs)  # it gives the log room
             for (hidden, one), problem in zip(piece, outcomes, strict=True):
                 if problem is None:
@@ -292,17 +283,9 @@ class Recovery:
                     purged = True
                 else:
                     record.fail(one.session_id, f"{problem}; it stays in the trash")
-        for hidden in left.orphaned:
-            forget_record(fs, trash_fd, hidden)
         if purged:
             with suppress(OSError):  # what a crash brings back is purged again
-                fs.fsync(trash_fd)
-
-    def _purge_one(self, trash_fd: int, hidden: str) -> str | None:
-        problem = self.work.deletion.hidden(trash_fd, hidden)
-        if problem is None:
-            forget_record(self.work.deletion.fs, trash_fd, hidden)
-        return problem
+                work.deletion.fs.fsync(trash_fd)
 
 
 def _about(expired: tuple[str, TrashRecord]) -> dict[str, object]:

@@ -31,13 +31,9 @@ from ..records.audit_reserve import FULL
 from .private_directory import hidden_name, still_going, token_of
 from .run import RemovalWork, RunRecord
 from .session_lock import LockedSession, SessionLocker, refusal
-from .trash import TrashRecord, dated_name, forget_record, write_record
+from .trash import dated_name
 
 _FULL: Final = os.strerror(errno.ENOSPC)
-
-
-def _unrecorded(error: OSError) -> str:
-    return f"its record in the trash could not be written, so it was kept: {reason_of(error)}"
 
 
 @define(kw_only=True)
@@ -147,18 +143,12 @@ class Remover:
     def _lock(self, decision: Decision, now_ns: int) -> LockedSession | None:
         locked = self._locker.lock(decision, now_ns)
         if isinstance(locked, LockedSession):
-            locked.hidden = self._hidden_name(locked.session_id, locked.identity)
             return locked
         if isinstance(locked, Reason):
             self._record.keep(decision.candidate, locked)
         else:
             self._record.fail(decision.candidate.session_id, locked)
         return None
-
-    def _hidden_name(self, session_id: str, identity: tuple[int, int]) -> str:
-        if self.prefix:  # as short as it can be: a longer name may take a block of a full disk
-            return f"{self.prefix}{identity[1]:x}"
-        return hidden_name(session_id, token_of(identity[1], self._token))
 
     def _archived(self, held: list[LockedSession]) -> list[LockedSession]:
         archiver = self.work.run.disposal.archiver
@@ -180,7 +170,7 @@ class Remover:
 
     def _announced(
         self, held: Sequence[LockedSession]
-    ) -> tuple[list[LockedSession], Sequence[LockedSession], OSError | None]:
+    ) -> tuple[Sequence[LockedSession], Sequence[LockedSession], OSError | None]:
         """Write the audit log before anything happens; without it, nothing does.
 
         Returns:
@@ -188,6 +178,7 @@ class Remover:
         """
         now = self.work.run.outside.clock()
         for one in held:
+            one.hidden = self._hidden_name(one, now)
             self.work.audit.add(
                 "removing",
                 at=now,
@@ -197,7 +188,7 @@ class Remover:
                 archive=self._record.archives.get(one.session_id),
             )
         count, error = self.work.audit.announce(len(held))
-        return self._recorded(held[:count], now), held[count:], error
+        return held[:count], held[count:], error
 
     def _refuse(self, held: Sequence[LockedSession], error: OSError | None) -> None:
         """Keep what could not be announced, or has no room where it is to go."""
@@ -212,30 +203,14 @@ class Remover:
         for one in held:
             self._record.fail(one.session_id, why)
 
-    def _recorded(self, held: Sequence[LockedSession], now: datetime) -> list[LockedSession]:
-        """Write the records of what goes to the trash; what has none is kept."""
-        grace = self._grace
-        if grace is None:
-            return list(held)
-        there: list[LockedSession] = []
-        for one in held:
-            record = TrashRecord.of(one.candidate, now, grace)
-            try:
-                write_record(self._fs, self.parent_fd, one.hidden, record)
-            except OSError as error:
-                if error.errno not in FULL:
-                    self._keep(one, _unrecorded(error))
-                    continue
-                one.hidden = dated_name(one.hidden, record)
-            there.append(one)
-        try:
-            if there:
-                self._fs.fsync(self.parent_fd)
-        except OSError as error:
-            for one in there:
-                self._keep(one, _unrecorded(error))
-            return []
-        return there
+    def _hidden_name(self, one: LockedSession, now: datetime) -> str:
+        inode = one.identity[1]
+        if self.prefix:  # as short as it can be: a longer name may take a block of a full disk
+            return f"{self.prefix}{inode:x}"
+        hidden = hidden_name(one.session_id, token_of(inode, self._token))
+        if self._grace is None:
+            return hidden
+        return dated_name(hidden, one.candidate, now, self._grace)
 
     # -------------------------------------------------------------------------------- hide
 
@@ -269,9 +244,7 @@ class Remover:
 
     def _postpone(self, one: LockedSession) -> None:
         """Try again, once others are deleted, with what there is no room for where it is to go."""
-        self._forget(one)
         self.work.log("kept", one.session_id, hidden=one.hidden, why=_FULL)
-        one.hidden = self._hidden_name(one.session_id, one.identity)  # without a record's content
         self._postponed.append(one)
 
     def _is_swapped(self, one: LockedSession) -> bool:
@@ -333,16 +306,11 @@ class Remover:
 
     def _keep(self, one: LockedSession, why: Reason | str) -> None:
         """Record that a session which was announced is kept after all."""
-        self._forget(one)
         self.work.log("kept", one.session_id, hidden=one.hidden, why=str(why))
         if isinstance(why, Reason):
             self._record.keep(one.candidate, why)
         else:
             self._record.fail(one.session_id, why)
-
-    def _forget(self, one: LockedSession) -> None:
-        if self._grace is not None:
-            forget_record(self._fs, self.parent_fd, one.hidden)
 
     def _lose(self, one: LockedSession, why: str) -> None:
         """Record that a session is out of sight against our will.

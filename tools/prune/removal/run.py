@@ -46,28 +46,6 @@ _P = ParamSpec("_P")
 _Item = TypeVar("_Item")
 
 
-def _guarded(notify: Callable[_P, None]) -> Callable[_P, None]:
-    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        try:
-            notify(*args, **kwargs)
-        except OSError as error:
-            raise ObserverFailed(error) from error
-
-    return call
-
-
-class GuardedObserver:
-    """The methods of an observer; an `OSError` of it comes out as `ObserverFailed`."""
-
-    def __init__(self, observer: PruneObserver) -> None:
-        self.started: Final = _guarded(observer.started)
-        self.skipped: Final = _guarded(observer.skipped)
-        self.candidate: Final = _guarded(observer.candidate)
-        self.deleted: Final = _guarded(observer.deleted)
-        self.failed: Final = _guarded(observer.failed)
-        self.completed: Final = _guarded(observer.completed)
-
-
 class RunRecord:
     """What became of each session of one prune.
 
@@ -80,7 +58,7 @@ class RunRecord:
     """
 
     def __init__(self, observer: PruneObserver) -> None:
-        self.observer: Final = GuardedObserver(observer)
+        self.observer: Final = observer
         self.archives: dict[str, str] = {}
         self._deleted: list[str] = []
         self._bytes = 0
@@ -93,6 +71,17 @@ class RunRecord:
         self._skipped: list[Skipped] = []
         self._busy = False
 
+    def notify(self, method: Callable[_P, None], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        """Call a method of the observer.
+
+        Raises:
+            ObserverFailed: It raised an `OSError`; what else it raises comes out as it is.
+        """
+        try:
+            method(*args, **kwargs)
+        except OSError as error:
+            raise ObserverFailed(error) from error
+
     def look(self, found: Inspection, plan: Plan) -> None:
         """Note what is left alone; what can't be looked at is an error."""
         for one in (*found.skipped, *plan.skipped):
@@ -104,7 +93,7 @@ class RunRecord:
     def skip(self, skipped: Skipped) -> None:
         """Note that something is left alone."""
         self._skipped.append(skipped)
-        self.observer.skipped(skipped)
+        self.notify(self.observer.skipped, skipped)
 
     def busy(self, plan: Plan) -> None:
         """Note that another prune is at work, so that nothing goes."""
@@ -131,8 +120,11 @@ class RunRecord:
         """Note that a session was removed, or is in the trash."""
         self._deleted.append(candidate.session_id)
         self._bytes += candidate.size_bytes
-        self.observer.deleted(
-            candidate.session_id, size_bytes=candidate.size_bytes, trashed=trashed
+        self.notify(
+            self.observer.deleted,
+            candidate.session_id,
+            size_bytes=candidate.size_bytes,
+            trashed=trashed,
         )
 
     def keep(self, candidate: Candidate, reason: Reason) -> None:
@@ -144,7 +136,7 @@ class RunRecord:
     def fail(self, session_id: str, error: str) -> None:
         """Note why a session was not, or not wholly, removed."""
         self._errors[session_id] = error
-        self.observer.failed(session_id, error=error)
+        self.notify(self.observer.failed, session_id, error=error)
 
     def result(self, plan: Plan, *, dry_run: bool, trashed: bool, duration_s: float) -> PruneResult:
         """Sum it up."""
@@ -211,8 +203,9 @@ class PruneRun:
     def announce(self, found: Inspection, plan: Plan) -> None:
         """Note what is left alone, and what is to go."""
         self.record.look(found, plan)
+        notify, candidate = self.record.notify, self.record.observer.candidate
         for one in plan.removals:
-            self.record.observer.candidate(one, age_hours=one.candidate.age_hours(self.now))
+            notify(candidate, one, age_hours=one.candidate.age_hours(self.now))
 
 
 @frozen(kw_only=True)

@@ -37,20 +37,10 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
     The directory is locked against work in it from here until its descriptor is closed, which is
     to be at once: others may look, too.
     """
-    try:
-        if not _lock(fs, session_fd):
-            return True
-        for fd in _guards(fs, session_fd, guards) if guards else ():
-            try:
-                if not _lock(fs, fd):
-                    return True
-            finally:
-                close_reader(fs, fd)
-    except OSError as error:
-        if error.errno == errno.EACCES:
-            return True  # a guard that may not be opened
-        raise _unlockable(error) from error
-    return False
+    held = hold(fs, session_fd, guards)
+    for fd in held or ():
+        close_reader(fs, fd)
+    return held is None
 
 
 def _lock(fs: FileSystem, fd: int) -> bool:

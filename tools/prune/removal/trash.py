@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
-from ...base.files import FileSystem, ReadError, read_regular_file
-from ...base.files.regular_file import create_file
+from ...base.files import FileSystem
 from ..domain import Candidate
 from ..errors import NotInTrash
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
@@ -22,15 +19,15 @@ from ..records.audit_log import AuditLog
 from .environment import Outside
 from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened, session_of
 
-_SUFFIX: Final = ".json"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")
-"""How a name out of sight ends that says itself what its record would: kind, times, size."""
-_MAX_RECORD_BYTES: Final = 16 << 10
+"""How a name in the trash ends: kind, the two times in microseconds since 1970, size."""
 
 
 @frozen(kw_only=True)
 class TrashRecord:
-    """What is known of a session in the trash.
+    """What is known of a session in the trash; its name there says it.
 
     Attributes:
         session_id: The session.
@@ -46,44 +43,18 @@ class TrashRecord:
     purge_after: datetime
     size_bytes: int
 
-    @classmethod
-    def of(cls, candidate: Candidate, now: datetime, grace: timedelta) -> TrashRecord:
-        """Make the record of a session that goes to the trash for a time of grace."""
-        try:
-            until = now + grace
-        except OverflowError:  # longer than there are dates
-            until = datetime.max.replace(tzinfo=UTC)
-        return cls(
-            session_id=candidate.session_id,
-            kind=candidate.kind,
-            trashed_at=now,
-            purge_after=until,
-            size_bytes=candidate.size_bytes,
-        )
 
+def dated_name(hidden: str, candidate: Candidate, now: datetime, grace: timedelta) -> str:
+    """Name a session in the trash, where it stays for a time of grace.
 
-def write_record(fs: FileSystem, trash_fd: int, hidden: str, record: TrashRecord) -> None:
-    """Write the record of a session that is about to be in the trash; its directory is not synced.
-
-    Raises:
-        OSError: As the system answered; nothing is left of it.
+    The name says all that is known of it, so nothing has to be written on a full disk.
     """
-    content = {
-        "session_id": record.session_id,
-        "kind": record.kind,
-        "trashed_at": record.trashed_at.astimezone(UTC).isoformat(),
-        "purge_after": record.purge_after.astimezone(UTC).isoformat(),
-        "size_bytes": record.size_bytes,
-    }
-    data = (json.dumps(content, indent=2) + "\n").encode("ascii")
-    create_file(fs, trash_fd, hidden + _SUFFIX, [data], handed_over=True)
-
-
-def dated_name(hidden: str, record: TrashRecord) -> str:
-    """Name a session in the trash so that it needs no record, for which a full disk has no room."""
-    trashed = math.floor(record.trashed_at.timestamp())
-    purge = math.ceil(record.purge_after.timestamp())
-    return f"{hidden}.{record.kind}.{max(trashed, 0):x}.{max(purge, 0):x}.{record.size_bytes:x}"
+    try:
+        until = now + grace
+    except OverflowError:  # longer than there are dates
+        until = datetime.max.replace(tzinfo=UTC)
+    times = ".".join(f"{(at - _EPOCH) // _MICROSECOND:x}" for at in (now, until))
+    return f"{hidden}.{candidate.kind}.{times}.{candidate.size_bytes:x}"
 
 
 def _from_name(hidden: str) -> TrashRecord | None:
@@ -96,81 +67,35 @@ def _from_name(hidden: str) -> TrashRecord | None:
         return TrashRecord(
             session_id=session_of(hidden),
             kind=kind,
-            trashed_at=datetime.fromtimestamp(trashed, UTC),
-            purge_after=datetime.fromtimestamp(purge, UTC),
+            trashed_at=_EPOCH + trashed * _MICROSECOND,
+            purge_after=_EPOCH + purge * _MICROSECOND,
             size_bytes=size,
         )
-    except (ValueError, OverflowError, OSError):
+    except OverflowError:
         return None
-
-
-def forget_record(fs: FileSystem, trash_fd: int, hidden: str) -> None:
-    """Remove the record of a session that is not in the trash any more."""
-    with suppress(OSError):
-        fs.unlink(hidden + _SUFFIX, dir_fd=trash_fd)
-
-
-def read_record(fs: FileSystem, trash_fd: int, hidden: str) -> TrashRecord | None:
-    """Read the record of a session in the trash; None if there is none of it that makes sense."""
-    if (named := _from_name(hidden)) is not None:
-        return named
-    name = hidden + _SUFFIX
-    try:
-        data = read_regular_file(
-            fs, name, path=Path(name), max_bytes=_MAX_RECORD_BYTES, directory_fd=trash_fd
-        )
-        fields = json.loads(data or b"null")
-        if fields["session_id"] != session_of(hidden):
-            return None
-        return TrashRecord(
-            session_id=str(fields["session_id"]),
-            kind=str(fields["kind"]),
-            trashed_at=_time(fields["trashed_at"]),
-            purge_after=_time(fields["purge_after"]),
-            size_bytes=int(fields["size_bytes"]),
-        )
-    except (ReadError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return None
-
-
-def _time(text: object) -> datetime:
-    moment = datetime.fromisoformat(str(text))
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def records(fs: FileSystem, trash_fd: int) -> Iterator[tuple[str, TrashRecord | None]]:
-    """Go through the trash, by name out of sight; a record without its session is left out.
+    """Go through the trash, by name out of sight; None for a name that does not say it.
 
     Raises:
         OSError: It can't be listed.
     """
-    names = fs.listdir(trash_fd)
-    for hidden in sorted(name for name in names if not name.endswith(_SUFFIX)):
-        yield hidden, read_record(fs, trash_fd, hidden)
-
-
-def orphaned_records(fs: FileSystem, trash_fd: int) -> list[str]:
-    """List the records whose session is not in the trash: it came back, or never went.
-
-    Raises:
-        OSError: It can't be listed.
-    """
-    names = set(fs.listdir(trash_fd))
-    recorded = (name[: -len(_SUFFIX)] for name in names if name.endswith(_SUFFIX))
-    return sorted(hidden for hidden in recorded if hidden not in names)
+    for hidden in sorted(fs.listdir(trash_fd)):
+        yield hidden, _from_name(hidden)
 
 
 def expired_in_trash(
     fs: FileSystem, trash_fd: int, *, now: datetime
 ) -> Iterator[tuple[str, TrashRecord]]:
     """Go through what was in the trash for its time; what can't be dated stays."""
-    for hidden, record in list(records(fs, trash_fd)):
+    for hidden, record in records(fs, trash_fd):
         if record is not None and record.purge_after <= now:
             yield hidden, record
 
 
 def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecord]:
-    """List the trash of a root, the oldest first; what has no record is left out.
+    """List the trash of a root, the oldest first; what is not dated there is left out.
 
     Args:
         root: The root.
@@ -185,7 +110,7 @@ def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecor
 
 
 def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
-    """List the sessions in the trash of a root whose record is lost or makes no sense.
+    """List the sessions in the trash of a root whose names there do not date them.
 
     They stay there until they are restored. The arguments and errors are those of `list_trash`.
     """
@@ -242,7 +167,6 @@ def restore_from_trash(
             audit.write()
         fs.rename(hidden, session_id, src_dir_fd=trash_fd, dst_dir_fd=private.root_fd)
         fs.fsync(private.root_fd)
-        forget_record(fs, trash_fd, hidden)
         fs.fsync(trash_fd)
     return root / session_id
 

@@ -86,7 +86,14 @@ class QuestionStore:
     Guarantees: what was written survives the death of the process and a power failure when the
     call returns; when it raises, the file is as it was. A reader sees a whole session or none. No
     id leads outside the base and no symbolic link in it is followed.
+
+    Attributes:
+        look_s: How often a wait looks for itself, in seconds.
+        looks_block: Whether an event loop can't do without the time that a look takes: it can.
     """
+
+    look_s = POLL_S
+    looks_block = False
 
     def __init__(
         self,
@@ -141,16 +148,6 @@ class QuestionStore:
     def where(self) -> str:
         """The directory, for messages and other programs."""
         return str(self.base_dir)
-
-    @property
-    def look_s(self) -> float:
-        """How often a wait looks for itself, in seconds."""
-        return POLL_S
-
-    @property
-    def looks_block(self) -> bool:
-        """Whether an event loop can't do without the time that a look takes: it can."""
-        return False
 
     def path(self, session_id: str) -> Path:
         """Return where a session is, or would be.

@@ -7,7 +7,6 @@ reports is looked at by itself; everything is looked at now and then anyway.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from contextlib import AbstractContextManager
 from functools import partial
@@ -19,9 +18,7 @@ from attrs import frozen
 from ...base.files import FileSystem
 from ..repository import OnChange
 from .directory_watcher import Watcher
-
-MOST_COST: Final = 0.01
-"""What looking may cost of one core, where no changes are reported."""
+from .session_following import MOST_COST, Reports
 
 
 @frozen
@@ -70,10 +67,7 @@ class _Watched:
     def __init__(self, store: Directories, watcher: Watcher, ring: OnChange) -> None:
         self._store = store
         self._watcher = watcher
-        self._ring = ring
-        self._lock = threading.Lock()
-        self._reported: set[str] = set()
-        self._base_reported = False
+        self.reports: Final = Reports(ring)
         self._base: tuple[int, AbstractContextManager[None]] | None = None
         self._sessions: dict[str, tuple[int, AbstractContextManager[None]]] = {}
 
@@ -87,7 +81,7 @@ class _Watched:
             if self._base[0] == inode:
                 return
             self._base[1].__exit__(None, None, None)
-        block = self._watcher.watching(self._store.base_dir, self._report_base)
+        block = self._watcher.watching(self._store.base_dir, self.reports.note)
         block.__enter__()
         self._base = (inode, block)
 
@@ -98,7 +92,8 @@ class _Watched:
             if known[0] == inode:
                 return False
             self.forget(name)
-        block = self._watcher.watching(self._store.base_dir / name, partial(self._report, name))
+        report = partial(self.reports.note, name)
+        block = self._watcher.watching(self._store.base_dir / name, report)
         block.__enter__()
         self._sessions[name] = (inode, block)
         return True
@@ -108,23 +103,6 @@ class _Watched:
         known = self._sessions.pop(name, None)
         if known is not None:
             known[1].__exit__(None, None, None)
-
-    def _report(self, name: str) -> None:
-        with self._lock:
-            self._reported.add(name)
-        self._ring()
-
-    def _report_base(self) -> None:
-        with self._lock:
-            self._base_reported = True
-        self._ring()
-
-    def take(self) -> tuple[set[str], bool]:
-        """Return the sessions that changed, and whether the base did, since the last time."""
-        with self._lock:
-            reported, self._reported = self._reported, set()
-            base, self._base_reported = self._base_reported, False
-        return reported, base
 
     def close(self) -> None:
         """Watch nothing any more."""
@@ -157,7 +135,7 @@ class DirectoryFollower:
         began = time.monotonic()
         self._store.prepare()
         self._watched.watch_base()
-        reported, _ = self._watched.take()
+        reported, _ = self._watched.reports.take()
         names = set(self._store.names())
         changed = self._look(names | self._seen.keys(), reported | self._unsettled)
         now = time.monotonic()
@@ -173,7 +151,7 @@ class DirectoryFollower:
         """
         if time.monotonic() >= self._due:
             return self.look_at_all()
-        names, base = self._watched.take()
+        names, base = self._watched.reports.take()
         if not reported:
             names |= self._unsettled
         if not base:

@@ -18,6 +18,33 @@ Report = Callable[[Callable[[str | None], None]], AbstractContextManager[None]]
 and with None where any may have."""
 
 
+class Reports:
+    """What was reported to have changed, from any thread, since it was taken last."""
+
+    def __init__(self, on_change: OnChange) -> None:
+        """Call `on_change` after each report."""
+        self._on_change = on_change
+        self._lock = Lock()
+        self._sessions: set[str] = set()
+        self._any = False
+
+    def note(self, session_id: str | None = None) -> None:
+        """Take a report that a session changed, or that any may have."""
+        with self._lock:
+            if session_id is None:
+                self._any = True
+            else:
+                self._sessions.add(session_id)
+        self._on_change()
+
+    def take(self) -> tuple[set[str], bool]:
+        """Return the sessions, and whether any may have changed."""
+        with self._lock:
+            taken = self._sessions, self._any
+            self._sessions, self._any = set(), False
+        return taken
+
+
 class SessionFollower:
     """Sees the changes of all sessions by their signatures. A `repository.Follower`.
 
@@ -37,39 +64,22 @@ class SessionFollower:
     ) -> None:
         self._signatures = signatures
         self._report = report
-        self._on_change = on_change
+        self._reports = Reports(on_change)
         self._look_s = look_s
-        self._lock = Lock()
-        self._reported: set[str] = set()
-        self._any_reported = False
         self._seen: dict[str, Hashable] = {}
         self._due = 0.0
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        self._open.enter_context(self._report(self._note))
+        self._open.enter_context(self._report(self._reports.note))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
-    def _note(self, session_id: str | None) -> None:
-        with self._lock:
-            if session_id is None:
-                self._any_reported = True
-            else:
-                self._reported.add(session_id)
-        self._on_change()
-
-    def _take(self) -> tuple[frozenset[str], bool]:
-        with self._lock:
-            reported, self._reported = frozenset(self._reported), set()
-            any_reported, self._any_reported = self._any_reported, False
-        return reported, any_reported
-
     def look_at_all(self) -> frozenset[str]:
         """See `Follower`."""
-        self._take()
+        self._reports.take()
         began = time.monotonic()
         found = dict(self._signatures(None))
         now = time.monotonic()
@@ -81,12 +91,12 @@ class SessionFollower:
 
     def look_again(self, *, reported: bool) -> frozenset[str]:
         """See `Follower`."""
-        names, any_reported = self._take() if reported else (frozenset(), False)
+        names, any_reported = self._reports.take() if reported else (set(), False)
         if any_reported or time.monotonic() >= self._due:
             return self.look_at_all()
         if not names:
             return frozenset()
-        found = self._signatures(names)
+        found = self._signatures(frozenset(names))
         changed = {name for name in names if self._seen.get(name) != found.get(name)}
         for name in changed:
             if name in found:

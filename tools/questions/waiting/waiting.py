@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
 
-from attrs import define
-
 from ...base.cancellation import check_cancelled, on_cancel
 from ...base.event_log import get_logger
 from ...base.question import QuestionError
@@ -142,55 +140,46 @@ class LoopBell:
         return self._event.is_set()
 
 
-@define
 class Deadline:
-    """When a wait ends, on a clock that only goes forward.
+    """When a wait ends, on a clock that only goes forward."""
 
-    Attributes:
-        began: When it began.
-        own: When the caller's time is over, or None.
-        session: When the session's time is over, or None.
-        look_s: How often the wait looks for itself, in seconds.
-    """
-
-    began: float
-    own: float | None
-    session: float | None
-    look_s: float = POLL_S
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         timeout_s: float | None,
         *,
         session_left_s: float | None,
         now: float,
         look_s: float = POLL_S,
-    ) -> Deadline:
-        """Begin a wait at `now`."""
-        return cls(
-            now,
-            None if timeout_s is None else now + timeout_s,
-            None if session_left_s is None else now + session_left_s,
-            look_s,
-        )
+    ) -> None:
+        """Begin a wait at `now`.
+
+        Args:
+            timeout_s: The caller's time, in seconds, or None.
+            session_left_s: The session's time, in seconds, or None.
+            now: When it begins.
+            look_s: How often the wait looks for itself, in seconds.
+        """
+        self._began = now
+        self._own = None if timeout_s is None else now + timeout_s
+        self._session = None if session_left_s is None else now + session_left_s
+        self._look_s = look_s
 
     def pause(self, now: float) -> float:
         """Return how long to wait at the most, in seconds; 0 if the time is over."""
-        ends = [end for end in (self.own, self.session) if end is not None]
-        return max(0.0, min([self.look_s, *(end - now for end in ends)]))
+        ends = [end for end in (self._own, self._session) if end is not None]
+        return max(0.0, min([self._look_s, *(end - now for end in ends)]))
 
     def waited(self, now: float) -> float:
         """Return how long this wait took, in seconds."""
-        return max(now - self.began, 0.0)
+        return max(now - self._began, 0.0)
 
     def session_is_over(self, now: float) -> bool:
         """Whether the session can't be answered any more."""
-        return self.session is not None and now >= self.session
+        return self._session is not None and now >= self._session
 
     def is_over(self, now: float) -> bool:
         """Whether the wait ends."""
-        return self.session_is_over(now) or (self.own is not None and now >= self.own)
+        return self.session_is_over(now) or (self._own is not None and now >= self._own)
 
 
 class Wait:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.files import FileSystem, OsFileSystem
+from ...base.files.atomic_file import random_token
 from ..git.git_command import Git
 from ..git.git_records import Difference
 from .checkout_files import Kind, PlannedPath
@@ -79,7 +79,7 @@ class Applied:
 
 @frozen(kw_only=True)
 class ApplyServices:
-    """What an apply is done with; replaceable in tests.
+    """What an apply is done with: the real ones, or those of a test.
 
     Attributes:
         git: The git program.
@@ -91,21 +91,10 @@ class ApplyServices:
         lock_timeout_s: How long to wait for another apply, in seconds.
     """
 
-    git: Git
-    fs: FileSystem
-    clock: Clock
-    token: Callable[[], str]
-    environment: Mapping[str, str]
+    git: Git = field(factory=Git)
+    fs: FileSystem = field(factory=OsFileSystem)
+    clock: Clock = utc_now
+    token: Callable[[], str] = random_token
+    environment: Mapping[str, str] = field(factory=lambda: dict(os.environ))
     scratch: Path | None = None
     lock_timeout_s: float = _LOCK_TIMEOUT_S
-
-
-def default_services() -> ApplyServices:
-    """Return the real ones."""
-    return ApplyServices(
-        git=Git(),
-        fs=OsFileSystem(),
-        clock=utc_now,
-        token=lambda: secrets.token_hex(8),
-        environment=dict(os.environ),
-    )

@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import evolve
 
-from .applied import Applied, AppliedPath, ApplyServices, default_services
+from .applied import Applied, AppliedPath, ApplyServices
 from .apply_commit import make_commit, pack_objects, require_new_branch
 from .apply_errors import ApplyFailed, CheckoutBusy, NoUnfinishedApply
 from .apply_journal import ApplyRecord, RefChange, sweep_journals, write_journal
@@ -125,7 +125,7 @@ def abort_apply(checkout: Path, *, services: ApplyServices | None = None) -> App
 
 
 def _resume(checkout: Path, services: ApplyServices | None, *, forward: bool) -> Applied:
-    services = services if services is not None else default_services()
+    services = services if services is not None else ApplyServices()
     repository = checkout_at(checkout, services)
     with (
         locked(repository, services) as git_dir_fd,
@@ -163,7 +163,7 @@ class _Apply:
         services: ApplyServices | None,
         label: str = "",
     ) -> None:
-        self._services = services if services is not None else default_services()
+        self._services = services if services is not None else ApplyServices()
         self._options = options if options is not None else ApplyOptions()
         self._repository = checkout_at(checkout, self._services)
         self._base = base
@@ -246,7 +246,6 @@ class _Apply:
 
     def _made_commit(self, scratch: Scratch, state: CheckoutState, tree: str) -> str:
         return make_commit(
-            self._repository,
             scratch,
             state,
             tree=tree,
@@ -307,7 +306,6 @@ class _Apply:
             base=self._base,
             result=self._result,
             options=self._options,
-            checkout=self._repository.work_tree,
         )
         applied = Applied(
             checkout=self._repository.work_tree,

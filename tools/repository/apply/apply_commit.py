@@ -14,7 +14,6 @@ from .scratch import Scratch
 
 
 def make_commit(
-    repository: UserRepository,
     scratch: Scratch,
     state: CheckoutState,
     *,
@@ -39,7 +38,7 @@ def make_commit(
         "GIT_COMMITTER_DATE": moment,
     }
     if not all(identity.values()):
-        raise NoIdentity(repository.work_tree)
+        raise NoIdentity(state.top)
     parents = () if state.head is None else ("-p", state.head)
     return scratch.git.run(
         *("commit-tree", *parents, tree),

@@ -27,7 +27,7 @@ from ...base.files import (
     sweep_discarded,
 )
 from ...base.files.directory_store import NewDirectory
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ...base.files.regular_file import create_file, read_descriptor
 from ...base.files.safe_path import Missing, directory_beneath
 from .apply_errors import JournalDamaged
@@ -41,6 +41,11 @@ _RECORD: Final = "journal.json"
 _FORMAT: Final = 1
 _MAX_RECORD: Final = 256 << 20
 _MAX_INDEX: Final = 1 << 30
+_AS_IT_IS: Final = (
+    *("token", "label", "checkout", "head", "branch"),
+    *("index_before", "index_after", "index_mode", "pack"),
+)
+"""The fields of a record that its document has as they are."""
 
 
 @frozen
@@ -214,11 +219,8 @@ def _copied(fs: FileSystem, source: Path, path: bytes, standing: Standing) -> by
     place = os.path.join(os.fsencode(source), path)
     if standing.kind is Kind.LINK:
         return os.fsencode(os.readlink(place))
-    fd = fs.open(os.fsdecode(place), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened(fs, os.fsdecode(place), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC) as fd:
         return read_descriptor(fs, fd, fs.fstat(fd).st_size)
-    finally:
-        close_reader(fs, fd)
 
 
 def open_journal(fs: FileSystem, git_dir_fd: int, git_dir: Path) -> Journal | None:
@@ -279,20 +281,12 @@ def encode_record(record: ApplyRecord) -> bytes:
     """Write a record: a line with the digest of the JSON document that follows it."""
     document = {
         "format": _FORMAT,
-        "token": record.token,
-        "label": record.label,
-        "checkout": record.checkout,
-        "head": record.head,
-        "branch": record.branch,
+        **{name: getattr(record, name) for name in _AS_IT_IS},
         "paths": [
             [os.fsdecode(one.path), _encoded(one.before), _encoded(one.after)]
             for one in record.paths
         ],
         "folders": {os.fsdecode(path): mode for path, mode in record.folders.items()},
-        "index_before": record.index_before,
-        "index_after": record.index_after,
-        "index_mode": record.index_mode,
-        "pack": record.pack,
         "ref": None if record.ref is None else [record.ref.old, record.ref.new],
     }
     body = json.dumps(document, ensure_ascii=True, indent=1).encode("ascii")
@@ -321,20 +315,12 @@ def decode_record(content: bytes) -> ApplyRecord:
 def _decoded(document: Mapping[str, Any]) -> ApplyRecord:
     ref = document["ref"]
     return ApplyRecord(
-        token=document["token"],
-        label=document["label"],
-        checkout=document["checkout"],
-        head=document["head"],
-        branch=document["branch"],
+        **{name: document[name] for name in _AS_IT_IS},
         paths=tuple(
             PlannedPath(os.fsencode(path), _standing(before), _standing(after))
             for path, before, after in document["paths"]
         ),
         folders={os.fsencode(path): mode for path, mode in document["folders"].items()},
-        index_before=document["index_before"],
-        index_after=document["index_after"],
-        index_mode=document["index_mode"],
-        pack=document["pack"],
         ref=None if ref is None else RefChange(*ref),
     )
 

@@ -7,15 +7,15 @@ checkout has to be looked at together.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from attrs import evolve, frozen
 
 from ...base.files import FileSystem
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ..git.git_records import Difference, Leaf, index_lines, joined
+from ...base.files.filesystem import DIRECTORY_FLAGS, opened
+from ..git.git_records import Difference, Leaf, joined
 from ..git.git_repositories import OwnRepository, UserRepository
 from .apply_errors import ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import Action, PathFacts, case_clashes, decide
@@ -133,11 +133,8 @@ def make_plan(
         GitFailed: Git can't read something.
         OSError: The system refused.
     """
-    change, head = _sides(
-        scratch, state, base=base, result=result, options=options, checkout=repository.work_tree
-    )
-    top_fd = fs.open(os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
-    try:
+    change, head = _sides(scratch, state, base=base, result=result, options=options)
+    with opened(fs, os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW) as top_fd:
         look = _Look(
             repository=repository,
             scratch=scratch,
@@ -147,59 +144,27 @@ def make_plan(
             top_fd=top_fd,
         )
         return _plan(look, change, head)
-    finally:
-        close_reader(fs, top_fd)
 
 
 def plan_branch(
-    scratch: Scratch,
-    state: CheckoutState,
-    *,
-    base: str,
-    result: str,
-    options: ApplyOptions,
-    checkout: Path,
+    scratch: Scratch, state: CheckoutState, *, base: str, result: str, options: ApplyOptions
 ) -> tuple[ResultChange, Merged]:
     """Merge a result into the commit that is checked out, for a branch of its own.
 
     Raises:
         ApplyConflict: As `make_plan`, and so are the others.
     """
-    change, head = _sides(
-        scratch, state, base=base, result=result, options=options, checkout=checkout
-    )
-    merged = merge(
-        scratch,
-        change,
-        head,
-        settings=state.settings,
-        attributes=state.attributes,
-        checkout=checkout,
-    )
-    return change, merged
+    change, head = _sides(scratch, state, base=base, result=result, options=options)
+    return change, merge(scratch, change, head, state)
 
 
 def _sides(
-    scratch: Scratch,
-    state: CheckoutState,
-    *,
-    base: str,
-    result: str,
-    options: ApplyOptions,
-    checkout: Path,
+    scratch: Scratch, state: CheckoutState, *, base: str, result: str, options: ApplyOptions
 ) -> tuple[ResultChange, str]:
     """Return what the result changed, and the tree that is checked out."""
     heads = [] if state.head is None else [state.head]
     base_tree, result_tree, *head = trees_of(scratch, [base, result, *heads])
-    change = find_change(
-        scratch,
-        base=base_tree,
-        result=result_tree,
-        files=options.files,
-        settings=state.settings,
-        excludes=state.excludes,
-        checkout=checkout,
-    )
+    change = find_change(scratch, state, base=base_tree, result=result_tree, files=options.files)
     return change, head[0] if head else scratch.empty_tree()
 
 
@@ -212,18 +177,9 @@ def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
     contents = _contents(look, head, standing, before)
     laid, done = _uncommitted(change, heads, contents)
     if look.options.commits:
-        _require(
-            look.repository.work_tree, [_blocked(one, Obstacle.UNCOMMITTED_BASE) for one in done]
-        )
+        _require(look, [_blocked(one, Obstacle.UNCOMMITTED_BASE) for one in done])
     ours = look.scratch.changed_tree(head, laid, "index.laid")
-    merged = merge(
-        look.scratch,
-        change,
-        ours,
-        settings=look.state.settings,
-        attributes=look.state.attributes,
-        checkout=look.repository.work_tree,
-    )
+    merged = merge(look.scratch, change, ours, look.state)
     touched = [one.path for one in merged.differences]
     more = [path for path in touched if path not in standing]
     if more:
@@ -267,7 +223,6 @@ def _decided(
     contents: Mapping[bytes, Leaf],
     head: str,
 ) -> ApplyPlan:
-    top = look.repository.work_tree
     ignored = _ignored(look, merged, heads, standing)
     outside = _outside(look, merged)
     actions: dict[bytes, Action] = {}
@@ -300,7 +255,7 @@ def _decided(
     if merged.differences:
         index_m.run("read-tree", merged.tree, configuration=PROTECTING)
     blocked += _filtered(look, index_m, [one.path for one in written])
-    _require(top, blocked)
+    _require(look, blocked)
     after = _checked_out(look, index_m, written)
     planned = tuple(
         PlannedPath(
@@ -353,8 +308,7 @@ def _ignored(
         if one.path not in heads and standing[one.path].kind is not Kind.ABSENT
     ]
     files = look.scratch.files_of(merged.ours) if there else {}
-    settings, excludes = look.state.settings, look.state.excludes
-    return ignored_by(look.scratch, files, there, settings, excludes, name="rules.ours")
+    return ignored_by(look.scratch, files, there, look.state, name="rules.ours")
 
 
 def _outside(look: _Look, merged: Merged) -> set[bytes]:
@@ -394,9 +348,7 @@ def _contents(
         entries = {path: look.state.index.get(path) for path in paths}
         known |= {path: one.leaf for path, one in entries.items() if one is not None}
     if known:
-        index.run(
-            "update-index", "-z", "--index-info", stdin=index_lines(known, look.scratch.id_length)
-        )
+        look.scratch.put(index, known)
     where, also = _converting(look, index)
     where.run(
         *("update-index", "-z", "--add", "--replace", "--stdin"),
@@ -461,19 +413,11 @@ def _checked_out(
             environment=_person(look),
         )
     assert index.work_tree is not None  # noqa: S101 (it was given one)
-    fd = look.fs.open(os.fspath(index.work_tree), DIRECTORY_FLAGS)
-    try:
-        found = copy_of_standings(look.fs, fd, [one.path for one in written])
-    finally:
-        close_reader(look.fs, fd)
+    with opened(look.fs, os.fspath(index.work_tree), DIRECTORY_FLAGS) as fd:
+        found = {one.path: look_at(look.fs, fd, one.path)[0] for one in written}
     missing = [path for path in present if found[path].kind is Kind.ABSENT]
-    _require(look.repository.work_tree, [_blocked(path, Obstacle.UNSAFE_NAME) for path in missing])
+    _require(look, [_blocked(path, Obstacle.UNSAFE_NAME) for path in missing])
     return found
-
-
-def copy_of_standings(fs: FileSystem, top_fd: int, paths: Iterable[bytes]) -> dict[bytes, Standing]:
-    """Return what stands at paths of a folder of our own."""
-    return {path: look_at(fs, top_fd, path)[0] for path in paths}
 
 
 def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None:
@@ -486,20 +430,10 @@ def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None
     assert index.index is not None  # noqa: S101 (it was given one)
     if look.state.index_bytes is not None:
         index.index.write_bytes(look.state.index_bytes)
-    index.run(
-        *("update-index", "-z", "--add", "--replace", "--index-info"),
-        stdin=index_lines(changes, look.scratch.id_length),
-        configuration={"core.splitIndex": "false", **PROTECTING},
-    )
+    look.scratch.put(index, changes, {"core.splitIndex": "false", **PROTECTING})
     listed = look.scratch.listed(index)
-    _require(
-        look.repository.work_tree,
-        [
-            _blocked(path, Obstacle.UNSAFE_NAME)
-            for path, leaf in changes.items()
-            if listed.get(path) != leaf
-        ],
-    )
+    refused = [path for path, leaf in changes.items() if listed.get(path) != leaf]
+    _require(look, [_blocked(path, Obstacle.UNSAFE_NAME) for path in refused])
     return index.index.read_bytes()
 
 
@@ -584,6 +518,6 @@ def _blocked(path: bytes, obstacle: Obstacle, detail: str = "") -> BlockedPath:
     return BlockedPath(path.decode("utf-8", "surrogateescape"), obstacle, detail)
 
 
-def _require(checkout: Path, blocked: Sequence[BlockedPath]) -> None:
+def _require(look: _Look, blocked: Sequence[BlockedPath]) -> None:
     if blocked:
-        raise ApplyRefused(checkout, sorted(blocked, key=lambda one: one.path))
+        raise ApplyRefused(look.state.top, sorted(blocked, key=lambda one: one.path))

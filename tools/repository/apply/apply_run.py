@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...base.cancellation import shielded
 from ...base.files import DirectoryLock, LockTimeout, WriteError
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, opened
 from ..git.git_repositories import UserRepository
 from .applied import ApplyServices
 from .apply_errors import (
@@ -83,8 +83,8 @@ def open_steps(
         yield None
         return
     try:
-        top_fd = services.fs.open(os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
-        try:
+        top = os.fspath(repository.work_tree)
+        with opened(services.fs, top, DIRECTORY_FLAGS & ~os.O_NOFOLLOW) as top_fd:
             yield Steps(
                 fs=services.fs,
                 repository=repository,
@@ -92,8 +92,6 @@ def open_steps(
                 top_fd=top_fd,
                 git_dir_fd=git_dir_fd,
             )
-        finally:
-            close_reader(services.fs, top_fd)
     finally:
         journal.close()
 

@@ -22,7 +22,7 @@ from typing import Final
 from attrs import define
 
 from ...base.files import FileSystem, hand_over
-from ...base.files.filesystem import CREATE_FLAGS, close_reader
+from ...base.files.filesystem import CREATE_FLAGS, opened
 from ...base.files.regular_file import being_written, write_all
 from ...base.files.safe_path import directory_beneath
 from ..git.git_repositories import UserRepository
@@ -132,8 +132,13 @@ class Steps:
         else:
             temporary = f"{_TEMPORARY}{record.token}-index"
             content = self.journal.index(after=False)
-            self._create(
-                self.git_dir_fd, temporary, content, record.index_mode, self._index_time_ns()
+            _create(
+                self.fs,
+                self.git_dir_fd,
+                temporary,
+                content,
+                record.index_mode,
+                self._index_time_ns(),
             )
             self.fs.rename(
                 temporary, "index", src_dir_fd=self.git_dir_fd, dst_dir_fd=self.git_dir_fd
@@ -263,7 +268,7 @@ class Steps:
                 os.symlink(os.fsdecode(content), temporary, dir_fd=folder_fd)
             else:
                 restored = None if after else target.mtime_ns
-                self._create(folder_fd, temporary, content, target.mode, restored)
+                _create(self.fs, folder_fd, temporary, content, target.mode, restored)
             self._require_known(number, self._standing_in(folder_fd, name))
             self.fs.rename(temporary, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
 
@@ -298,20 +303,6 @@ class Steps:
     def _drop_temporary(self, folder_fd: int, number: int) -> None:
         with suppress(FileNotFoundError):
             self.fs.unlink(self._temporary(number), dir_fd=folder_fd)
-
-    def _create(
-        self, folder_fd: int, name: str, content: bytes, mode: int, mtime_ns: int | None = None
-    ) -> None:
-        with suppress(FileNotFoundError):
-            self.fs.unlink(name, dir_fd=folder_fd)
-        fd = self.fs.open(name, CREATE_FLAGS, 0o600, dir_fd=folder_fd)
-        with being_written(self.fs, fd, folder_fd, name):
-            hand_over(self.fs, fd, folder_fd)
-            write_all(self.fs, fd, [content])
-            os.fchmod(fd, mode)
-            if mtime_ns is not None:
-                os.utime(fd, ns=(mtime_ns, mtime_ns))
-            self.fs.fsync(fd)
 
     # ------------------------------------------------------------------------------ the folders
 
@@ -421,13 +412,10 @@ def install_pack(fs: FileSystem, objects: Path, name: str, files: dict[str, byte
     """
     folder = objects / "pack"
     folder.mkdir(exist_ok=True)
-    fd = fs.open(os.fspath(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(fs, os.fspath(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as fd:
         for suffix in (".pack", ".idx"):
             _install(fs, fd, f"{name}{suffix}", files[suffix])
         fs.fsync(fd)
-    finally:
-        close_reader(fs, fd)
 
 
 def _install(fs: FileSystem, fd: int, name: str, content: bytes) -> None:
@@ -436,15 +424,29 @@ def _install(fs: FileSystem, fd: int, name: str, content: bytes) -> None:
         if stat.S_ISREG(status.st_mode) and status.st_size == len(content):
             return
     temporary = f"tmp_{name}"  # which git's own gc sweeps
-    with suppress(FileNotFoundError):
-        fs.unlink(temporary, dir_fd=fd)
-    file = fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=fd)
-    with being_written(fs, file, fd, temporary):
-        hand_over(fs, file, fd)
-        write_all(fs, file, [content])
-        os.fchmod(file, 0o444)
-        fs.fsync(file)
+    _create(fs, fd, temporary, content, 0o444)
     fs.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+
+
+def _create(
+    fs: FileSystem,
+    folder_fd: int,
+    name: str,
+    content: bytes,
+    mode: int,
+    mtime_ns: int | None = None,
+) -> None:
+    """Write a file anew, durably, as the folder's owner's."""
+    with suppress(FileNotFoundError):
+        fs.unlink(name, dir_fd=folder_fd)
+    fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=folder_fd)
+    with being_written(fs, fd, folder_fd, name):
+        hand_over(fs, fd, folder_fd)
+        write_all(fs, fd, [content])
+        os.fchmod(fd, mode)
+        if mtime_ns is not None:
+            os.utime(fd, ns=(mtime_ns, mtime_ns))
+        fs.fsync(fd)
 
 
 def digest_of(content: bytes | None) -> str | None:

@@ -15,7 +15,7 @@ from typing import Final
 from attrs import frozen
 
 from ...base.files import FileSystem
-from ...base.files.filesystem import READ_FLAGS, close_reader
+from ...base.files.filesystem import READ_FLAGS, opened
 from ...base.files.regular_file import read_descriptor
 from ...base.files.safe_path import directory_beneath
 
@@ -146,14 +146,11 @@ def look_in(fs: FileSystem, folder_fd: int, name: str) -> tuple[Standing, bytes]
         return Standing(Kind.SPECIAL, mode), b""
     if status.st_size > MAX_FILE:
         return Standing(Kind.TOO_LARGE, mode), b""
-    fd = fs.open(name, READ_FLAGS, dir_fd=folder_fd)
-    try:
+    with opened(fs, name, READ_FLAGS, dir_fd=folder_fd) as fd:
         status = fs.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             return Standing(Kind.SPECIAL, mode), b""
         content = read_descriptor(fs, fd, status.st_size)
-    finally:
-        close_reader(fs, fd)
     mode = stat.S_IMODE(status.st_mode)
     return Standing(Kind.FILE, mode, _digest(content), status.st_mtime_ns), content
 

@@ -34,6 +34,7 @@ class CheckoutState:
     """How a checkout stands at one moment.
 
     Attributes:
+        top: The checkout.
         head: The commit that is checked out; None where there is none yet.
         branch: The full name of its branch; None where HEAD is detached.
         index_bytes: The index file; None where there is none.
@@ -45,6 +46,7 @@ class CheckoutState:
         sparse: What a sparse checkout has, `info/sparse-checkout`; None where it is none.
     """
 
+    top: Path
     head: str | None
     branch: str | None
     index_bytes: bytes | None
@@ -88,6 +90,7 @@ def read_state(
     info = repository.common_dir / "info"
     settings = read_settings(repository, environment)
     return CheckoutState(
+        repository.work_tree,
         head,
         branch,
         content,

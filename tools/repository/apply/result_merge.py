@@ -7,17 +7,16 @@ merge is one of three commits that are made for it, the base, the checkout's tre
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
 from ...base.path_pattern import component_matcher
 from ..errors import GitFailed, RepositoryError
-from ..git.git_records import Difference, Leaf, index_lines, joined
-from ..git.git_settings import GitSettings
+from ..git.git_records import Difference, Leaf, joined
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import unsafe_paths
+from .checkout_state import CheckoutState
 from .scratch import Scratch
 
 _BUILT_IN_MERGES: Final = frozenset({"unspecified", "set", "unset", "text", "binary", "union"})
@@ -104,14 +103,7 @@ def trees_of(scratch: Scratch, revisions: Sequence[str]) -> list[str]:
 
 
 def find_change(
-    scratch: Scratch,
-    *,
-    base: str,
-    result: str,
-    files: Sequence[str],
-    settings: GitSettings,
-    excludes: bytes,
-    checkout: Path,
+    scratch: Scratch, state: CheckoutState, *, base: str, result: str, files: Sequence[str]
 ) -> ResultChange:
     """Return what a result's tree changed of its base's, without what the rules ignore.
 
@@ -124,14 +116,14 @@ def find_change(
     found = scratch.differences(base, result)
     unsafe = unsafe_paths(one.path for one in found if one.new is not None)
     if unsafe:
-        raise ApplyRefused(checkout, unsafe)
+        raise ApplyRefused(state.top, unsafe)
     taken = {one.path for one in found if one.new is not None}
     found = [one for one in found if not _is_missing_submodule(one, taken)]
     fits = path_filter(files)
     chosen = [one for one in found if fits(one.path)]
     new = [one.path for one in chosen if one.old is None]
     all_files = _after(scratch.files_of(base), found) if new else {}
-    ignored = ignored_by(scratch, all_files, new, settings, excludes, name="rules.result")
+    ignored = ignored_by(scratch, all_files, new, state, name="rules.result")
     kept = tuple(one for one in chosen if one.path not in ignored)
     theirs = scratch.changed_tree(base, {one.path: one.new for one in kept}, "index.theirs")
     left_out = tuple(one.path for one in found if not fits(one.path))
@@ -155,8 +147,7 @@ def ignored_by(
     scratch: Scratch,
     files: Mapping[bytes, Leaf],
     paths: Sequence[bytes],
-    settings: GitSettings,
-    excludes: bytes,
+    state: CheckoutState,
     *,
     name: str,
 ) -> set[bytes]:
@@ -166,8 +157,7 @@ def ignored_by(
         scratch: Where git is asked.
         files: A tree's files.
         paths: The paths.
-        settings: The person's configuration.
-        excludes: What `info/exclude` holds.
+        state: The checkout, with the person's configuration and rules.
         name: The name of the folder that the rules are written to, used once.
     """
     if not paths:
@@ -179,31 +169,20 @@ def ignored_by(
     }
     index = scratch.index(f"index.{name}", name)
     if rules:
-        index.run(
-            *("update-index", "-z", "--add", "--replace", "--index-info"),
-            stdin=index_lines(rules, scratch.id_length),
-        )
+        scratch.put(index, rules)
         index.run("checkout-index", "-a", "-f")
-    scratch.info("exclude", excludes)
+    scratch.info("exclude", state.excludes)
     output = index.run(
         *("check-ignore", "-z", "--stdin", "--no-index"),
         stdin=joined([b"./" + one for one in paths]),  # or a ":" would begin a pattern's magic
         accept=(0, 1),
-        configuration=settings.ignoring(),
+        configuration=state.settings.ignoring(),
         environment={"GIT_LITERAL_PATHSPECS": "0"},  # which this command does not know
     )
     return {one.removeprefix(b"./") for one in output.names}
 
 
-def merge(
-    scratch: Scratch,
-    change: ResultChange,
-    ours: str,
-    *,
-    settings: GitSettings,
-    attributes: bytes,
-    checkout: Path,
-) -> Merged:
+def merge(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutState) -> Merged:
     """Merge a change into a tree; nothing but the scratch repository is written.
 
     Raises:
@@ -213,7 +192,7 @@ def merge(
     """
     if ours in {change.base, change.theirs}:  # one side alone, or both alike: nothing to merge
         return Merged(ours, change.theirs, tuple(scratch.differences(ours, change.theirs)))
-    _choose_merges(scratch, change, ours, settings, attributes, checkout)
+    _choose_merges(scratch, change, ours, state)
     base = scratch.commit(change.base)
     mine, theirs = scratch.commit(ours, base), scratch.commit(change.theirs, base)
     try:
@@ -227,32 +206,25 @@ def merge(
     tree = names[0].decode("ascii")
     if output.exit_code:
         paths = sorted({one.decode("utf-8", "surrogateescape") for one in names[1:]})
-        raise ApplyConflict(checkout, paths)
+        raise ApplyConflict(state.top, paths)
     return Merged(ours, tree, tuple(scratch.differences(ours, tree)))
 
 
-def _choose_merges(
-    scratch: Scratch,
-    change: ResultChange,
-    ours: str,
-    settings: GitSettings,
-    attributes: bytes,
-    checkout: Path,
-) -> None:
+def _choose_merges(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutState) -> None:
     """Have each file merged as the checkout's attributes say; git reads none where no files are."""
     mine = scratch.files_of(ours)
     both = [one.path for one in change.differences if mine.get(one.path) != one.old]
-    scratch.info("attributes", attributes)
+    scratch.info("attributes", state.attributes)
     index = scratch.index_of(ours, "index.ours") if both else scratch.git
-    found = scratch.attributes(index, ["merge"], both, settings.converting())
+    found = scratch.attributes(index, ["merge"], both, state.settings.converting())
     chosen = {path: one["merge"] for path, one in found.items()}
     foreign = [
         BlockedPath(path.decode("utf-8", "surrogateescape"), Obstacle.MERGE_DRIVER, value)
         for path, value in chosen.items()
-        if f"merge.{value}.driver" in settings.values
+        if f"merge.{value}.driver" in state.settings.values
     ]
     if foreign:
-        raise ApplyRefused(checkout, foreign)
+        raise ApplyRefused(state.top, foreign)
     scratch.info("attributes", b"".join(_line(path, value) for path, value in chosen.items()))
 
 

@@ -103,11 +103,21 @@ class Scratch:
         if not changes:
             return tree
         index = self.index_of(tree, name)
+        self.put(index, changes)
+        return index.run("write-tree").line
+
+    def put(
+        self,
+        index: OwnRepository,
+        changes: Mapping[bytes, Leaf | None],
+        configuration: Mapping[str, str] | None = None,
+    ) -> None:
+        """Change paths of an index."""
         index.run(
             *("update-index", "-z", "--add", "--replace", "--index-info"),
             stdin=index_lines(changes, self.id_length),
+            configuration=configuration,
         )
-        return index.run("write-tree").line
 
     def outside(self, paths: Sequence[bytes], patterns: bytes, *, cone: bool) -> set[bytes]:
         """Return which new paths a sparse checkout leaves out, as git itself finds it.

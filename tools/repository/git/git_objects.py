@@ -17,7 +17,7 @@ from typing import Final
 from attrs import define, field, frozen
 
 from ...base.files import FileSystem, WriteError
-from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
 from ...base.files.regular_file import being_written, read_descriptor, write_all
 
 BLOB, TREE, COMMIT = b"blob", b"tree", b"commit"
@@ -273,8 +273,5 @@ def sync_refs(fs: FileSystem, directory: Path, names: Sequence[str]) -> None:
 
 def sync_folder(fs: FileSystem, folder: Path) -> None:
     """See that the names in a folder are on the disk."""
-    fd = fs.open(os.fspath(folder), DIRECTORY_FLAGS)
-    try:
+    with opened(fs, os.fspath(folder), DIRECTORY_FLAGS) as fd:
         fs.fsync(fd)
-    finally:
-        close_reader(fs, fd)

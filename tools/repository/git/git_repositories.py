@@ -3,7 +3,7 @@
 - `OwnRepository`: a directory that this library made and nobody else writes to. Its configuration
   is what is said here; a work tree may be as hostile as it likes.
 - `UserRepository`: a person's. What is read of it is read with every program that its configuration
-  names switched off; what is written to it goes by the few commands of `change`.
+  names switched off; what is written to it are the refs of `change`.
 
 The repository, the work tree and the index are always named: git looks for none of them, so a
 `.git` in a work tree is never read. Names go in and out NUL-terminated; paths are literal.
@@ -15,7 +15,6 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from attrs import field, frozen
@@ -41,11 +40,10 @@ _OWN_CONFIGURATION: Final = {
 _READING: Final = frozenset(
     {
         *("cat-file", "check-ignore", "check-ref-format", "config", "diff-index", "diff-tree"),
-        *("for-each-ref", "ls-files", "ls-tree", "merge-base", "merge-tree", "pack-objects"),
+        *("for-each-ref", "ls-files", "ls-tree", "merge-base"),
         *("rev-list", "rev-parse", "show-ref", "symbolic-ref"),
     }
 )
-_CHANGING: Final = frozenset({"commit-tree", "unpack-objects", "update-ref"})
 _WITHOUT_CONTENTS: Final = frozenset(
     {"check-ref-format", "rev-parse", "show-ref", "symbolic-ref", "update-ref"}
 )
@@ -126,8 +124,7 @@ class OwnRepository:
 class UserRepository:
     """A person's repository, of which only objects, refs and the index are read.
 
-    Every program that its configuration names is switched off; the index is not refreshed. New
-    objects of `merge-tree` go to `objects`, where one is given, and not into the repository.
+    Every program that its configuration names is switched off; the index is not refreshed.
 
     Attributes:
         git_dir: The repository's directory; a linked work tree's own.
@@ -187,27 +184,15 @@ class UserRepository:
     def run(
         self,
         *arguments: str | bytes,
-        stdin: bytes = b"",
         accept: Collection[int] = (0,),
-        objects: Path | None = None,
-        index: Path | None = None,
         configuration: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S,
-        max_output: int = MAX_OUTPUT,
-        output_fd: int | None = None,
     ) -> GitOutput:
         """Read something by one of git's commands that only read.
 
         Args:
             arguments: The command and its arguments.
-            stdin: What it reads.
             accept: The exit codes that are an answer.
             configuration: How the person's git turns files into contents; names no program.
-            objects: Where new objects go (of `merge-tree`), a directory like `.git/objects`.
-            index: Another index than the repository's.
-            timeout_s: How long it may take, in seconds.
-            max_output: How much of its output is taken, in bytes.
-            output_fd: An open file that its output goes to instead.
 
         Raises:
             ValueError: The command is not one that only reads.
@@ -216,30 +201,13 @@ class UserRepository:
         """
         if arguments[0] not in _READING:
             raise ValueError(f"git {arguments[0]!r} is not known to only read")
-        environment = {}
-        if objects is not None:
-            environment["GIT_OBJECT_DIRECTORY"] = os.fspath(objects)
-            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(self.objects)
-        options = Run((), {}, stdin, timeout_s, max_output, output_fd)
-        return self._run(arguments, accept, options, environment, index, configuration or {})
+        return self._run(arguments, accept, configuration or {})
 
-    def change(
-        self,
-        *arguments: str | bytes,
-        stdin: bytes = b"",
-        accept: Collection[int] = (0,),
-        environment: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S,
-        held: Sequence[int] = (),
-    ) -> GitOutput:
-        """Add objects or change a ref, by `unpack-objects`, `commit-tree` or `update-ref`; no hook.
+    def change(self, *arguments: str, held: Sequence[int] = ()) -> GitOutput:
+        """Change a ref, by `update-ref`; no hook runs.
 
         Args:
             arguments: The command and its arguments.
-            stdin: What it reads.
-            accept: The exit codes that are an answer.
-            environment: More environment: names and dates of a commit.
-            timeout_s: How long it may take, in seconds.
             held: Descriptors that it holds open: a lock lasts until it has ended, too.
 
         Raises:
@@ -247,10 +215,9 @@ class UserRepository:
             GitUnavailable: There is no git that can be used.
             GitFailed: It ended with another exit code, or at a limit.
         """
-        if arguments[0] not in _CHANGING:
+        if arguments[0] != "update-ref":
             raise ValueError(f"git {arguments[0]!r} is none that changes a person's repository")
-        options = Run((), {}, stdin, timeout_s, held=held)
-        return self._run(arguments, accept, options, environment or {}, None)
+        return self._run(arguments, (0,), {}, held)
 
     def resolve(self, revision: str) -> str:
         """Return the id of the commit that a name stands for.
@@ -276,21 +243,16 @@ class UserRepository:
         self,
         arguments: Sequence[str | bytes],
         accept: Collection[int],
-        options: Run,
-        environment: Mapping[str, str],
-        index: Path | None,
-        configuration: Mapping[str, str] = MappingProxyType({}),
+        configuration: Mapping[str, str],
+        held: Sequence[int] = (),
     ) -> GitOutput:
         off = {} if arguments[0] in _WITHOUT_CONTENTS else self._programs_off()
         return self.git.run(
             _without_programs(arguments),
             git_dir=self.git_dir,
-            environment={
-                **_place(self.git_dir, self.work_tree, self.index if index is None else index),
-                **environment,
-            },
+            environment=_place(self.git_dir, self.work_tree, self.index),
             configuration={**CONFIGURATION, **configuration, **off},
-            options=options,
+            options=Run((), {}, timeout_s=TIMEOUT_S, held=held),
             accept=accept,
         )
 
@@ -338,11 +300,3 @@ def _without_programs(arguments: Sequence[str | bytes]) -> list[str | bytes]:
         safe = ("--no-ext-diff", "--no-textconv", "--ignore-submodules=all")
         return [arguments[0], *safe, *arguments[1:]]
     return list(arguments)
-
-
-def _quoted(path: Path) -> str:
-    """Return a path as it stands in a list of object directories, which ":" parts."""
-    text = os.fspath(path)
-    if ":" not in text and not text.startswith('"'):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

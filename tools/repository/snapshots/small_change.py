@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ...base.files.filesystem import READ_FLAGS, close_reader
+from ...base.files.filesystem import READ_FLAGS, close_reader, opened
 from ...base.files.regular_file import read_descriptor
 from ...base.files.safe_path import directory_beneath
 from ..errors import GitFailed
@@ -130,14 +130,11 @@ class _Writer:
     def read(self, fd: int, name: bytes, size: int) -> bytes:
         """Read a regular file, which has not become longer."""
         fs = self._locked.repository.fs
-        file_fd = fs.open(os.fsdecode(name), READ_FLAGS, dir_fd=fd)
-        try:
+        with opened(fs, os.fsdecode(name), READ_FLAGS, dir_fd=fd) as file_fd:
             status = fs.fstat(file_fd)
             if not is_file(status.st_mode) or status.st_size != size:
                 raise _NotHere
             return read_descriptor(fs, file_fd, size)
-        finally:
-            close_reader(fs, file_fd)
 
     def _store(self, contents: Sequence[bytes]) -> None:
         new = {}

@@ -29,8 +29,9 @@ from ...base.errors import ErrorKind
 from ...base.files import DirectoryLock, FileSystem, OsFileSystem, WriteError, sweep_discarded
 from ...base.files.atomic_file import random_token
 from ...base.files.directory_store import NewDirectory
-from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ...base.files.regular_file import create_file, read_regular_file
+from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...base.files.tree_walk import walk_tree
 from ..errors import NotARepository, RepositoryError, SnapshotRefused
@@ -176,32 +177,14 @@ class SnapshotRepository:
         fs = self.fs
         create_file(fs, fd, "HEAD", [b"ref: refs/heads/none\n"])
         create_file(fs, fd, _CONFIG, [configuration])
-        self._folder(fd, "info", {"attributes": _ATTRIBUTES})
-        self._folder(fd, "refs", {}, ("snapshots",))
-        more = {"alternates": alternates} if alternates else {}
-        fs.mkdir("objects", 0o700, dir_fd=fd)
-        objects = fs.open("objects", DIRECTORY_FLAGS, dir_fd=fd)
-        try:
-            self._folder(objects, "info", more)
-            self._folder(objects, "pack", {})
-            fs.fsync(objects)
-        finally:
-            close_reader(fs, objects)
-
-    def _folder(
-        self, fd: int, name: str, files: dict[str, bytes], folders: tuple[str, ...] = ()
-    ) -> None:
-        fs = self.fs
-        fs.mkdir(name, 0o700, dir_fd=fd)
-        inside = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-        try:
-            for file, content in files.items():
-                create_file(fs, inside, file, [content])
-            for folder in folders:
-                fs.mkdir(folder, 0o700, dir_fd=inside)
-            fs.fsync(inside)
-        finally:
-            close_reader(fs, inside)
+        files = {"info": ("attributes", _ATTRIBUTES), "objects/info": ("alternates", alternates)}
+        for folder in _FOLDERS:
+            parts = folder.split("/")
+            with directory_beneath(fs, fd, parts, missing=Missing.MADE_DURABLY) as inside:
+                name, content = files.get(folder, ("", b""))
+                if content:
+                    create_file(fs, inside, name, [content])
+                    fs.fsync(inside)
 
     @contextmanager
     def locked(self) -> Iterator[LockedRepository]:
@@ -257,14 +240,13 @@ class SnapshotRepository:
             if name.endswith((".lock", ".aside")):
                 fs.unlink(name, dir_fd=fd)
         for folder in ("refs", "refs/snapshots"):
-            with suppress(FileNotFoundError):
-                inside = fs.open(folder, DIRECTORY_FLAGS, dir_fd=fd)
-                try:
-                    for name in fs.listdir(inside):
-                        if name.endswith(".lock"):
-                            fs.unlink(name, dir_fd=inside)
-                finally:
-                    close_reader(fs, inside)
+            with (
+                suppress(FileNotFoundError),
+                opened(fs, folder, DIRECTORY_FLAGS, dir_fd=fd) as inside,
+            ):
+                for name in fs.listdir(inside):
+                    if name.endswith(".lock"):
+                        fs.unlink(name, dir_fd=inside)
 
     def loose_objects(self) -> int:
         """Return about how many objects are files of their own, by one of their 256 folders."""

@@ -14,7 +14,7 @@ from ...base.errors import ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import FileSystem, WriteError, empty_directory
 from ...base.files.directory_store import NewDirectory
-from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ..errors import GitFailed, RepositoryError, SnapshotRefused, printable
@@ -228,13 +228,12 @@ def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifes
 
 def _change_mode(fs: FileSystem, root_fd: int, path: bytes, mode: int, flags: int) -> None:
     *above, name = _parts(path)
-    with directory_beneath(fs, root_fd, above) as parent_fd:
-        fd = fs.open(name, flags, dir_fd=parent_fd)
-        try:
-            if not stat.S_ISLNK(fs.fstat(fd).st_mode):
-                os.fchmod(fd, mode)
-        finally:
-            close_reader(fs, fd)
+    with (
+        directory_beneath(fs, root_fd, above) as parent_fd,
+        opened(fs, name, flags, dir_fd=parent_fd) as fd,
+    ):
+        if not stat.S_ISLNK(fs.fstat(fd).st_mode):
+            os.fchmod(fd, mode)
 
 
 def _parts(path: bytes) -> Sequence[str]:

@@ -6,7 +6,7 @@ folder `.GIT` stops it, and of a nested repository it keeps no file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from attrs import frozen
 
 from ...base.files.filesystem import close_reader
 from ..errors import GitFailed, SnapshotRefused, printable
+from ..git.git_records import joined
 from .folder_look import FolderLook, differing
 from .manifest import Manifest
 from .small_change import Change, write_small_change
@@ -175,7 +176,7 @@ def _indexed(locked: LockedRepository, found: WorkspaceScan, names: Sequence[byt
     if names:
         locked.git(
             *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
-            stdin=_joined(names),
+            stdin=joined(names),
             configuration=_PACKED if len(names) > _MANY else {},
         )
     _remove_others(locked, found)
@@ -200,13 +201,9 @@ def _remove_others(locked: LockedRepository, found: WorkspaceScan) -> None:
         if path not in wanted and not submodule:
             others.append(path)
     if others:
-        locked.git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(others))
+        locked.git("update-index", "-z", "--force-remove", "--stdin", stdin=joined(others))
     missing = sorted(wanted - held)
     if missing:
         workspace: Path = locked.repository.workspace
         faults = [f"{printable(one, 200)}: git does not take it" for one in missing[:_NAMED]]
         raise SnapshotRefused(workspace, faults)
-
-
-def _joined(names: Iterable[bytes]) -> bytes:
-    return b"".join([name + b"\0" for name in names])

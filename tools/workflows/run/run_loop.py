@@ -35,7 +35,7 @@ from .run_spans import PhaseSpans
 from .script_attempt import ScriptAttempts
 
 if TYPE_CHECKING:
-    from ...base.tracing.port import Span
+    from ...base.tracing.current import Span
 
 MAX_ROUNDS: Final = 1000
 """How many steps one run goes through at most, whatever its workflow allows."""

@@ -13,7 +13,7 @@ from ...base.tracing.conventions import TOKEN_USAGE
 from ..agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
 
 if TYPE_CHECKING:
-    from ...base.tracing.port import Span
+    from ...base.tracing.current import Span
 
 
 class PhaseSpans(ExitStack):

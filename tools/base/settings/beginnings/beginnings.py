@@ -13,7 +13,8 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from ..configuration import GateConfiguration, ProjectFacts
-from .detection import Folder, json_of, table_of, toml_of
+from .detection import json_of, table_of, toml_of
+from .folder import OpenFolder
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _GO_MODULE: Final = re.compile(r"^module[ \t]+([A-Za-z0-9._~/-]+)", re.MULTILINE)
@@ -49,7 +50,7 @@ class Beginning:
     mounts: tuple[str, ...] = ()
 
 
-def beginning_of(folder: Folder, facts: ProjectFacts) -> Beginning:
+def beginning_of(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
     """Return what a project begins with; one of no known kind with a module of Python."""
     if facts.language == "javascript":
         return _javascript(folder, facts)
@@ -60,7 +61,7 @@ def beginning_of(folder: Folder, facts: ProjectFacts) -> Beginning:
     return _python(folder, facts)
 
 
-def _python(folder: Folder, facts: ProjectFacts) -> Beginning:
+def _python(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
     source = "" if facts.source == "." else f"{facts.source}/"
     tests = facts.tests[0] if facts.tests and facts.language == "python" else "tests"
     return Beginning(
@@ -69,7 +70,7 @@ def _python(folder: Folder, facts: ProjectFacts) -> Beginning:
     )
 
 
-def _javascript(folder: Folder, facts: ProjectFacts) -> Beginning:
+def _javascript(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
     document = json_of(folder.text("package.json"))
     packages = {
         name
@@ -114,7 +115,7 @@ def _script_gate(
     return GateConfiguration(command=facts.test, report="exit-code"), f"`{facts.test}`"
 
 
-def _rust(folder: Folder) -> Beginning:
+def _rust(folder: OpenFolder) -> Beginning:
     document = toml_of(folder.text("Cargo.toml"))
     place = "" if "package" in document else _member(folder, document)
     manifest = toml_of(folder.text(f"{place}Cargo.toml")) if place else document
@@ -133,7 +134,7 @@ def _rust(folder: Folder) -> Beginning:
     )
 
 
-def _member(folder: Folder, document: Mapping[str, Any]) -> str:
+def _member(folder: OpenFolder, document: Mapping[str, Any]) -> str:
     """Return the folder of a workspace's first member, with a slash; "" where none is found."""
     members = table_of(document, "workspace").get("members")
     for member in members if isinstance(members, list) else ():
@@ -150,7 +151,7 @@ def _member(folder: Folder, document: Mapping[str, Any]) -> str:
     return ""
 
 
-def _go(folder: Folder) -> Beginning:
+def _go(folder: OpenFolder) -> Beginning:
     module = _GO_MODULE.search(folder.text("go.mod") or "")
     return Beginning(
         template="specification.go.yaml",

@@ -10,11 +10,12 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import evolve, frozen
 
 from ..configuration import ProjectFacts
+from .folder import OpenFolder
 
 _LOCKS: Final = {
     "python": (
@@ -36,26 +37,6 @@ _NO_TESTS: Final = "no test specified"
 _PYTEST: Final = re.compile(r"\bpytest\b")
 
 
-class Folder(Protocol):
-    """A folder that is looked into."""
-
-    def text(self, name: str) -> str | None:
-        """Return a file's text, or None where it is not there or can't be read."""
-        ...
-
-    def has(self, name: str) -> bool:
-        """Return whether there is anything of this name."""
-        ...
-
-    def is_directory(self, name: str) -> bool:
-        """Return whether there is a directory of this name, and no link."""
-        ...
-
-    def names(self, name: str) -> tuple[str, ...]:
-        """Return what a directory in it holds; nothing where it is none."""
-        ...
-
-
 @frozen(kw_only=True)
 class Detected:
     """What was found out, and from what.
@@ -69,14 +50,14 @@ class Detected:
     because: tuple[str, ...] = ()
 
 
-def detect_project(folder: Folder) -> Detected:
+def detect_project(folder: OpenFolder) -> Detected:
     """Find out what kind of project a folder holds.
 
     The first of pyproject.toml (or setup.cfg, setup.py), package.json, Cargo.toml and go.mod
     decides; a Makefile with a target `test` or `check` says how the tests are run where nothing
     nearer does.
     """
-    ways: tuple[Callable[[Folder], Detected | None], ...] = (_python, _javascript, _rust, _go)
+    ways: tuple[Callable[[OpenFolder], Detected | None], ...] = (_python, _javascript, _rust, _go)
     found = next((one for way in ways if (one := way(folder)) is not None), None)
     if found is None:
         found = Detected(facts=ProjectFacts())
@@ -90,7 +71,7 @@ def detect_project(folder: Folder) -> Detected:
     return found
 
 
-def _python(folder: Folder) -> Detected | None:
+def _python(folder: OpenFolder) -> Detected | None:
     because = [name for name in ("pyproject.toml", "setup.cfg", "setup.py") if folder.has(name)]
     document = toml_of(folder.text("pyproject.toml"))
     if not because and not folder.has("requirements.txt"):
@@ -112,7 +93,7 @@ def _python(folder: Folder) -> Detected | None:
     )
 
 
-def _python_source(folder: Folder, document: Mapping[str, Any]) -> str:
+def _python_source(folder: OpenFolder, document: Mapping[str, Any]) -> str:
     """Return the folder that imports begin in: what the build says, else `src` where it is used."""
     tools = table_of(document, "tool")
     where = table_of(table_of(table_of(tools, "setuptools"), "packages"), "find").get("where")
@@ -125,7 +106,7 @@ def _python_source(folder: Folder, document: Mapping[str, Any]) -> str:
     return "."
 
 
-def _python_tests(folder: Folder, document: Mapping[str, Any], tests: tuple[str, ...]) -> str:
+def _python_tests(folder: OpenFolder, document: Mapping[str, Any], tests: tuple[str, ...]) -> str:
     """Return the command of the tests: pytest, where anything names it; else unittest."""
     told = [folder.text(name) or "" for name in ("requirements.txt", "requirements-dev.txt")]
     told += [folder.text(name) or "" for name in ("pyproject.toml", "setup.cfg", "tox.ini")]
@@ -140,7 +121,7 @@ def _python_tests(folder: Folder, document: Mapping[str, Any], tests: tuple[str,
     return f"python -m unittest discover -s {tests[0]}"
 
 
-def _javascript(folder: Folder) -> Detected | None:
+def _javascript(folder: OpenFolder) -> Detected | None:
     text = folder.text("package.json")
     if text is None:
         return None
@@ -164,7 +145,7 @@ def _javascript(folder: Folder) -> Detected | None:
     )
 
 
-def _rust(folder: Folder) -> Detected | None:
+def _rust(folder: OpenFolder) -> Detected | None:
     if not folder.has("Cargo.toml"):
         return None
     return Detected(
@@ -179,7 +160,7 @@ def _rust(folder: Folder) -> Detected | None:
     )
 
 
-def _go(folder: Folder) -> Detected | None:
+def _go(folder: OpenFolder) -> Detected | None:
     if not folder.has("go.mod"):
         return None
     return Detected(
@@ -188,7 +169,7 @@ def _go(folder: Folder) -> Detected | None:
     )
 
 
-def _manager(folder: Folder, language: str) -> tuple[str | None, str | None]:
+def _manager(folder: OpenFolder, language: str) -> tuple[str | None, str | None]:
     """Return the package manager whose lock file is there, and that file."""
     for name, manager in _LOCKS[language]:
         if folder.has(name):
@@ -196,7 +177,7 @@ def _manager(folder: Folder, language: str) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _present(folder: Folder, *names: str) -> tuple[str, ...]:
+def _present(folder: OpenFolder, *names: str) -> tuple[str, ...]:
     return tuple(name for name in names if folder.is_directory(name))
 
 

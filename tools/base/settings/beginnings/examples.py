@@ -1,4 +1,8 @@
-"""The examples that come with the package: workflows of scripts, each in a folder of its own."""
+"""The examples that come with the package: workflows of scripts, each in a folder of its own.
+
+They are the repository's `examples/workflows`: `example_workflows` is a link to it, whose files the
+wheel has in its place.
+"""
 
 from __future__ import annotations
 

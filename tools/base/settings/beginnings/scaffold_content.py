@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Final
 
 from ..configuration import (
@@ -167,13 +166,13 @@ def described(facts: ProjectFacts) -> str:
     return ", ".join(parts)
 
 
-def with_ignored(content: bytes, lines: Iterable[str] = IGNORED) -> bytes:
-    """Return a .gitignore with lines added that it lacks; its own line endings are kept.
+def with_ignored(content: bytes) -> bytes:
+    """Return a .gitignore with the lines added that it lacks; its own line endings are kept.
 
     A line is there if it or one that covers it is, however it is written.
     """
     present = {_pattern(line) for line in content.decode("utf-8", "replace").splitlines()}
-    missing = [line for line in lines if present.isdisjoint(_covering(line))]
+    missing = [line for line in IGNORED if present.isdisjoint(_covering(line))]
     if not missing:
         return content
     first = content.partition(b"\n")[0]

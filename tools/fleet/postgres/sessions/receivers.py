@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from psycopg.errors import LockNotAvailable
 
 from ....base.event_log import get_logger
 from ....base.files import WriteError
@@ -17,7 +16,7 @@ from ....harness.feed_port import MOST_LEFT, MOST_REMOVED, LeftEvent
 from ....harness.session_domain import SessionContext
 from ....harness.views.entry_events import events_after
 from ....harness.views.receiver_state import ReceiverState, is_chosen
-from ..database import Connection, Database, advisory_key
+from ..database import Connection, Database, advisory_key, lock_within
 from .session_feed import decode_place, first_untold
 
 _RECEIVERS: Final = b"""
@@ -56,7 +55,7 @@ class PostgresReceiver:
         connection = self._database.lend()
         try:
             with self._database.errors():
-                free = self._locked(connection, timeout_s)
+                free = lock_within(connection, self._key, timeout_s)
             self._connection = connection if free else None
             yield free
             self._connection = None
@@ -71,20 +70,6 @@ class PostgresReceiver:
         finally:
             self._connection = None
         self._database.give_back(connection)
-
-    def _locked(self, connection: Connection, timeout_s: float) -> bool:
-        got = connection.execute("select pg_try_advisory_lock(%s)", (self._key,)).fetchone()
-        if (got is not None and got[0]) or timeout_s <= 0:
-            return got is not None and bool(got[0])
-        limit = str(int(timeout_s * 1000))
-        connection.execute("select set_config('lock_timeout', %s, false)", (limit,))
-        try:
-            connection.execute("select pg_advisory_lock(%s)", (self._key,))
-        except LockNotAvailable:
-            return False
-        finally:
-            connection.execute("select set_config('lock_timeout', '0', false)")
-        return True
 
     def read(self) -> bytes | None:
         """Return what was kept, or None; see `Receiver`."""
@@ -116,12 +101,11 @@ class PostgresReceiver:
 
     def left(self) -> dict[str, list[LeftEvent]]:
         """Return what removed sessions left for it; see `Receiver`."""
-        with self._database.connection() as connection:
-            rows = connection.execute(
-                "select session_id, events from agentforge.receiver_events where receiver = %s "
-                "order by session_id",
-                (self._name,),
-            ).fetchall()
+        rows = self._database.all(
+            "select session_id, events from agentforge.receiver_events where receiver = %s "
+            "order by session_id",
+            (self._name,),
+        )
         return {
             session_id: [(number, event_id, event) for number, event_id, event in events]
             for session_id, events in rows
@@ -139,12 +123,6 @@ class PostgresReceiver:
         """Drop all that is kept for it, in one transaction; see `Receiver`."""
         with self._keeping() as connection:
             connection.execute("delete from agentforge.receivers where name = %s", (self._name,))
-
-
-def receiver_names(connection: Connection) -> list[str]:
-    """Return for which receivers something is kept, sorted."""
-    rows = connection.execute("select name from agentforge.receivers order by name").fetchall()
-    return [name for (name,) in rows]
 
 
 def keep_untold(connection: Connection, session: SessionContext) -> None:

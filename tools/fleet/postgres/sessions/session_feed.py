@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
+from attrs import frozen
+
 from ....base.event_log import get_logger
 from ....harness.errors import SessionCorrupted
 from ....harness.session_domain import SessionContext
@@ -260,24 +262,19 @@ class PostgresFeed:
             self._place = SavedEntry(save, session_id, found.number)
 
 
+@frozen
 class SessionSource:
     """One session after the other, as feeds of single sessions look. A `FeedSource`.
 
-    Args:
+    Attributes:
         where: The store's name.
         load: Reads a session whole.
         change_mark: Returns what is another value once a session has changed.
     """
 
-    def __init__(
-        self,
-        where: str,
-        load: Callable[[str], SessionContext | None],
-        change_mark: Callable[[str], Hashable | None],
-    ) -> None:
-        self.where = where
-        self.load = load
-        self.change_mark = change_mark
+    where: str
+    load: Callable[[str], SessionContext | None]
+    change_mark: Callable[[str], Hashable | None]
 
     def list_sessions(self) -> list[str]:
         """Return nothing: a feed of one session lists none."""

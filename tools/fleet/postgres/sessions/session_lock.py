@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from psycopg.errors import LockNotAvailable
+from attrs import define, field
 
 from ....base.event_log import get_logger
 from ....base.files import LockTimeout
 from ....harness.session_layout import RUN_LOCKS
-from ..database import Connection, Database, advisory_key
+from ..database import Connection, Database, advisory_key, lock_within
 
 _log = get_logger("agentforge.store")
 _THERE: Final = (
@@ -20,8 +20,7 @@ _THERE: Final = (
     "(select 1 from agentforge.session_attachments where session_id = id and name = %(name)s))"
 )
 _RELEASE: Final = (
-    "select pg_advisory_unlock(%s), set_config('application_name', 'agentforge', false), "
-    "set_config('lock_timeout', '0', false)"
+    "select pg_advisory_unlock(%s), set_config('application_name', 'agentforge', false)"
 )
 _CLAIM: Final = (
     "update agentforge.sessions set revision = revision + 1, claims = claims + 1 "
@@ -34,6 +33,7 @@ def lock_key(session_id: str) -> int:
     return advisory_key(f"run {session_id}")
 
 
+@define(eq=False)
 class PostgresRunLock:
     """One worker's hold on a session. A `harness.session_ports.RunLock`.
 
@@ -53,25 +53,14 @@ class PostgresRunLock:
         claimed: Takes the number of the claim once it is made, and None when the lock is let go of.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        session_id: str,
-        name: str | None,
-        *,
-        where: str,
-        timeout_s: float,
-        job_id: int | None = None,
-        claimed: Callable[[int | None], None] | None = None,
-    ) -> None:
-        self._database = database
-        self._session_id = session_id
-        self._name = name
-        self._where = where
-        self._timeout_s = timeout_s
-        self._job_id = job_id
-        self._on_claim = claimed
-        self._connection: Connection | None = None
+    _database: Database
+    _session_id: str
+    _name: str | None
+    _where: str = field(kw_only=True)
+    _timeout_s: float = field(kw_only=True)
+    _job_id: int | None = field(default=None, kw_only=True)
+    _claimed: Callable[[int | None], None] | None = field(default=None, kw_only=True)
+    _connection: Connection | None = field(default=None, init=False)
 
     def acquire(self) -> PostgresRunLock:
         """Take the lock and, for a run, claim the session.
@@ -95,7 +84,6 @@ class PostgresRunLock:
         return self
 
     def _lock_on(self, connection: Connection) -> None:
-        key = lock_key(self._session_id)
         wanted = {"id": self._session_id, "name": self._name}
         with self._database.errors():
             if connection.execute(_THERE, wanted).fetchone() is None:
@@ -105,25 +93,16 @@ class PostgresRunLock:
                     "select set_config('application_name', %s, false)",
                     (f"agentforge job {self._job_id}",),
                 )
-            got = connection.execute("select pg_try_advisory_lock(%s)", (key,)).fetchone()
-            if got is not None and got[0]:
-                return
-            limit = int(self._timeout_s * 1000)
-            if limit <= 0:
+            if not lock_within(connection, lock_key(self._session_id), self._timeout_s):
                 raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s)
-            try:
-                connection.execute("select set_config('lock_timeout', %s, false)", (str(limit),))
-                connection.execute("select pg_advisory_lock(%s)", (key,))
-            except LockNotAvailable as error:
-                raise LockTimeout(path=Path(self._where), timeout_s=self._timeout_s) from error
 
     def _claim(self, connection: Connection) -> None:
-        if self._name is None or self._on_claim is None:
+        if self._name is None or self._claimed is None:
             return
         with self._database.errors():
             claim = connection.execute(_CLAIM, (self._session_id,)).fetchone()
         # One that has ended, or was deleted just now, is not claimed; nobody saves it again.
-        self._on_claim(None if claim is None else claim[0])
+        self._claimed(None if claim is None else claim[0])
 
     @property
     def is_held(self) -> bool:
@@ -135,8 +114,8 @@ class PostgresRunLock:
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        if self._on_claim is not None and self._name is not None:
-            self._on_claim(None)
+        if self._claimed is not None and self._name is not None:
+            self._claimed(None)
         try:
             # Said to the server, which notices that a connection has ended a moment later.
             unlocked = connection.execute(_RELEASE, (lock_key(self._session_id),)).fetchone()

@@ -24,7 +24,7 @@ from ....harness.session_domain import InvalidSession, SessionState
 from ....harness.views.session_filter import BudgetLeft, SessionFilter
 from ....harness.views.session_head import SessionHead, SessionSummary, UnreadableSession
 from ....harness.views.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
-from ..database import Database
+from ..database import Database, OnDatabase
 from .session_rows import DESCRIBED, SAVED, column_names, searched_text
 
 COLUMNS: Final = column_names(("id", "size_bytes", "revision", *SAVED, *DESCRIBED))
@@ -239,30 +239,6 @@ def _select(source: bytes, conditions: Sequence[bytes]) -> bytes:
     return b"select " + COLUMNS + source + where
 
 
-def read_page(
-    database: Database,
-    wanted: SessionFilter,
-    *,
-    order: SessionOrder,
-    limit: int,
-    after: SessionCursor | None,
-) -> SessionPage:
-    """Read a page; see `SessionRepository.page`."""
-    require_limit(limit)
-    if after is not None:
-        after.require_of(order, wanted)
-    behind = None if after is None else (after.position, after.session_id)
-    rows = read_rows(database, wanted, order, limit=limit + 1, after=behind)
-    found = read_summaries(rows[:limit], database.name)
-    is_last = len(rows) <= limit
-    return SessionPage(
-        sessions=tuple([one for one in found if isinstance(one, SessionSummary)]),
-        after=None if is_last else _cursor(rows[limit - 1], order, wanted),
-        more=0 if is_last else None,
-        unreadable=tuple([one for one in found if isinstance(one, UnreadableSession)]),
-    )
-
-
 def _prepared(wanted: SessionFilter) -> Literal[False] | None:
     """Return whether to prepare its statement, None where psycopg is to judge.
 
@@ -298,30 +274,14 @@ def read_rows(
         values[f"part_{number}"], values[f"folded_{number}"] = part
     statement = page_statement(wanted, order, limit=limit, first=after is None, parts=parts)
     prepare = False if parts else _prepared(wanted)
+    return _read(database, statement, values, prepare)
+
+
+def _read(
+    database: Database, statement: bytes, values: Mapping[str, Any], prepare: bool | None
+) -> list[Any]:
     with database.connection() as connection:
         return connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
-
-
-def read_all(
-    database: Database, wanted: SessionFilter
-) -> Iterator[SessionSummary | UnreadableSession]:
-    """Go through the sessions that fit, sorted by id; see `SessionRepository.summaries`."""
-    values = filter_values(wanted)
-    statement = listing_statement(wanted.state, _given(values), _ROWS_AT_ONCE)
-    prepare = _prepared(wanted)
-    after = ""
-    while True:
-        with database.connection() as connection:
-            given = {**values, "after": after}
-            rows = connection.execute(statement, given, prepare=prepare, binary=True).fetchall()
-        yield from read_summaries(rows, database.name)
-        if len(rows) < _ROWS_AT_ONCE:
-            return
-        after = rows[-1][0]
-
-
-def _cursor(row: Sequence[Any], order: SessionOrder, wanted: SessionFilter) -> SessionCursor:
-    return SessionCursor.of(_head(row), order, wanted)
 
 
 def _head(row: Sequence[Any]) -> SessionHead:
@@ -378,3 +338,52 @@ def _judged(head: SessionHead, where: str, size: int) -> SessionSummary | Unread
 @lru_cache(maxsize=1024)
 def _is_sound_name(name: str | None) -> bool:
     return not name_fault("name", name, optional=True)
+
+
+class PostgresPages(OnDatabase):
+    """The listings of sessions, for `PostgresSessions`."""
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, sorted; see `SessionRepository`."""
+        rows = self._database.all("select id from agentforge.sessions order by id")
+        return [row[0] for row in rows]
+
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
+        wanted = wanted or SessionFilter()
+        values = filter_values(wanted)
+        statement = listing_statement(wanted.state, _given(values), _ROWS_AT_ONCE)
+        rows = _read(self._database, statement, {**values, "after": ""}, _prepared(wanted))
+        while rows:
+            yield from read_summaries(rows, self._database.name)
+            if len(rows) < _ROWS_AT_ONCE:
+                return
+            given = {**values, "after": rows[-1][0]}
+            rows = _read(self._database, statement, given, _prepared(wanted))
+
+    def page(
+        self,
+        wanted: SessionFilter | None = None,
+        *,
+        order: SessionOrder = SessionOrder.LAST_CHANGED,
+        limit: int,
+        after: SessionCursor | None = None,
+    ) -> SessionPage:
+        """Return some of the sessions that fit, in order; see `SessionRepository`."""
+        wanted = wanted or SessionFilter()
+        require_limit(limit)
+        if after is not None:
+            after.require_of(order, wanted)
+        behind = None if after is None else (after.position, after.session_id)
+        rows = read_rows(self._database, wanted, order, limit=limit + 1, after=behind)
+        found = read_summaries(rows[:limit], self._database.name)
+        is_last = len(rows) <= limit
+        last = None if is_last else SessionCursor.of(_head(rows[limit - 1]), order, wanted)
+        return SessionPage(
+            sessions=tuple([one for one in found if isinstance(one, SessionSummary)]),
+            after=last,
+            more=0 if is_last else None,
+            unreadable=tuple([one for one in found if isinstance(one, UnreadableSession)]),
+        )

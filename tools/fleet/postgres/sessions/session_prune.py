@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from attrs import define, field
+
 from ....base.files import DurableError, FileSystem
 from ....base.files.filesystem import DIRECTORY_FLAGS
 from ....base.files.tree_copy import copy_tree
@@ -19,7 +21,8 @@ from ....prune import Archiver, Candidate, Inspection, Reason, Removed, Skipped,
 from ....prune.removal.inspection import CLOCK_SKEW
 from ..database import Connection, Database
 from .session_lock import lock_key
-from .session_repository import PostgresSessions, checked_id
+from .session_repository import PostgresSessions
+from .session_rows import checked_id
 
 _FOUND: Final = b"""
 select id, revision, state, coalesce(completed_at, updated_at), updated_at >= created_at,
@@ -53,6 +56,7 @@ on conflict do nothing returning session_id
 """
 
 
+@define(eq=False)
 class PostgresPrune:
     """The agent sessions of a store, for `prune.prune`.
 
@@ -67,46 +71,33 @@ class PostgresPrune:
         clear_directory: Deletes the directory on this machine of a session that was deleted.
     """
 
-    kind: Final = KIND
-
-    def __init__(
-        self,
-        sessions: PostgresSessions,
-        database: Database,
-        *,
-        fs: FileSystem,
-        workspace_path: Callable[[str], Path],
-        clear_directory: Callable[[str], object],
-    ) -> None:
-        self._store = sessions
-        self._database = database
-        self._fs = fs
-        self._workspace_path = workspace_path
-        self._clear_directory = clear_directory
+    kind = KIND
+    _sessions: PostgresSessions
+    _database: Database
+    _fs: FileSystem = field(kw_only=True)
+    _workspace_path: Callable[[str], Path] = field(kw_only=True)
+    _clear_directory: Callable[[str], object] = field(kw_only=True)
 
     @property
     def root(self) -> Path:
         """The store's address, in place of a directory."""
-        return Path(self._store.where)
+        return Path(self._sessions.where)
 
     # -------------------------------------------------------------------------------- look
 
     def inspect(self, *, now: datetime, before: datetime | None) -> Inspection:
         """Return the sessions that ended before a time; see `prune.StoredSessions`."""
         candidates, skipped, skipped_bytes = [], [], 0
-        with self._database.connection() as connection:
-            led = {row[0] & (2**64 - 1) for row in connection.execute(_LED)}
-            rows = connection.execute(_FOUND, {"before": before, "now": now}).fetchall()
+        led = {row[0] & (2**64 - 1) for row in self._database.all(_LED)}
+        rows = self._database.all(_FOUND, {"before": before, "now": now})
         for session_id, revision, state, at, sound, size, pinned, working in rows:
-            why = None
-            if not sound:
-                why = (SkipReason.CORRUPTED_METADATA, "updated_at: is before created_at")
-            elif at > now + CLOCK_SKEW:
-                detail = f"it is dated {at.isoformat()}, which is still to come"
-                why = (SkipReason.FUTURE, detail)
-            if why is not None:
+            if not sound or at > now + CLOCK_SKEW:
+                reason, detail = SkipReason.CORRUPTED_METADATA, "updated_at: is before created_at"
+                if sound:
+                    reason = SkipReason.FUTURE
+                    detail = f"it is dated {at.isoformat()}, which is still to come"
                 skipped.append(
-                    Skipped(kind=KIND, session_id=session_id, reason=why[0], detail=why[1])
+                    Skipped(kind=KIND, session_id=session_id, reason=reason, detail=detail)
                 )
                 skipped_bytes += int(size)
                 continue
@@ -141,8 +132,8 @@ class PostgresPrune:
                 return kept
             if archiver is not None:
                 archive = str(self._archived(archiver, candidate))
-            self._store.remove(connection, session_id, {**line, "archive": archive})
-        self._store.forget(session_id)
+            self._sessions.remove(connection, session_id, {**line, "archive": archive})
+        self._sessions.forget(session_id)
         return Removed(archive=archive, left=self._cleared(session_id))
 
     def _kept(self, connection: Connection, candidate: Candidate) -> Reason | None:
@@ -182,15 +173,15 @@ class PostgresPrune:
 
     def _lay_out(self, directory: Path) -> None:
         session_id = directory.name
-        document = self._store.read_document(session_id)
+        document = self._sessions.read_document(session_id)
         if document is None:
             raise SessionCorrupted(
-                path=self._store.where_is(session_id),
+                path=self._sessions.where_is(session_id),
                 faults=["it is not there"],
                 session_id=session_id,
             )
         for name, content in {
-            **self._store.read_attachments(session_id),
+            **self._sessions.read_attachments(session_id),
             SESSION_FILE: document,
         }.items():
             file = directory / name
@@ -209,9 +200,8 @@ class PostgresPrune:
 
     def pinned(self) -> frozenset[str]:
         """Return the ids that no prune removes; see `prune.StoredSessions`."""
-        with self._database.connection() as connection:
-            rows = connection.execute("select session_id from agentforge.pins")
-            return frozenset(row[0] for row in rows)
+        rows = self._database.all("select session_id from agentforge.pins")
+        return frozenset(row[0] for row in rows)
 
     def pin(self, session_id: str) -> bool:
         """Keep a session from every prune; see `prune.StoredSessions`."""

@@ -12,15 +12,14 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from ....base.event_log import get_logger
 from ....base.files import WriteError
-from ....base.identifiers import is_session_id, names_no_session
+from ....base.identifiers import names_no_session
 from ....base.search_words import SearchWords
 from ....harness.errors import (
     SessionConflict,
@@ -36,192 +35,53 @@ from ....harness.feed_port import Feed
 from ....harness.format.session_codec import encode_session
 from ....harness.session_domain import (
     InvalidSession,
-    InvalidSessionId,
     SessionContext,
     SessionState,
 )
 from ....harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
-from ....harness.stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
 from ....harness.views.entry_events import EntryEvent, events_after, first_own
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary, UnreadableSession
 from ....harness.views.session_names import ATTACHMENT, kept_documents, require_saved, resolved
-from ....harness.views.session_page import SessionCursor, SessionOrder, SessionPage
 from ....prune.records.audit_log import actor
 from ..database import Connection, Database
-from . import session_streams
-from .receivers import PostgresReceiver, keep_untold, receiver_names
+from .receivers import PostgresReceiver, keep_untold
 from .session_candidates import read_candidates
 from .session_feed import PostgresFeed, SessionSource, end_of_feed, place_after
 from .session_lock import is_run
-from .session_pages import read_all, read_page
+from .session_pages import PostgresPages
 from .session_rows import (
     DESCRIBED,
-    DOCUMENT,
     SAVED,
     Document,
     NewRows,
     StoredLists,
-    column_names,
+    checked_id,
     described,
     described_values,
     head_of,
     head_values,
     session_of_rows,
 )
+from .session_statements import (
+    CREATE,
+    FROM_HEAD,
+    KEEP_STEP,
+    LOAD,
+    REPLACE_HEAD,
+    REPLACE_REST,
+    SAVED_ALREADY,
+    save_statement,
+)
+from .session_streams import PostgresStreams, export_streams, import_streams, without_streams
 
 _REMEMBERED: Final = 16
 _HEAD_COLUMNS: Final = 1 + len(SAVED) + len(DESCRIBED)
+_STEPS: Final = f"{STEPS}/"
 _log = get_logger("agentforge.store")
 
 
-def _given(names: Iterable[str]) -> bytes:
-    """Return the parameters of columns."""
-    return column_names(_parameter(name) for name in names)
-
-
-def _parameter(name: str) -> str:
-    return f"%({name})s::text[]" if name == "tags" else f"%({name})s"
-
-
-def _set(names: Iterable[str]) -> bytes:
-    return column_names(f"{name} = {_parameter(name)}" for name in names)
-
-
-_CREATE: Final = (
-    b"""
-with head as (
-    insert into agentforge.sessions (
-        id, revision, """
-    + column_names((*SAVED, *DESCRIBED))
-    + b""", n_artifacts, n_history, size_bytes)
-    values (%(id)s, %(revision)s, """
-    + _given((*SAVED, *DESCRIBED))
-    + b""",
-        cardinality(%(artifacts)s::text[]), cardinality(%(history)s::text[]), %(size_bytes)s)
-    on conflict (id) do nothing
-    returning id),
-document as (
-    insert into agentforge.session_documents (session_id, """
-    + column_names(DOCUMENT)
-    + b""")
-    select id, """
-    + _given(DOCUMENT)
-    + b""" from head),
-artifacts as (
-    insert into agentforge.session_artifacts (session_id, number, entry)
-    select head.id, new.number, new.entry
-    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number)),
-history as (
-    insert into agentforge.session_history (session_id, number, entry, saved_by)
-    select head.id, new.number, new.entry,
-        case when new.number > %(of_parent)s then pg_current_xact_id() end
-    from head, unnest(%(history)s::text[]) with ordinality new (entry, number)),
-attachments as (
-    insert into agentforge.session_attachments (session_id, name, content)
-    select head.id, new.name, new.content
-    from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
-select id"""
-)
-_FROM_HEAD: Final = b" from head"
-
-_HEAD: Final = (
-    b"""
-    update agentforge.sessions set revision = revision + 1, """
-    + _set(SAVED)
-    + b""",
-        n_artifacts = %(n_artifacts)s, n_history = %(n_history)s, size_bytes = %(size_bytes)s
-"""
-)
-_DESCRIBED: Final = b", " + _set(DESCRIBED)
-_IF_NEXT: Final = b"""
-    where id = %(id)s and revision = %(revision)s and created_at = %(created_at)s
-        and (%(claim)s::bigint is null or claims = %(claim)s)
-        and (state in ('active', 'paused') and (state = %(state)s or %(recorded)s)
-            or state = %(state)s and %(describes)s)
-    returning id
-"""
-_ARTIFACTS: Final = b"""
-artifacts as (
-    insert into agentforge.session_artifacts (session_id, number, entry)
-    select head.id, %(stored_artifacts)s + new.number, new.entry
-    from head, unnest(%(artifacts)s::text[]) with ordinality new (entry, number))
-"""
-_HISTORY: Final = b"""
-history as (
-    insert into agentforge.session_history (session_id, number, entry)
-    select head.id, %(stored_history)s + new.number, new.entry
-    from head, unnest(%(history)s::text[]) with ordinality new (entry, number))
-"""
-_ENTRY: Final = b"""
-history as (
-    insert into agentforge.session_history (session_id, number, entry)
-    select head.id, %(n_history)s, %(entry)s from head)
-"""
-_DOCUMENT: Final = (
-    b"""
-document as (
-    update agentforge.session_documents set """
-    + _set(DOCUMENT)
-    + b"""
-    from head where session_id = head.id)
-"""
-)
-_SAVED: Final = b"with head as (select %(id)s::text as id) select id"
-_THIS: Final = b"with head as (select %(id)s as id),"
-_REPLACE_ALL: Final = (
-    b"delete from agentforge.session_artifacts where session_id = %(id)s",
-    b"delete from agentforge.session_history where session_id = %(id)s",
-    _THIS + _DOCUMENT + b"," + _ARTIFACTS + b"," + _HISTORY + b"select id from head",
-)
-
-
-def save_statement(new: NewRows, *, document: bool, described: bool) -> bytes:
-    """Return the statement of a save up to `from head`, before which more may follow from it.
-
-    What the save does not change is not in it, and costs nothing.
-
-    Args:
-        new: The rows that it adds.
-        document: Whether it changes what is beside the head and the lists.
-        described: Whether it changes the title, the tags or the parent.
-    """
-    return _save_statement(bool(new.artifacts), min(len(new.history), 2), document, described)
-
-
-@cache
-def _save_statement(artifacts: bool, entries: int, document: bool, described: bool) -> bytes:
-    parts = [b"head as (" + _HEAD + (_DESCRIBED if described else b"") + _IF_NEXT + b")"]
-    parts += [_ARTIFACTS] if artifacts else []
-    parts += {0: [], 1: [_ENTRY]}.get(entries, [_HISTORY])
-    parts += [_DOCUMENT] if document else []
-    return b"with " + b",".join(parts) + b" select id"
-
-
-_LOAD: Final = (
-    b"""
-select """
-    + column_names(("revision", *SAVED, *DESCRIBED, *DOCUMENT, "size_bytes"))
-    + b""",
-    (select coalesce(string_agg(entry, '' order by number), '')
-        from agentforge.session_artifacts where session_id = id),
-    (select coalesce(string_agg(entry, '' order by number), '')
-        from agentforge.session_history where session_id = id)
-from agentforge.sessions join agentforge.session_documents on session_id = id where id = %s
-"""
-)
-_STEPS: Final = f"{STEPS}/"
-_KEEP_STEP: Final = b"""
-insert into agentforge.session_attachments (session_id, name, content)
-select id, %(name)s, %(content)s from agentforge.sessions
-where id = %(id)s and (%(claim)s::bigint is null or claims = %(claim)s)
-for share -- a claim waits for it, and so sees the step
-on conflict (session_id, name) do update set content = excluded.content
-returning name
-"""
-
-
-class PostgresSessions:
+class PostgresSessions(PostgresPages, PostgresStreams):
     """Keeps sessions in a database.
 
     Guarantees: when `save` returns, the session survives the death of the process and of the
@@ -238,11 +98,12 @@ class PostgresSessions:
     """
 
     def __init__(self, database: Database, *, max_bytes: int = MAX_FILE_BYTES) -> None:
-        self._database = database
+        super().__init__(database)
         self._max_bytes = max_bytes
         self._stored: OrderedDict[str, StoredLists] = OrderedDict()
         self._claims: dict[str, int] = {}
         self._follow_up = b""
+        self._follow_up_values: Mapping[str, Any] = {}
         self._mutex = Lock()
 
     @property
@@ -280,7 +141,7 @@ class PostgresSessions:
         self, session: SessionContext, documents: Mapping[str, bytes], *, revision: int
     ) -> None:
         new = self._bounded(session, NewRows.of(session.artifacts, session.history))
-        documents, streams = session_streams.without_streams(documents)
+        documents, streams = without_streams(documents)
         values = {
             "id": session.session_id,
             "revision": revision,
@@ -294,9 +155,9 @@ class PostgresSessions:
         }
         within = self._database.transaction if streams else self._database.connection
         with within() as connection:
-            if self._saved(connection, _CREATE, values) is None:
+            if self._saved(connection, CREATE, values) is None:
                 raise SessionIdTaken(session.session_id, path=self.where_is(session.session_id))
-            session_streams.import_streams(connection, session.session_id, streams)
+            import_streams(connection, session.session_id, streams)
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
 
     def _replace(self, session: SessionContext) -> bool:
@@ -347,12 +208,12 @@ class PostgresSessions:
             **new.values(),
         }
         with self._database.transaction() as connection:
-            if connection.execute(_HEAD + _DESCRIBED + _IF_NEXT, values).fetchone() is None:
+            if connection.execute(REPLACE_HEAD, values).fetchone() is None:
                 return self._refuse(connection, session)
-            for statement in _REPLACE_ALL:
+            for statement in REPLACE_REST:
                 connection.execute(statement, values)
             if self._follow_up:
-                self._saved(connection, _SAVED, values)
+                self._saved(connection, SAVED_ALREADY, values)
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
         return True
 
@@ -360,12 +221,8 @@ class PostgresSessions:
         self, connection: Connection, statement: bytes, values: Mapping[str, Any]
     ) -> tuple[Any, ...] | None:
         """Run a statement that saves, with what follows from it in the same; None: no row."""
-        text = statement + self._follow_up + _FROM_HEAD
-        return connection.execute(text, {**values, **self._follow_up_values()}).fetchone()
-
-    def _follow_up_values(self) -> Mapping[str, Any]:
-        """Return what the follow-up of a save needs."""
-        return {}
+        text = statement + self._follow_up + FROM_HEAD
+        return connection.execute(text, {**values, **self._follow_up_values}).fetchone()
 
     def _bounded(self, session: SessionContext, new: NewRows) -> NewRows:
         if new.size_bytes > self._max_bytes:
@@ -487,8 +344,8 @@ class PostgresSessions:
 
     def receivers(self) -> list[str]:
         """Return for which receivers something is kept; see `SessionFeeds`."""
-        with self._database.connection() as connection:
-            return receiver_names(connection)
+        rows = self._database.all("select name from agentforge.receivers order by name")
+        return [name for (name,) in rows]
 
     def receiver(self, name: str) -> PostgresReceiver:
         """Return what is kept for a receiver of events; see `SessionFeeds`."""
@@ -513,7 +370,7 @@ class PostgresSessions:
 
     def _load(self, connection: Connection, session_id: str) -> tuple[SessionContext | None, int]:
         """Read a session, and what the rows of its lists take."""
-        row = connection.execute(_LOAD, (session_id,)).fetchone()
+        row = connection.execute(LOAD, (session_id,)).fetchone()
         if row is None:
             return None, 0
         head, document = row[:_HEAD_COLUMNS], row[_HEAD_COLUMNS:-3]
@@ -583,7 +440,7 @@ class PostgresSessions:
             "claim": self._claims.get(session_id),
         }
         with self._database.connection() as connection:
-            if connection.execute(_KEEP_STEP, values).fetchone() is None:
+            if connection.execute(KEEP_STEP, values).fetchone() is None:
                 claims = connection.execute(
                     "select claims, revision from agentforge.sessions where id = %s", (session_id,)
                 ).fetchone()
@@ -597,13 +454,12 @@ class PostgresSessions:
 
     def step_names(self, session_id: str) -> list[str]:
         """Return the names of all steps of the session's runs; see `SessionRepository`."""
-        with self._database.connection() as connection:
-            rows = connection.execute(
-                "select substr(name, %s) from agentforge.session_attachments where session_id = %s "
-                'and starts_with(name, %s) order by name collate "C"',
-                (len(_STEPS) + 1, checked_id(session_id), _STEPS),
-            )
-            return [row[0] for row in rows]
+        rows = self._database.all(
+            "select substr(name, %s) from agentforge.session_attachments where session_id = %s "
+            'and starts_with(name, %s) order by name collate "C"',
+            (len(_STEPS) + 1, checked_id(session_id), _STEPS),
+        )
+        return [row[0] for row in rows]
 
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all that is kept beside a session, by name; see `SessionRepository`."""
@@ -614,80 +470,9 @@ class PostgresSessions:
                 (checked_id(session_id),),
             )
             kept = {name: bytes(content) for name, content in rows}
-            return kept | session_streams.export_streams(connection, session_id)
-
-    # ------------------------------------------------------------------------------- streams
-
-    def append_entries(
-        self,
-        session_id: str,
-        stream: str,
-        entries: Sequence[NewEntry],
-        *,
-        expected: StreamMark | None = None,
-    ) -> None:
-        """Add entries to a stream, all or none; see `SessionStreams`."""
-        session_streams.append_entries(
-            self._database, checked_id(session_id), stream, entries, expected
-        )
-
-    def replace_entries(
-        self,
-        session_id: str,
-        stream: str,
-        entries: Sequence[NewEntry],
-        *,
-        expected: StreamMark | None = None,
-    ) -> None:
-        """Have a stream hold these entries and no others; see `SessionStreams`."""
-        session_streams.replace_entries(
-            self._database, checked_id(session_id), stream, entries, expected
-        )
-
-    def read_entries(
-        self, session_id: str, stream: str, *, since: StreamMark | None = None
-    ) -> StreamPart:
-        """Return what a stream holds, in order; see `SessionStreams`."""
-        return session_streams.read_entries(self._database, checked_id(session_id), stream, since)
-
-    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
-        """Return the last entries of a stream; see `SessionStreams`."""
-        return session_streams.read_last(self._database, checked_id(session_id), stream, count)
-
-    def read_bodies(
-        self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
-    ) -> list[bytes]:
-        """Return the bodies of entries, in the order given; see `SessionStreams`."""
-        return session_streams.read_bodies(
-            self._database, checked_id(session_id), stream, entries, mark
-        )
+            return kept | export_streams(connection, session_id)
 
     # ------------------------------------------------------------------------------- all sessions
-
-    def list_sessions(self) -> list[str]:
-        """Return the ids of all sessions, sorted; see `SessionRepository`."""
-        with self._database.connection() as connection:
-            rows = connection.execute("select id from agentforge.sessions order by id")
-            return [row[0] for row in rows]
-
-    def summaries(
-        self, wanted: SessionFilter | None = None
-    ) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
-        return read_all(self._database, wanted or SessionFilter())
-
-    def page(
-        self,
-        wanted: SessionFilter | None = None,
-        *,
-        order: SessionOrder = SessionOrder.LAST_CHANGED,
-        limit: int,
-        after: SessionCursor | None = None,
-    ) -> SessionPage:
-        """Return some of the sessions that fit, in order; see `SessionRepository`."""
-        return read_page(
-            self._database, wanted or SessionFilter(), order=order, limit=limit, after=after
-        )
 
     def candidates(
         self, words: SearchWords, wanted: SessionFilter | None = None
@@ -699,12 +484,8 @@ class PostgresSessions:
         """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""
 
         def known() -> list[str]:
-            with self._database.connection() as connection:
-                rows = connection.execute(
-                    "select id from agentforge.sessions where strpos(id, %s) > 0 order by id",
-                    (shortened,),
-                )
-                return [row[0] for row in rows]
+            statement = "select id from agentforge.sessions where strpos(id, %s) > 0 order by id"
+            return [row[0] for row in self._database.all(statement, (shortened,))]
 
         return resolved(shortened, known, where=self.where)
 
@@ -765,14 +546,3 @@ def _step(name: str) -> str:
     if not re.fullmatch(ATTACHMENT, name):
         raise ValueError(f"{name!r} can't be the name of a step")
     return f"{_STEPS}{name}"
-
-
-def checked_id(session_id: str) -> str:
-    """Return the id of a session.
-
-    Raises:
-        InvalidSessionId: It is none.
-    """
-    if not is_session_id(session_id):
-        raise InvalidSessionId(session_id)
-    return session_id

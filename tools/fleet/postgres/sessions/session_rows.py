@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from attrs import define, fields, frozen
 
+from ....base.identifiers import is_session_id
 from ....harness.domain.session_fields import BUDGET, SESSION, as_column
 from ....harness.errors import SessionCorrupted
 from ....harness.format.session_codec import (
@@ -27,6 +28,7 @@ from ....harness.format.session_codec import (
 from ....harness.format.session_values import encode_own_data, encode_text
 from ....harness.session_domain import (
     InvalidSession,
+    InvalidSessionId,
     SessionArtifact,
     SessionContext,
     SessionHistory,
@@ -297,11 +299,7 @@ def session_of_rows(
             f"{document.newer_fields}{END_MARK.decode()}"
         )
         return decode_session(text.encode(), path=Path(where))
-    except SessionCorrupted as error:
-        raise SessionCorrupted(
-            path=where, faults=error.faults, session_id=head.session_id
-        ) from error
-    except InvalidSession as error:
+    except (SessionCorrupted, InvalidSession) as error:
         raise SessionCorrupted(
             path=where, faults=error.faults, session_id=head.session_id
         ) from error
@@ -309,3 +307,14 @@ def session_of_rows(
 
 def _list(key: str, rows: str) -> str:
     return f"{key}:\n{rows}" if rows else f"{key}: []\n"
+
+
+def checked_id(session_id: str) -> str:
+    """Return the id of a session.
+
+    Raises:
+        InvalidSessionId: It is none.
+    """
+    if not is_session_id(session_id):
+        raise InvalidSessionId(session_id)
+    return session_id

@@ -20,7 +20,8 @@ from ....harness.stream_port import (
     require_count,
 )
 from ....harness.views.session_names import STREAM_SUFFIX, require_room, stream_file
-from ..database import Connection, Database
+from ..database import Connection, OnDatabase
+from .session_rows import checked_id
 
 _FOLDER: Final = f"{STREAMS}/"
 _APPEND: Final = b"""
@@ -45,6 +46,7 @@ entries as (
         with ordinality new (head, body, number))
 select (select count(*) from stream), (select count(*) from head)
 """
+_HOLD: Final = "select state from agentforge.sessions where id = %s for no key update"
 _LOCK: Final = b"""
 select generation, last from agentforge.session_streams
 where session_id = %s and name = %s for update
@@ -82,100 +84,93 @@ order by name collate "C", position
 """
 
 
-def append_entries(
-    database: Database,
-    session_id: str,
-    stream: str,
-    entries: Sequence[NewEntry],
-    expected: StreamMark | None,
-) -> None:
-    """Add entries to a stream, all or none; see `SessionStreams`."""
-    stream_file(stream)
-    require_room(entries)
-    if entries:
-        with database.connection() as connection:
-            _append(connection, database.name, session_id, stream, entries, expected)
+class PostgresStreams(OnDatabase):
+    """The streams of sessions, for `PostgresSessions`. A `SessionStreams`."""
 
+    def append_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Add entries to a stream, all or none; see `SessionStreams`."""
+        checked_id(session_id)
+        stream_file(stream)
+        require_room(entries)
+        if entries:
+            with self._database.connection() as connection:
+                _append(connection, self._database.name, session_id, stream, entries, expected)
 
-def replace_entries(
-    database: Database,
-    session_id: str,
-    stream: str,
-    entries: Sequence[NewEntry],
-    expected: StreamMark | None,
-) -> None:
-    """Have a stream hold these entries and no others; see `SessionStreams`."""
-    stream_file(stream)
-    with database.transaction() as connection:
-        # The session before the stream, as an append locks them; and alone, or two that find no
-        # stream would both begin it.
-        head = connection.execute(
-            "select state from agentforge.sessions where id = %s for no key update", (session_id,)
-        ).fetchone()
-        _require_open(head, database.name, session_id)
-        found = connection.execute(_LOCK, (session_id, stream)).fetchone()
-        if expected is not None and expected[:2] != (found or (0, 0)):
+    def replace_entries(
+        self,
+        session_id: str,
+        stream: str,
+        entries: Sequence[NewEntry],
+        *,
+        expected: StreamMark | None = None,
+    ) -> None:
+        """Have a stream hold these entries and no others; see `SessionStreams`."""
+        checked_id(session_id)
+        stream_file(stream)
+        with self._database.transaction() as connection:
+            # The session before the stream, as an append locks them; and alone, or two that find no
+            # stream would both begin it.
+            head = connection.execute(_HOLD, (session_id,)).fetchone()
+            _require_open(head, self._database.name, session_id)
+            found = connection.execute(_LOCK, (session_id, stream)).fetchone()
+            if expected is not None and expected[:2] != (found or (0, 0)):
+                raise StreamMoved(session_id, stream=stream)
+            connection.execute(
+                "delete from agentforge.session_streams where session_id = %s and name = %s",
+                (session_id, stream),
+            )
+            _append(connection, self._database.name, session_id, stream, entries, None)
+
+    def read_entries(
+        self, session_id: str, stream: str, *, since: StreamMark | None = None
+    ) -> StreamPart:
+        """Return what a stream holds, in order; see `SessionStreams`."""
+        checked_id(session_id)
+        stream_file(stream)
+        generation, last, _ = since or StreamMark()
+        values = {"id": session_id, "stream": stream, "generation": generation, "last": last}
+        rows = self._database.all(_ENTRIES, values)
+        if not rows:
+            return StreamPart([], StreamMark(), anew=True)
+        entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
+        mark = StreamMark(rows[0][0], rows[0][1])
+        return StreamPart(entries, mark, anew=mark.one != generation)
+
+    def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
+        """Return the last entries of a stream; see `SessionStreams`."""
+        checked_id(session_id)
+        stream_file(stream)
+        require_count(count)
+        values = {"id": session_id, "stream": stream, "count": count}
+        rows = self._database.all(_LAST, values)
+        if not rows:
+            return StreamTail([], StreamMark(), whole=True)
+        entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
+        mark = StreamMark(rows[0][0], rows[0][1])
+        return StreamTail(entries, mark, whole=len(entries) == mark.two)
+
+    def read_bodies(
+        self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
+    ) -> list[bytes]:
+        """Return the bodies of entries, in the order given; see `SessionStreams`."""
+        checked_id(session_id)
+        stream_file(stream)
+        if not entries:
+            return []
+        positions = [entry.position for entry in entries]
+        about = {"id": session_id, "stream": stream}
+        values = {**about, "positions": positions, "generation": mark.one}
+        found: dict[int, bytes] = dict(self._database.all(_BODIES, values))
+        if not found.keys() >= set(positions):
             raise StreamMoved(session_id, stream=stream)
-        connection.execute(
-            "delete from agentforge.session_streams where session_id = %s and name = %s",
-            (session_id, stream),
-        )
-        _append(connection, database.name, session_id, stream, entries, None)
-
-
-def read_entries(
-    database: Database, session_id: str, stream: str, since: StreamMark | None
-) -> StreamPart:
-    """Return what a stream holds, in order; see `SessionStreams`."""
-    stream_file(stream)
-    generation, last, _ = since or StreamMark()
-    values = {"id": session_id, "stream": stream, "generation": generation, "last": last}
-    with database.connection() as connection:
-        rows = connection.execute(_ENTRIES, values).fetchall()
-    if not rows:
-        return StreamPart([], StreamMark(), anew=True)
-    entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
-    mark = StreamMark(rows[0][0], rows[0][1])
-    return StreamPart(entries, mark, anew=mark.one != generation)
-
-
-def read_last(database: Database, session_id: str, stream: str, count: int) -> StreamTail:
-    """Return the last entries of a stream; see `SessionStreams`."""
-    stream_file(stream)
-    require_count(count)
-    values = {"id": session_id, "stream": stream, "count": count}
-    with database.connection() as connection:
-        rows = connection.execute(_LAST, values).fetchall()
-    if not rows:
-        return StreamTail([], StreamMark(), whole=True)
-    entries = [StreamEntry(row[2], row[4], 0, row[3]) for row in rows if row[2] is not None]
-    mark = StreamMark(rows[0][0], rows[0][1])
-    return StreamTail(entries, mark, whole=len(entries) == mark.two)
-
-
-def read_bodies(
-    database: Database,
-    session_id: str,
-    stream: str,
-    entries: Sequence[StreamEntry],
-    mark: StreamMark,
-) -> list[bytes]:
-    """Return the bodies of entries, in the order given; see `SessionStreams`."""
-    stream_file(stream)
-    if not entries:
-        return []
-    positions = [entry.position for entry in entries]
-    values = {
-        "id": session_id,
-        "stream": stream,
-        "positions": positions,
-        "generation": mark.one,
-    }
-    with database.connection() as connection:
-        found: dict[int, bytes] = dict(connection.execute(_BODIES, values).fetchall())
-    if not found.keys() >= set(positions):
-        raise StreamMoved(session_id, stream=stream)
-    return [bytes(found[position]) for position in positions]
+        return [bytes(found[position]) for position in positions]
 
 
 def export_streams(connection: Connection, session_id: str) -> dict[str, bytes]:

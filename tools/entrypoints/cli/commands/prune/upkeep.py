@@ -79,7 +79,7 @@ def trash(cli: Cli, selection: KindOptions) -> None:
         return
     for session_id in lost:
         cli.output.remark(
-            f"left alone, its record is lost: {session_id}; "
+            f"never purged, its name in the trash has no dates: {session_id}; "
             "'agentforge prune restore' with its whole id brings it back"
         )
     if lost and not found:
