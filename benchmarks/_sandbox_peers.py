@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 HOSTS: dict[str, dict[str, str]] = {
     "ours": {},
-    "ours-science": {"AGENTFORGE_SANDBOX_SCIENCE": "1"},
+    "ours-science": {},
 }
 """The variables of a driver of ours."""
 

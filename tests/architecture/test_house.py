@@ -28,7 +28,7 @@ BUDGETS: Final = {
     "prune": 3_510,
     "questions": 3_420,
     "repository": 5_030,
-    "sandbox": 11_250,
+    "sandbox": 10_940,
     "wiring": 2_380,
     "workflows": 7_690,
 }

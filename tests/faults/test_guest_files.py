@@ -20,7 +20,7 @@ import pytest
 from attrs import define, field
 
 from agentforge_sessions.sandbox.host.files.host_files import HostTree
-from agentforge_sessions.sandbox.host.files.system_calls import LinuxCalls
+from agentforge_sessions.sandbox.host.files.system_calls import SystemCalls
 from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.support.descriptors import held_below
@@ -199,7 +199,7 @@ def test_the_guest_is_told_of_a_fault_by_the_call_that_met_it(
     tmp_path: Path, errnos: tuple[int, ...], openat2: bool
 ) -> None:
     def calls() -> FaultyCalls:
-        return FaultyCalls(real=LinuxCalls() if openat2 else WithoutOpenat2())
+        return FaultyCalls(real=SystemCalls() if openat2 else WithoutOpenat2())
 
     whole = run(tmp_path / "whole", calls(), None)
     usual = [answer for _, answer, _ in whole.answers]

@@ -12,11 +12,11 @@ from typing import Any
 
 from attrs import define, field
 
-from agentforge_sessions.sandbox.host.files.system_calls import LinuxCalls
+from agentforge_sessions.sandbox.host.files.system_calls import SystemCalls
 from tests.support.filesystem import Call, Plan
 
 
-class WithoutOpenat2(LinuxCalls):
+class WithoutOpenat2(SystemCalls):
     """The real system calls, on an old kernel or behind a filter that refuses `openat2`."""
 
     def __init__(self, number: int = errno.ENOSYS) -> None:
@@ -26,7 +26,7 @@ class WithoutOpenat2(LinuxCalls):
         raise OSError(self.number, os.strerror(self.number))
 
 
-class FullDisk(LinuxCalls):
+class FullDisk(SystemCalls):
     """The real system calls, on a disk that takes nothing."""
 
     def pwritev(self, *_: Any) -> int:  # type: ignore[override]
@@ -41,7 +41,7 @@ class FaultyCalls:
     is one call to begin and one ("readdir") for its entries.
     """
 
-    real: LinuxCalls = field(factory=LinuxCalls)
+    real: SystemCalls = field(factory=SystemCalls)
     plan: Plan | None = None
     trace: list[Call] = field(factory=list)
     failed: list[Call] = field(factory=list)
@@ -89,7 +89,7 @@ class DyingCalls:
     """
 
     def __init__(self, last: int | None = None, moment: str = "before") -> None:
-        self._real = LinuxCalls()
+        self._real = SystemCalls()
         self._last, self._moment = last, moment
         self._numbers = itertools.count(1)
         self.calls: list[str] = []

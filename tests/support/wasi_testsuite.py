@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from agentforge_sessions.sandbox.host.engine.clock import TurnClock
-from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program, Trapped, the_engine
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program, Trapped
+from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
 from agentforge_sessions.sandbox.host.files.files import Descriptor, Descriptors, Directory
 from agentforge_sessions.sandbox.host.preview1.guest import Guest, GuestExit, errno_of
 from agentforge_sessions.sandbox.host.preview1.preview1 import FUNCTIONS

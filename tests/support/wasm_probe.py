@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from agentforge_sessions.sandbox.host.engine.clock import TurnClock
-from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program, the_engine
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program
+from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
 from agentforge_sessions.sandbox.host.files.files import Descriptor, Descriptors, Directory
 from agentforge_sessions.sandbox.host.files.host_files import HostTree
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree

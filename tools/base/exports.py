@@ -10,8 +10,8 @@ from importlib import import_module
 def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
     """Return a package's `__getattr__`, which imports a name's module when the name is asked for.
 
-    The name is kept in the package from then on. `dir(package)` names what is in `__all__`, before
-    it is loaded; a package that has none beside it gets one of these names.
+    The name is kept in the package from then on. `dir(package)` names what is in `__all__` before
+    it is loaded; a package that has none beside this gets one with all names of the table.
 
     Args:
         package: The package's `__name__`.

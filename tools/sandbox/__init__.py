@@ -17,54 +17,78 @@ from typing import TYPE_CHECKING
 from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from ..base.cancellation import CancelToken
-    from ..prune import PruneResult, RetentionPolicy
-    from .compiled.status import PoolStats, RuntimeInfo
+    # With an alias each, as names are exported again without `__all__`, which the table has.
+    # isort: off
+    from ..base.cancellation import CancelToken as CancelToken
+    from ..prune import PruneResult as PruneResult, RetentionPolicy as RetentionPolicy
+    from .compiled.status import RuntimeInfo as RuntimeInfo
     from .errors import (
-        CorruptedMetadata,
-        InputFileError,
-        InvalidExecution,
-        InvalidPolicy,
-        InvalidSessionId,
-        PathEscapesWorkspace,
-        ReservedSessionPath,
-        SandboxClosed,
-        SandboxError,
-        SandboxUnavailable,
-        SessionWorkspaceMissing,
-        WorkspaceBusy,
-        WorkspaceError,
+        CorruptedMetadata as CorruptedMetadata,
+        InputFileError as InputFileError,
+        InvalidExecution as InvalidExecution,
+        InvalidPolicy as InvalidPolicy,
+        InvalidSessionId as InvalidSessionId,
+        PathEscapesWorkspace as PathEscapesWorkspace,
+        ReservedSessionPath as ReservedSessionPath,
+        SandboxClosed as SandboxClosed,
+        SandboxError as SandboxError,
+        SandboxUnavailable as SandboxUnavailable,
+        SessionWorkspaceMissing as SessionWorkspaceMissing,
+        WorkspaceBusy as WorkspaceBusy,
+        WorkspaceError as WorkspaceError,
     )
-    from .interpreters.process_pool import close_pool, configure_pool, pool_stats, warm_pool
-    from .interpreters.runtime import prepare, runtime_info
-    from .policy import ExecutionPolicy
-    from .process_exit import end_process
+    from .interpreters.process_pool import (
+        close_pool as close_pool,
+        configure_pool as configure_pool,
+        pool_stats as pool_stats,
+        warm_pool as warm_pool,
+    )
+    from .interpreters.runtime import prepare as prepare, runtime_info as runtime_info
+    from .policy import ExecutionPolicy as ExecutionPolicy
+    from .process_exit import end_process as end_process
     from .prune_target import (
-        SandboxTarget,
-        archive_sessions,
-        prune_sessions,
-        restore_session,
+        SandboxTarget as SandboxTarget,
+        archive_sessions as archive_sessions,
+        prune_sessions as prune_sessions,
+        restore_session as restore_session,
     )
-    from .read_only_mount import ReadOnlyMount
-    from .result import SandboxResult, Trap
-    from .result_parts import LostWrite, ToolCallRecord
-    from .sandbox import BaseSandbox, Sandbox, create_sandbox
-    from .sandbox_logging import SandboxLogger
-    from .sandbox_options import RuntimeType, UnsupportedRuntime
-    from .session_workspaces.session_deletion import delete_session_workspace
+    from .read_only_mount import ReadOnlyMount as ReadOnlyMount
+    from .result import SandboxResult as SandboxResult, Trap as Trap
+    from .result_parts import LostWrite as LostWrite, ToolCallRecord as ToolCallRecord
+    from .sandbox import (
+        BaseSandbox as BaseSandbox,
+        Sandbox as Sandbox,
+        create_sandbox as create_sandbox,
+    )
+    from .sandbox_logging import SandboxLogger as SandboxLogger
+    from .sandbox_options import (
+        RuntimeType as RuntimeType,
+        UnsupportedRuntime as UnsupportedRuntime,
+    )
+    from .session_workspaces.session_deletion import (
+        delete_session_workspace as delete_session_workspace,
+    )
     from .session_workspaces.session_files import (
-        delete_session_path,
-        list_session_files,
-        read_session_file,
-        read_session_text,
-        write_session_file,
+        delete_session_path as delete_session_path,
+        list_session_files as list_session_files,
+        read_session_file as read_session_file,
+        read_session_text as read_session_text,
+        write_session_file as write_session_file,
     )
-    from .session_workspaces.session_metadata import SessionMetadata
-    from .session_workspaces.session_metadata_file import read_session_metadata
-    from .session_workspaces.session_repair import RepairResult, repair_session_metadata
-    from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
-    from .workspaces.workspace import open_workspace_file
-    from .workspaces.workspace_usage import forget_usage
+    from .session_workspaces.session_metadata import SessionMetadata as SessionMetadata
+    from .session_workspaces.session_metadata_file import (
+        read_session_metadata as read_session_metadata,
+    )
+    from .session_workspaces.session_repair import (
+        repair_session_metadata as repair_session_metadata,
+    )
+    from .sessions import (
+        SessionSandbox as SessionSandbox,
+        create_session_sandbox as create_session_sandbox,
+        get_session_sandbox as get_session_sandbox,
+    )
+    from .workspaces.workspace import open_workspace_file as open_workspace_file
+    from .workspaces.workspace_usage import forget_usage as forget_usage
 else:
     __getattr__ = on_first_use(
         __name__,
@@ -91,69 +115,10 @@ else:
             "read_session_file read_session_text write_session_file",
             "session_workspaces.session_metadata": "SessionMetadata",
             "session_workspaces.session_metadata_file": "read_session_metadata",
-            "session_workspaces.session_repair": "RepairResult repair_session_metadata",
+            "session_workspaces.session_repair": "repair_session_metadata",
             "sessions": "SessionSandbox create_session_sandbox get_session_sandbox",
-            "compiled.status": "PoolStats RuntimeInfo",
+            "compiled.status": "RuntimeInfo",
             "workspaces.workspace": "open_workspace_file",
             "workspaces.workspace_usage": "forget_usage",
         },
     )
-
-__all__ = [
-    "BaseSandbox",
-    "CancelToken",
-    "CorruptedMetadata",
-    "ExecutionPolicy",
-    "InputFileError",
-    "InvalidExecution",
-    "InvalidPolicy",
-    "InvalidSessionId",
-    "LostWrite",
-    "PathEscapesWorkspace",
-    "PoolStats",
-    "PruneResult",
-    "ReadOnlyMount",
-    "RepairResult",
-    "ReservedSessionPath",
-    "RetentionPolicy",
-    "RuntimeInfo",
-    "RuntimeType",
-    "Sandbox",
-    "SandboxClosed",
-    "SandboxError",
-    "SandboxLogger",
-    "SandboxResult",
-    "SandboxTarget",
-    "SandboxUnavailable",
-    "SessionMetadata",
-    "SessionSandbox",
-    "SessionWorkspaceMissing",
-    "ToolCallRecord",
-    "Trap",
-    "UnsupportedRuntime",
-    "WorkspaceBusy",
-    "WorkspaceError",
-    "archive_sessions",
-    "close_pool",
-    "configure_pool",
-    "create_sandbox",
-    "create_session_sandbox",
-    "delete_session_path",
-    "delete_session_workspace",
-    "end_process",
-    "forget_usage",
-    "get_session_sandbox",
-    "list_session_files",
-    "open_workspace_file",
-    "pool_stats",
-    "prepare",
-    "prune_sessions",
-    "read_session_file",
-    "read_session_metadata",
-    "read_session_text",
-    "repair_session_metadata",
-    "restore_session",
-    "runtime_info",
-    "warm_pool",
-    "write_session_file",
-]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -50,23 +51,12 @@ def integer_fault(name: str, value: object, low: int, high: int, unit: str) -> s
     return None
 
 
-def _integer(low: int, high: int, unit: str) -> Callable[[str, object], Iterable[str]]:
-    def faults(name: str, value: object) -> Iterable[str]:
-        fault = integer_fault(name, value, low, high, unit)
-        return () if fault is None else (fault,)
-
-    return faults
+def _integer(low: int, high: int, unit: str) -> Callable[[str, object], str | None]:
+    return functools.partial(integer_fault, low=low, high=high, unit=unit)
 
 
-def _seconds_faults(name: str, value: object) -> Iterable[str]:
-    fault = seconds_fault(name, value)
-    return () if fault is None else (fault,)
-
-
-def _choice_faults(name: str, value: object) -> Iterable[str]:
-    if isinstance(value, bool):
-        return ()
-    return (f"{name} must be True or False, not {shown(value)}",)
+def _choice_fault(name: str, value: object) -> str | None:
+    return None if isinstance(value, bool) else f"{name} must be True or False, not {shown(value)}"
 
 
 def seconds_fault(name: str, value: object) -> str | None:
@@ -152,9 +142,9 @@ def _mounts_faults(_: str, mounts: Any) -> Iterator[str]:
         targets.append(mount.target)
 
 
-_FAULTS: Final[Mapping[str, Callable[[str, Any], Iterable[str]]]] = {
+_FAULTS: Final[Mapping[str, Callable[[str, Any], str | Iterable[str] | None]]] = {
     "fuel_budget": _integer(1, MAX_FUEL, "units of fuel"),
-    "deadline_s": _seconds_faults,
+    "deadline_s": seconds_fault,
     "memory_bytes": _integer(64 << 20, 4 << 30, "bytes"),
     "output_bytes": _integer(0, 1 << 30, "bytes"),
     "open_files": _integer(16, 65_536, "files"),
@@ -166,9 +156,9 @@ _FAULTS: Final[Mapping[str, Callable[[str, Any], Iterable[str]]]] = {
     "file_calls": _integer(1, 1_000_000_000, "calls"),
     "host_bytes": _integer(4 << 20, 4 << 30, "bytes"),
     "mounts": _mounts_faults,
-    "sync_files": _choice_faults,
+    "sync_files": _choice_fault,
 }
-"""What finds the faults of each field of a policy."""
+"""What finds the fault, or the faults, of each field of a policy."""
 
 
 @frozen(kw_only=True)
@@ -230,8 +220,9 @@ class ExecutionPolicy:
 
     def __attrs_post_init__(self) -> None:
         faults: list[str] = []
-        for name, found in _FAULTS.items():
-            faults += found(name, getattr(self, name))
+        for name, looked_for in _FAULTS.items():
+            found = looked_for(name, getattr(self, name))
+            faults += [found] if isinstance(found, str) else found or ()
         if faults:
             raise InvalidPolicy(faults)
         # A copy, so the caller's mapping cannot change the policy afterwards.

@@ -321,13 +321,3 @@ def restore_session(
     """
     target = SandboxTarget(_root(workspace_root))
     return restore_archive(Path(archive), target, outside=outside)
-
-
-__all__ = [
-    "PruneEvents",
-    "SandboxTarget",
-    "archive_sessions",
-    "prune_events",
-    "prune_sessions",
-    "restore_session",
-]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Unpack
+from typing import Final, Self, Unpack
 
 from attrs import frozen
 
@@ -54,7 +54,7 @@ _ATTEMPTS: Final = 8
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 
-@frozen(kw_only=True)
+@frozen
 class _Session:
     """A session's workspace in its root, and what is needed to make it and keep its metadata."""
 
@@ -62,9 +62,24 @@ class _Session:
     root: Path
     log: SandboxLogger
     clock: Clock
-    token: Callable[[], str]
     fs: SessionFileSystem
     rich_metadata: bool
+
+    @classmethod
+    def of(
+        cls,
+        session_id: str,
+        workspace_root: str | os.PathLike[str],
+        logger: SandboxLogger | EventLogger | None,
+        clock: Clock,
+        fs: SessionFileSystem,
+        rich_metadata: bool,
+    ) -> Self:
+        """The session by an id, its root without links and made if it was missing."""
+        validate_session_id(session_id)
+        root = ensure_workspace(Path(os.path.realpath(workspace_root)))
+        log = SandboxLogger.of(logger)
+        return cls(session_id, root, log, clock, fs, rich_metadata)
 
     @property
     def workspace(self) -> Path:
@@ -83,7 +98,7 @@ class _Session:
                 if self._exists(root_fd):
                     return False
                 now = self.clock()
-                incoming = f"{INCOMING_PREFIX}{self.token()}"
+                incoming = f"{INCOMING_PREFIX}{random_token()}"
                 self.fs.mkdir(incoming, 0o700, dir_fd=root_fd)
                 try:
                     failure = self._write_metadata(root_fd, incoming, now)
@@ -130,11 +145,10 @@ class _Session:
             self.root,
             logger=log,
             clock=self.clock,
-            token=self.token,
             fs=self.fs,
             execution=_record_of(result) if self.rich_metadata else None,
         )
-        sweep_now_and_then(self.root, clock=self.clock, token=self.token, log=log)
+        sweep_now_and_then(self.root, clock=self.clock, log=log)
 
     def _exists(self, root_fd: int) -> bool:
         try:
@@ -217,7 +231,6 @@ def create_session_sandbox(
     *,
     new_id: Callable[[], str] = new_uuid4,
     clock: Clock = utc_now,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
@@ -235,7 +248,6 @@ def create_session_sandbox(
         logger: Takes the events of the session; structlog's own if None.
         new_id: Gives ids for sessions; one that is taken is passed over.
         clock: Gives the time.
-        token: Gives a fresh random text for names on the way.
         fs: The file system.
         rich_metadata: Whether the metadata also keeps `execution_count`, `total_fuel_consumed` and
             `last_error` of the executions of this sandbox; failed ones are counted, too.
@@ -252,16 +264,8 @@ def create_session_sandbox(
     """
     settings = checked_settings(runtime, **options)
     for _ in range(_ATTEMPTS):
-        session_id = validate_session_id(new_id())
-        session = _Session(
-            session_id=session_id,
-            root=_ensure_root(workspace_root),
-            log=SandboxLogger.of(logger),
-            clock=clock,
-            token=token,
-            fs=fs,
-            rich_metadata=rich_metadata,
-        )
+        session_id = new_id()
+        session = _Session.of(session_id, workspace_root, logger, clock, fs, rich_metadata)
         if session.make():
             return session_id, SessionSandbox(session, policy, settings)
     raise WorkspaceError(
@@ -279,7 +283,6 @@ def get_session_sandbox(
     logger: SandboxLogger | EventLogger | None = None,
     *,
     clock: Clock = utc_now,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
@@ -297,23 +300,10 @@ def get_session_sandbox(
     """
     validate_session_id(session_id)
     settings = checked_settings(runtime, **options)
-    session = _Session(
-        session_id=session_id,
-        root=_ensure_root(workspace_root),
-        log=SandboxLogger.of(logger),
-        clock=clock,
-        token=token,
-        fs=fs,
-        rich_metadata=rich_metadata,
-    )
+    session = _Session.of(session_id, workspace_root, logger, clock, fs, rich_metadata)
     session.make()
     sandbox = SessionSandbox(session, policy, settings)
     session.log.info(
         "session.retrieved", session_id=session_id, workspace_path=str(sandbox.workspace)
     )
     return sandbox
-
-
-def _ensure_root(workspace_root: str | os.PathLike[str]) -> Path:
-    """The workspace root without links, made if it was missing."""
-    return ensure_workspace(Path(os.path.realpath(workspace_root)))

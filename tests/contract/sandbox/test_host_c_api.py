@@ -12,7 +12,11 @@ import wasmtime
 from wasmtime import _bindings
 
 from agentforge_sessions.sandbox.host.engine import c_api
-from agentforge_sessions.sandbox.host.engine.engine import EngineUnavailable, Module, the_engine
+from agentforge_sessions.sandbox.host.engine.loaded_engine import (
+    EngineUnavailable,
+    Module,
+    the_engine,
+)
 from tests.support.wasm_probe import Probe
 
 FUNCTIONS = sorted(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host.engine.engine import EngineUnavailable, Program, the_engine
+from agentforge_sessions.sandbox.host.engine.engine import Program
+from agentforge_sessions.sandbox.host.engine.loaded_engine import EngineUnavailable, the_engine
 from agentforge_sessions.sandbox.host.files.files import (
     Descriptor,
     Descriptors,

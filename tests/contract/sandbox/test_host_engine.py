@@ -13,13 +13,9 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox.host.engine.clock import CANCELLED, DEADLINE, TurnClock, TurnEnded
-from agentforge_sessions.sandbox.host.engine.engine import (
-    MOST_FUEL,
-    EngineUnavailable,
-    Trapped,
-    check_release,
-)
+from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Trapped
 from agentforge_sessions.sandbox.host.engine.guest_thread import with_room
+from agentforge_sessions.sandbox.host.engine.loaded_engine import EngineUnavailable, check_release
 from agentforge_sessions.sandbox.host.files.upkeep import OUT_OF_FILE_CALLS
 from agentforge_sessions.sandbox.host.preview1.guest import GuestExit
 from agentforge_sessions.sandbox.workspaces.quota import Quota

@@ -17,7 +17,7 @@ from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL
 from agentforge_sessions.sandbox.host.files.files import OF_A_DESCRIPTOR, Directory, Opening
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.files.quota import Losses
-from agentforge_sessions.sandbox.host.files.system_calls import LinuxCalls
+from agentforge_sessions.sandbox.host.files.system_calls import SystemCalls
 from agentforge_sessions.sandbox.host.files.upkeep import OUT_OF_FILE_CALLS, Upkeep
 from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
 from agentforge_sessions.sandbox.workspaces.quota import Quota, Room
@@ -172,7 +172,7 @@ def test_a_turn_that_ends_while_a_move_is_noted_leaves_incomplete_lists(carried:
     assert os.listdir(carried) == ["e"]
 
 
-class _EndlessCopy(LinuxCalls):
+class _EndlessCopy(SystemCalls):
     """A file of which there is always more to copy."""
 
     @staticmethod

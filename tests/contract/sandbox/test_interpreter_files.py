@@ -17,7 +17,7 @@ from wasmtime import wat2wasm
 from agentforge_sessions.sandbox import SandboxUnavailable
 from agentforge_sessions.sandbox.compiled.cache_lock import making
 from agentforge_sessions.sandbox.compiled.compiled_module import compile_module, load_compiled
-from agentforge_sessions.sandbox.host.engine.engine import the_engine
+from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
 from agentforge_sessions.sandbox.host.files.files import Directory, Opening
 from agentforge_sessions.sandbox.installed.interpreter_files import (
     ARTIFACTS_VARIABLE,

@@ -176,14 +176,6 @@ def test_it_ends_when_the_pool_is_closed(spare: int) -> None:
     assert not is_running(spare)
 
 
-def test_it_can_be_switched_off(
-    make: Callable[..., Sandbox], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AGENTFORGE_SANDBOX_SPARE", "0")
-    assert make().execute("print(1)").stdout == "1\n"
-    assert pool_stats().spare_workers == 0
-
-
 def test_a_forked_child_has_none_and_leaves_its_parents_alone(
     make: Callable[..., Sandbox], spare: int
 ) -> None:

@@ -279,7 +279,6 @@ def test_updates_sweep_a_root_now_and_then_and_tell_it(root: Path) -> None:
         sweep_now_and_then(
             root,
             clock=lambda: NOW,
-            token=lambda: "0",
             log=SandboxLogger(recorder),
             monotonic=lambda: times[0],
         )

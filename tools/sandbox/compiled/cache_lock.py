@@ -36,7 +36,11 @@ def awaited_process() -> tuple[int | None] | None:
 
 @contextlib.contextmanager
 def making(
-    directory: Path | None, what: str = COMPILING, *, said_after_s: float = SAID_AFTER_SECONDS
+    directory: Path | None,
+    what: str = COMPILING,
+    *,
+    waits: bool = True,
+    said_after_s: float = SAID_AFTER_SECONDS,
 ) -> Iterator[bool]:
     """Held while this process makes what is missing, however long another one takes for it.
 
@@ -45,11 +49,12 @@ def making(
     Args:
         directory: The directory, made if it is missing.
         what: What is made; who makes something else does not wait for it.
+        waits: Whether to wait for another process that makes it; if not, it is not held then.
         said_after_s: After how many seconds a wait is reported, in the log and by
             `awaited_process`.
     """
     with _opened(directory, what) as fd:
-        locked = fd is not None and _locked(fd, directory, what, said_after_s)
+        locked = fd is not None and _locked(fd, directory, what, said_after_s if waits else None)
         with _named(fd if locked else None):
             yield locked
 
@@ -74,13 +79,15 @@ def _opened(directory: Path | None, what: str) -> Iterator[int | None]:
         os.close(fd)
 
 
-def _locked(fd: int, directory: Path | None, what: str, said_after_s: float) -> bool:
-    """Lock the file; return False where it takes no locks."""
+def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | None) -> bool:
+    """Lock the file; return False where it takes no locks, or for None where another has it."""
     from ...base.files.file_lock import Patience, try_lock, wait_lock
 
-    fs, patience = OsFileSystem(), Patience(said_after_s)
+    fs, patience = OsFileSystem(), Patience(said_after_s or 0.0)
     try:
         while not try_lock(fs, fd):
+            if said_after_s is None:
+                return False
             if not patience.pause():
                 with _said(fd, directory, what):
                     wait_lock(fs, fd)

@@ -8,7 +8,6 @@ system cannot load it now, that is an error.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
 from pathlib import Path
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from ...base.event_log import get_logger
 from ..errors import SandboxUnavailable
-from ..host.engine.engine import Engine, EngineUnavailable, the_engine
+from ..host.engine.loaded_engine import Engine, EngineUnavailable, the_engine
 from ..installed.interpreter_files import InterpreterFiles, compiled_name
-from .private_cache import keep, open_if_private
+from .private_cache import keep, open_if_private, why_unusable
 
 if TYPE_CHECKING:
-    from ..host.engine.engine import Module
+    from ..host.engine.loaded_engine import Module
 
 _log = get_logger("agentforge.sandbox")
 
@@ -75,15 +74,16 @@ def _load(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module
         fd = open_if_private(cache, name)
         if fd is not None:
             return _loaded(engine, fd)
-        from .kept_module import say_why_unused  # what is right needs none of it
-
-        say_why_unused(cache, name)
+        fault = why_unusable(cache / name)
+        if fault is not None:
+            _log.warning("runtime.compiled_not_right", cache=str(cache), reason=fault)
     except EngineUnavailable as error:
         _log.warning("runtime.compiled_not_right", cache=str(cache), reason=error.reason)
     except OSError as error:
-        from .kept_module import unloadable
-
-        raise unloadable(cache, error) from error
+        raise SandboxUnavailable(
+            f"the compiled interpreter in {cache} cannot be loaded ({error.strerror}); it was kept",
+            "close what is not needed, or raise this process's limits of memory and open files",
+        ) from error
     return None
 
 
@@ -99,8 +99,6 @@ def compile_module(
 ) -> Module:
     """Compile the module, which takes minutes, and keep it where that is possible.
 
-    What was compiled already and has only got further names is given a file of its own instead.
-
     Args:
         engine: Compiles and runs it.
         files: The interpreter's.
@@ -110,16 +108,9 @@ def compile_module(
     Raises:
         SandboxUnavailable: The module is missing, or not what it should be.
     """
-    from .kept_module import keep_digest, mend_compiled
-
     name = compiled_name(files.digests)
-    if cache is not None and name is not None and mend_compiled(cache, name):
-        mended = _load(engine, files, cache)
-        if mended is not None:
-            return mended
     module = engine.compile(files.module())
     if cache is not None and name is not None:
         compiled = engine.serialized(module)
-        if keep(cache, name, lambda writer: writer.write_chunks([compiled]), locked=locked):
-            keep_digest(cache, name, hashlib.sha256(compiled).hexdigest())
+        keep(cache, name, lambda writer: writer.write_chunks([compiled]), locked=locked)
     return module

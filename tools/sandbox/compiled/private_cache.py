@@ -66,14 +66,6 @@ def why_unusable(file: Path) -> str | None:
     return None if seen is None else _fault_of(seen)
 
 
-def has_other_names(file: Path) -> bool:
-    """Return whether nothing but further names (hard links) keeps a file from being used."""
-    seen = _seen(file)
-    if seen is None or seen.st_nlink <= 1:
-        return False
-    return _fault_of(seen, names=seen.st_nlink) is None
-
-
 def _seen(path: Path) -> os.stat_result | None:
     try:
         return os.lstat(path)
@@ -137,11 +129,11 @@ def _is_ours_alone(seen: os.stat_result) -> bool:
     return seen.st_uid == os.getuid() and not seen.st_mode & 0o077
 
 
-def _fault_of(seen: os.stat_result, *, names: int = 1) -> str | None:
+def _fault_of(seen: os.stat_result) -> str | None:
     """Why a file is not this user's alone, or None."""
     if not stat.S_ISREG(seen.st_mode) or seen.st_size == 0:
         return "it is no file with content"
-    if seen.st_nlink != names:
+    if seen.st_nlink != 1:
         return f"it has {seen.st_nlink} names (hard links)"
     if not _is_ours_alone(seen):
         return f"it is not this user's alone (mode {stat.S_IMODE(seen.st_mode):o})"
@@ -221,12 +213,6 @@ def is_checked(directory: Path | None, name: str, fd: int, digest: str) -> bool:
     """
     found = None if directory is None else _record(directory, name)
     return found is not None and found == ([*stamp_of(os.fstat(fd))], digest)
-
-
-def recorded_digest(directory: Path, name: str) -> str | None:
-    """The digest that a file of this name had when it was last checked, whatever it is now."""
-    found = _record(directory, name)
-    return None if found is None else found[1]
 
 
 def _record(directory: Path, name: str) -> tuple[list[int], str] | None:

@@ -2,11 +2,12 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from .engine.clock import CANCELLED, DEADLINE, NEVER, Cancellation, TurnClock, TurnEnded
+from .engine.clock import CANCELLED, DEADLINE, NEVER, TurnClock, TurnEnded
 from .engine.engine import Instance, Program, Trapped
 from .engine.held_signals import SIGNALS
 from .files.files import Descriptor, Descriptors, Directory
@@ -54,7 +55,7 @@ class TurnLimits(NamedTuple):
     fuel: int
     output_bytes: int
     seconds: float | None = None
-    cancel: Cancellation = NEVER
+    cancel: threading.Event = NEVER
 
 
 class TurnOutcome(NamedTuple):

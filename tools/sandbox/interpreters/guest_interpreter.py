@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import SandboxUnavailable
 from ..guest.guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, Script
-from ..host.engine.engine import EngineUnavailable
 from ..host.engine.guest_thread import with_room
+from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.files.files import Directory
 from ..host.files.host_files import HostTree
 from ..host.files.memory_files import MemoryTree
@@ -32,10 +32,9 @@ from ..policy import DEFAULT_ENVIRONMENT
 from ..request import Request
 from ..workspaces.quota import Room
 from .interpreter_class import GuestServices, InterpreterClass
-from .prepared_guest import is_science_wanted
+from .prepared_guest import SCIENCE_MODULES
 from .prepared_runtime import (
     PreparedRuntime,
-    begin_with,
     new_machine,
     prepared_runtime,
     set_environment,
@@ -48,14 +47,6 @@ if TYPE_CHECKING:
     from .offered_tools import OfferedTools, ToolDoor
     from .science_template import ScienceTemplate
     from .template_file import PreparedFile
-
-__all__ = [
-    "GuestInterpreter",
-    "begin_with",
-    "prepare_runtime",
-    "prepare_templates",
-    "prepared_file",
-]
 
 _BY_LINES: Final = (
     "exec('import sys\\nfor each in (sys.stdout, sys.stderr):\\n"
@@ -73,6 +64,7 @@ class GuestInterpreter:
     Attributes:
         kind: What it was opened with.
         in_use: Held while it runs a turn, and by whom it may not end meanwhile.
+        ended: Why it runs no more turns, or None while it does.
         tool_calls: What the last turn called of the functions of the host.
     """
 
@@ -83,7 +75,6 @@ class GuestInterpreter:
         tools: Iterable[Tool] = (),
         gate: Callable[..., Any] | None = None,
         idle_s: float | None = None,
-        restorable: bool = False,
     ) -> None:
         """Open one; see `interpreter.open_interpreter`."""
         self.kind: Final = kind
@@ -100,27 +91,21 @@ class GuestInterpreter:
         self._machine: GuestMachine | None = machine
         self._begun_with = prepared.template
         self._is_proven = True
-        self._restorable = restorable
         self._offered = _offered(tuple(tools), gate)
         self.tool_calls: tuple[ToolCallRecord, ...] = ()
         self._idle_s = idle_s
         self._keeps = idle_s is not None
         self._rested_since = 0.0
         self.in_use: Final = threading.RLock()
-        self._ended: str | None = None
+        self.ended: str | None = None
         self._trees: list[HostTree] = []
         self._workspace: HostTree | None = None
         self._temporary: MemoryTree | None = None
         self._timer: threading.Timer | None = None
 
-    @property
-    def ended(self) -> str | None:
-        """Why it runs no more turns, or None while it does."""
-        return self._ended
-
     def _end_when_idle(self) -> None:
         """End it once it has rested for as long as it may; looks again when that could be."""
-        if self._idle_s is None or self._ended is not None:
+        if self._idle_s is None or self.ended is not None:
             return
         left = self._idle_s
         if self.in_use.acquire(blocking=False):
@@ -138,7 +123,7 @@ class GuestInterpreter:
     @property
     def memory_held(self) -> int | None:
         """The most linear memory it held since it was opened, in bytes, or None if it ended."""
-        if self._machine is None or self._ended is not None:
+        if self._machine is None or self.ended is not None:
             return None
         return self._machine.memory_bytes
 
@@ -169,8 +154,8 @@ class GuestInterpreter:
             machine = self._machine
             if not self._is_as_opened():
                 self._end("not restored")
-            if self._ended is not None or machine is None:
-                raise SandboxUnavailable(f"the interpreter has ended ({self._ended})", _RUN_AGAIN)
+            if self.ended is not None or machine is None:
+                raise SandboxUnavailable(f"the interpreter has ended ({self.ended})", _RUN_AGAIN)
             if not self._keeps:
                 self._begin_for(script, machine)
             with _provided():
@@ -198,8 +183,10 @@ class GuestInterpreter:
                 raise
             finally:
                 self._rest(door)
+            if not self._keeps:
+                self._note_imports(script.source)
             if outcome.ended:
-                self._ended = outcome.stopped or "exit"
+                self.ended = outcome.stopped or "exit"
             if not self._keeps or outcome.ended:
                 machine.close_files()
                 self._leave_mounts()
@@ -230,12 +217,17 @@ class GuestInterpreter:
         set_environment(machine, dict(self.kind.environment))
 
     def _template_for(self, source: str) -> Template:
-        if not is_science_wanted():
-            return self._prepared.template
-        template = _science_of(self._prepared).for_script(source)
+        science = _science_for(self._prepared, source)
+        template = None if science is None else science.made()
         if template is None or template.size > self.kind.memory_bytes:
             return self._prepared.template
         return template
+
+    def _note_imports(self, source: str) -> None:
+        if self._begun_with is self._prepared.template:
+            science = _science_for(self._prepared, source)
+            if science is not None:
+                science.imported()
 
     def fitness(self, source: str) -> int:
         """Best is what began as the script is to begin; what is large does not become small."""
@@ -255,7 +247,7 @@ class GuestInterpreter:
     def restore(self) -> bool:
         """Make it what it was when it was opened; see `Interpreter`."""
         machine = self._machine
-        if machine is None or not self._restorable or self.ended is not None:
+        if machine is None or self.ended is not None:
             return False
         machine.close_files()
         self._leave_workspace()
@@ -278,7 +270,7 @@ class GuestInterpreter:
                 self._timer.cancel()
 
     def _end(self, reason: str) -> None:
-        self._ended = self._ended or reason
+        self.ended = self.ended or reason
         machine, self._machine = self._machine, None
         if machine is not None:
             machine.close()
@@ -341,9 +333,14 @@ _science: dict[int, ScienceTemplate] = {}
 _science_lock: Final = threading.Lock()
 
 
-def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
-    from .science_template import ScienceTemplate
+def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | None:
+    """The template for a script that imports what is in it; None for any other script."""
+    if not any(map(source.__contains__, SCIENCE_MODULES)):
+        return None
+    from .science_template import ScienceTemplate, imports_science  # few executions need it
 
+    if not imports_science(source):
+        return None
     with _science_lock:
         found = _science.get(id(runtime))
         if found is None:
@@ -351,22 +348,10 @@ def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
         return found
 
 
-def prepare_runtime(cache: Path | None) -> None:
-    """Have what interpreters are opened with in this process; see `prepared_runtime`."""
-    with _unavailable():
-        prepared_runtime(cache)
-
-
 def prepared_file(cache: Path | None) -> PreparedFile:
-    """What interpreters begin with, for a worker of this process; see `begin_with`."""
+    """What interpreters of this process start from, made by the first call."""
     with _unavailable():
         return prepared_runtime(cache).prepared
-
-
-def prepare_templates(cache: Path | None) -> None:
-    """Make every template that this process may use; see `ScienceTemplate`."""
-    with _unavailable():
-        _science_of(prepared_runtime(cache)).make()
 
 
 # -------------------------------------------------------------------- parts

@@ -46,7 +46,6 @@ def open_interpreter(
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
-    restorable: bool = False,
 ) -> GuestInterpreter:
     """Open an interpreter and prepare it; nothing of an execution is needed yet.
 
@@ -56,12 +55,11 @@ def open_interpreter(
         gate: Asked before each such call.
         idle_s: Keep its variables from one turn to the next, and end it once it has rested for so
             many seconds. None for one turn.
-        restorable: Whether `restore` is to work.
 
     Raises:
         SandboxUnavailable: It cannot be opened.
     """
     opened: GuestInterpreter = loaded_host().GuestInterpreter(
-        kind, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
+        kind, tools=tools, gate=gate, idle_s=idle_s
     )
     return opened

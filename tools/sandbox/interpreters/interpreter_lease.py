@@ -121,7 +121,7 @@ def _pooled(kind: InterpreterClass, source: str, afterwards: contextlib.ExitStac
     origin = "opened" if pooled is None else "pool"
     try:
         if pooled is None:
-            pooled = open_interpreter(kind, restorable=pool.restores)
+            pooled = open_interpreter(kind)
     finally:
         afterwards.callback(pool.done, pooled)
     return Lent(pooled, origin)

@@ -98,7 +98,7 @@ def served_library(
     if index:
         fd, begin = data
 
-        def fill(files: MemoryTree) -> None:
+        def fill() -> None:
             for path, at, size in index:
                 content = functools.partial(_read_part, fd, begin + at, size)
                 files.add(path.encode(), ReadOnlyFile(files, size, content))

@@ -34,7 +34,6 @@ from ..guest.tool_frames import (
     request_id,
 )
 from ..guest.tool_loop import Skipped, ToolLoop
-from ..host.engine.clock import Cancellation
 from ..result_parts import ToolCallRecord
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class OfferedTools:
         """What the guest is told of them."""
         return [offer.tool.descriptor() for offer in self.offers.values()]
 
-    def door(self, deadline_s: float, cancel: Cancellation) -> ToolDoor:
+    def door(self, deadline_s: float, cancel: threading.Event) -> ToolDoor:
         """What answers the requests of one turn."""
         return ToolDoor(self, deadline_s, cancel)
 
@@ -100,7 +99,7 @@ class OfferedTools:
 class ToolDoor:
     """Answers the requests of one turn; nothing that a request does is raised."""
 
-    def __init__(self, offered: OfferedTools, deadline_s: float, cancel: Cancellation) -> None:
+    def __init__(self, offered: OfferedTools, deadline_s: float, cancel: threading.Event) -> None:
         self._offered = offered
         self._until = time.monotonic() + deadline_s - _MARGIN_SECONDS
         self._cancel = cancel

@@ -29,11 +29,11 @@ ENVIRONMENT: Final = {
 _FORM: Final = 1
 """The form of the file; to be raised with every change of it."""
 
-SCIENCE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SCIENCE"
-"""The environment variable that, set to 1, has this process make and use a template with pandas."""
-
 PLAIN: Final = "plain"
 SCIENCE: Final = "science"
+
+SCIENCE_MODULES: Final = ("numpy", "pandas", "scipy", "sklearn", "matplotlib")
+"""What scripts start from the template with numpy and pandas for."""
 
 
 def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = ()) -> str | None:
@@ -64,11 +64,6 @@ def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = 
     ]
     digest = hashlib.sha256(json.dumps(depends_on).encode("ascii")).hexdigest()
     return f"{module[:16]}-{digest[:32]}-{kind}.template"
-
-
-def is_science_wanted() -> bool:
-    """Return whether this process makes and uses a template with numpy and pandas."""
-    return os.environ.get(SCIENCE_VARIABLE) == "1"
 
 
 @functools.cache

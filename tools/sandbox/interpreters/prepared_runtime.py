@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from ..compiled.compiled_module import compile_module, load_compiled
 from ..errors import SandboxUnavailable
 from ..guest.guest_code import COMPILATION, GUEST_WORKSPACE, TEMPORARY, GuestCode
-from ..host.engine.engine import Program, the_engine
+from ..host.engine.engine import Program
 from ..host.engine.guest_thread import with_room
+from ..host.engine.loaded_engine import the_engine
 from ..host.files.files import Directory
 from ..host.files.memory_files import MemoryTree
 from ..host.machine import GuestMachine, MachineLimits, TurnLimits

@@ -5,8 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import evolve
 
@@ -26,9 +25,6 @@ POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 RESTORE_VARIABLE: Final = "AGENTFORGE_SANDBOX_RESTORE"
 """The environment variable that, set to 0, has every interpreter used once only."""
 
-SPARE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SPARE"
-"""The environment variable that, set to 0, has no worker process kept ready."""
-
 DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
 
@@ -41,16 +37,14 @@ _abandoned: list[ReadyInterpreters] = []
 _beside: KeptBeside | None = None
 
 
-class KeptBeside(NamedTuple):
-    """What is kept ready beside interpreters, and ends with them.
+class KeptBeside(Protocol):
+    """What is kept ready beside interpreters, and ends with them."""
 
-    Attributes:
-        counted: Gives how many there are.
-        close: Ends them.
-    """
+    def count(self) -> int:
+        """How many there are."""
 
-    counted: Callable[[], int]
-    close: Callable[[], None]
+    def close(self) -> None:
+        """End them."""
 
 
 def keep_beside(kept: KeptBeside) -> None:
@@ -60,10 +54,9 @@ def keep_beside(kept: KeptBeside) -> None:
 
 
 def keeps_spare_worker() -> bool:
-    """Return whether a worker process is kept ready: where anything is, unless it is off."""
+    """Return whether a worker process is kept ready: where interpreters are."""
     pool = the_pool()
-    text = os.environ.get(SPARE_VARIABLE, "").strip()
-    return pool.size > 0 and not pool.closed and text in {"", "1"}
+    return pool.size > 0 and not pool.closed
 
 
 def _size_from_environment() -> int:
@@ -140,7 +133,7 @@ def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None
 def pool_stats() -> PoolStats:
     """What the pool of this process did so far."""
     stats = the_pool().stats()
-    return stats if _beside is None else evolve(stats, spare_workers=_beside.counted())
+    return stats if _beside is None else evolve(stats, spare_workers=_beside.count())
 
 
 def close_pool() -> None:

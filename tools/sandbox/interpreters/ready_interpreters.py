@@ -27,6 +27,10 @@ class ReadyInterpreters:
     Attributes:
         admission: Has executions wait for each other; within it one asks for an interpreter and is
             done with it.
+        size: How many are kept.
+        restores: Whether used interpreters are restored, where that is possible.
+        wanted: Of which class they are; None before one was asked for.
+        closed: Whether it was closed.
 
     Args:
         size: How many it keeps; 0 switches it off.
@@ -36,12 +40,12 @@ class ReadyInterpreters:
     def __init__(self, size: int, *, restore: bool = True) -> None:
         self.admission: Final = Admission()
         self._lock = threading.Lock()
-        self._size = size
-        self._restore = restore
+        self.size = size
+        self.restores = restore
         self._ready: list[GuestInterpreter] = []
-        self._wanted: InterpreterClass | None = None
+        self.wanted: InterpreterClass | None = None
         self._out = 0
-        self._closed = False
+        self.closed = False
         self._counts = dict.fromkeys(("opened", "used", "restored", "missed", "discarded"), 0)
 
     def take(self, kind: InterpreterClass, source: str = "") -> GuestInterpreter | None:
@@ -52,7 +56,7 @@ class ReadyInterpreters:
         """
         with self._lock:
             self._out += 1
-            if self._closed or self._size == 0:
+            if self.closed or self.size == 0:
                 return None
             stale = self._change_class(kind)
             taken = self._pop_for(source)
@@ -75,9 +79,9 @@ class ReadyInterpreters:
             self._out -= 1
             self._counts["restored"] += restored
             surplus = [] if used is None else [used]
-            if used is not None and restored and not self._closed and used.kind == self._wanted:
+            if used is not None and restored and not self.closed and used.kind == self.wanted:
                 self._ready.append(used)
-                kept = max(self._size, self._out) if self._size else 0
+                kept = max(self.size, self._out) if self.size else 0
                 surplus = self._ready[: max(0, len(self._ready) - kept)]
                 del self._ready[: len(surplus)]
                 self._counts["discarded"] += len(surplus)
@@ -87,18 +91,13 @@ class ReadyInterpreters:
     def _is_wanted(self, used: GuestInterpreter) -> bool:
         with self._lock:
             return (
-                self._restore
-                and not self._closed
-                and self._size > 0
+                self.restores
+                and not self.closed
+                and self.size > 0
                 and used.ended is None
-                and used.kind == self._wanted
-                and len(self._ready) < max(self._size, self._out)
+                and used.kind == self.wanted
+                and len(self._ready) < max(self.size, self._out)
             )
-
-    @property
-    def wanted(self) -> InterpreterClass | None:
-        """Of which class they are; None before one was asked for."""
-        return self._wanted
 
     def fill(self, kind: InterpreterClass) -> None:
         """Open as many as it keeps, of this class from now on.
@@ -112,10 +111,9 @@ class ReadyInterpreters:
             interpreter.close()
         while True:
             with self._lock:
-                restore = self._restore
                 if not self._has_room_for(kind):
                     return
-            opened = open_interpreter(kind, restorable=restore)
+            opened = open_interpreter(kind)
             with self._lock:
                 fits = self._has_room_for(kind)
                 self._counts["opened"] += 1
@@ -127,22 +125,22 @@ class ReadyInterpreters:
 
     def _change_class(self, kind: InterpreterClass) -> list[GuestInterpreter]:
         """Keep interpreters of this class from now on; returns those to be closed."""
-        if self._wanted == kind:
+        if self.wanted == kind:
             return []
-        self._wanted = kind
+        self.wanted = kind
         stale, self._ready = self._ready, []
         self._counts["discarded"] += len(stale)
         return stale
 
     def _has_room_for(self, kind: InterpreterClass) -> bool:
         """Whether one that is ready is to be kept; the lock is held."""
-        return not self._closed and self._wanted == kind and len(self._ready) < self._size
+        return not self.closed and self.wanted == kind and len(self._ready) < self.size
 
     def resize(self, size: int, *, restore: bool) -> None:
         """Keep this many ready from now on, used once only or restored."""
         with self._lock:
-            self._size = size
-            self._restore = restore
+            self.size = size
+            self.restores = restore
             surplus = self._ready[size:]
             del self._ready[size:]
             self._counts["discarded"] += len(surplus)
@@ -152,7 +150,7 @@ class ReadyInterpreters:
     def close(self) -> None:
         """Close every interpreter that is ready; `take` gives None then."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             left, self._ready = self._ready, []
             self._counts["discarded"] += len(left)
         for interpreter in left:
@@ -163,19 +161,4 @@ class ReadyInterpreters:
         from ..compiled.status import PoolStats
 
         with self._lock:
-            return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
-
-    @property
-    def size(self) -> int:
-        """How many are kept."""
-        return self._size
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
-    @property
-    def restores(self) -> bool:
-        """Whether used interpreters are restored, where that is possible."""
-        return self._restore
+            return PoolStats(size=self.size, ready=len(self._ready), **self._counts)

@@ -27,7 +27,7 @@ from ..installed.interpreter_files import (
 from ..installed.releases import installed_version
 from ..installed.temporary_directory import chosen_directory, temporary_directory
 from .interpreter import loaded_host
-from .prepared_guest import is_science_wanted, usable_template
+from .prepared_guest import usable_template
 
 if TYPE_CHECKING:
     from ..compiled.status import RuntimeInfo
@@ -119,10 +119,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
 
     def work() -> None:
         try:
-            cache = ensure_ready()
-            _record(info.cache_file)
-            if is_science_wanted():
-                loaded_host().prepare_templates(cache)
+            ensure_ready()
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
             failures.append(error)
 
@@ -149,13 +146,6 @@ def _doing() -> str:
     return f"waiting for {who}, which makes it"
 
 
-def _record(file: Path | None) -> None:
-    if file is not None:
-        from ..compiled.kept_module import record_compiled
-
-        record_compiled(file.parent, file.name)
-
-
 def ensure_ready() -> Path | None:
     """Have the compiled interpreter in this process, and return the cache directory, or None.
 
@@ -178,7 +168,7 @@ def ensure_ready() -> Path | None:
     cache = cache_directory()
     with _ready_lock:
         if cache not in _ready:
-            loaded_host(loading=cache).prepare_runtime(cache)
+            loaded_host(loading=cache).prepared_file(cache)
             _ready.add(cache)
         _found[surroundings] = cache
     return cache

@@ -1,13 +1,16 @@
-"""A template in which numpy and pandas are imported, made in the background when first wanted.
+"""A template in which numpy and pandas are imported, made once programs import them again.
 
-Importing them takes seconds in every execution; beginning with such a template takes nothing. Its
-memory, some 50 MB, is shared by all that begin with it, and kept on disk for other processes.
-Random generators are seeded anew at each start.
+Importing them takes seconds in every execution; starting from such a template takes nothing. The
+second script of a process that imports them has it made in the background, by a thread of the
+lowest priority and by one process at a time. Its memory, some 50 MB, is shared by all interpreters
+that start from it, and stays on disk for other processes. Random generators are seeded at each
+start.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import re
 import threading
@@ -16,23 +19,33 @@ from typing import Final
 from ...base.event_log import get_logger
 from ..compiled.cache_lock import making
 from ..errors import SandboxError
-from ..guest.guest_code import ENTRY
-from ..host.engine.engine import EngineUnavailable, Trapped
+from ..guest.guest_code import ENTRY, GUEST_WORKSPACE
+from ..host.engine.engine import Trapped
+from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.machine import TurnLimits
 from ..host.template import Template, TemplateImage
-from .prepared_guest import SCIENCE, is_science_wanted, template_name
+from .prepared_guest import SCIENCE, SCIENCE_MODULES, template_name
 from .prepared_runtime import PreparedRuntime, new_machine, prepare_machine
-from .template_file import read_template, write_template
+from .template_file import PreparedFile, read_template, write_template
 
 _WANTED: Final = (
     r"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
-    r"(?:numpy|pandas|scipy|sklearn|matplotlib)\b"
+    rf"(?:{'|'.join(SCIENCE_MODULES)})\b"
 )
-"""Imports what the template has, or what begins by importing that; compiled when it is wanted."""
+"""Imports what the template has, or what begins by importing that; compiled on first use."""
 
+_MADE_AT: Final = 2
+"""How many scripts of a process import it before it is made."""
+
+_LOWEST_PRIORITY: Final = 19
 _JOIN_SECONDS: Final = 5.0
 
-_IMPORTS: Final = "exec('import numpy, pandas', {'__name__': '__starter__'})"
+_IMPORTS: Final = """exec('''
+import sys
+
+vars(sys.modules['__main__'])['__before__'] = frozenset(sys.modules)
+import numpy, pandas
+''', {'__name__': '__starter__'})"""
 _REHEARSED: Final = """exec('''
 import io
 import numpy, pandas
@@ -67,8 +80,22 @@ import numpy.random
 
 names = vars(sys.modules['__main__'])
 start = names[{ENTRY!r}]
+added = {{name for name in frozenset(sys.modules) - names.pop('__before__') if '.' not in name}}
+
+def own_modules():
+    # A module of the workspace comes before one of the same name, as where that is not loaded yet.
+    for name in os.listdir({GUEST_WORKSPACE!r}):
+        own, dot, kind = name.partition('.')
+        if own in added and (
+            kind == 'py' if dot else os.path.exists(f'{GUEST_WORKSPACE}/{{name}}/__init__.py')
+        ):
+            yield own
 
 def start_anew(*arguments):
+    for own in set(own_modules()):
+        for name in [*sys.modules]:
+            if name.partition('.')[0] == own:
+                del sys.modules[name]
     random.seed()
     # As much of the system's chance: without an argument it takes five times as long.
     numpy.random.seed([*os.urandom(32)])
@@ -92,93 +119,79 @@ class ScienceTemplate:
     def __init__(self, runtime: PreparedRuntime) -> None:
         self._runtime = runtime
         self._lock = threading.Lock()
+        self._imports = 0
         self._thread: threading.Thread | None = None
         self._leaving = threading.Event()
         self._template: Template | None = None
         self._name: Final = template_name(SCIENCE, runtime.files.digests, _TURNS) or SCIENCE
 
-    def for_script(self, source: str) -> Template | None:
-        """What a script is to begin with, if it imports what is in it and it is made.
-
-        The first script that does begins with what another process kept, or has it made and runs
-        without it.
-        """
-        if not is_science_wanted() or not re.search(_WANTED, source, re.MULTILINE):
-            return None
-        return self._template or self._kept() or self._begin_making()
-
-    def _kept(self) -> Template | None:
-        """What is on disk, where that was checked already: reading all of it takes a while."""
+    def made(self) -> Template | None:
+        """Return it if this or another process made it; never waits for one that makes it."""
         with self._lock:
             if self._template is None and self._thread is None:
+                # Only where that was checked already: reading all of it takes a while.
                 found = read_template(self._runtime.cache, self._name, unread=False)
                 self._template = None if found is None else Template(found.image)
             return self._template
 
-    def make(self) -> None:
-        """Make it now, unless it is made already."""
-        if self._kept() is None:
-            self._begin_making()
-            self.wait(None)
-
-    def _begin_making(self) -> Template | None:
+    def imported(self) -> None:
+        """Count a script that had to import what is in it; the second has it made."""
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._make, name="sandbox-science", daemon=True
-                )
-                self._thread.start()
+            self._imports += 1
+            if self._imports < _MADE_AT or self._template is not None or self._thread is not None:
+                return
+            thread = threading.Thread(target=self._make, name="sandbox-science", daemon=True)
+            with contextlib.suppress(RuntimeError):  # no more threads, or the process is ending
+                thread.start()
+                self._thread = thread
                 # A thread in a guest must be out of it before this process's Python ends.
-                atexit.register(self.close)
-        return self._template
+                atexit.register(self._leave)
 
-    def wait(self, timeout_s: float | None) -> bool:
-        """Wait until it is made, if it is being made; return whether it is."""
-        if self._thread is not None:
-            self._thread.join(timeout_s)
-        return self._template is not None
-
-    def close(self) -> None:
+    def _leave(self) -> None:
         """Give up making it."""
         self._leaving.set()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
 
     def _make(self) -> None:
+        runtime = self._runtime
+        with contextlib.suppress(OSError):  # a filter of system calls may forbid that
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         try:
-            # It takes a while, and no process that starts may have to wait for it.
-            with making(self._runtime.cache, SCIENCE) as locked:
-                image = self._image(locked=locked)
-            template = Template(image)
+            with making(runtime.cache, SCIENCE, waits=False) as locked:
+                if not locked:  # another process makes it: a later script looks for it again
+                    self._thread = None
+                    return
+                found = read_template(runtime.cache, self._name) or self._written()
+            if found is None:
+                return
+            template = Template(found.image)
             # The first that begins with it proves it, which is not to be waited for later.
-            new_machine(self._runtime.program, self._runtime.library, template).close()
+            new_machine(runtime.program, runtime.library, template).close()
         except (EngineUnavailable, OSError, SandboxError, Trapped) as error:
             if not self._leaving.is_set():
                 _log.warning("template.science_failed", error=type(error).__name__)
             return
         self._template = template
 
-    def _image(self, *, locked: bool) -> TemplateImage:
-        """What another process kept meanwhile, or what is made and kept here."""
+    def _written(self) -> PreparedFile | None:
+        """Make it, and put it in the cache; None where that is not possible."""
         runtime = self._runtime
-        found = read_template(runtime.cache, self._name)
-        if found is not None:
-            return found.image
         limits = TurnLimits(fuel=1 << 50, output_bytes=1 << 12, seconds=600, cancel=self._leaving)
         machine = new_machine(runtime.program, runtime.library)
         try:
-            prepare_machine(machine, _IMPORTS, limits)
-            prepare_machine(machine, _REHEARSED, limits)
-            prepare_machine(machine, runtime.code.preparation(), limits)
-            prepare_machine(machine, _SEEDED, limits)
+            for turn in (_IMPORTS, _REHEARSED, runtime.code.preparation(), _SEEDED):
+                prepare_machine(machine, turn, limits)
             image = TemplateImage.of(machine.instance)
         finally:
             machine.close()
         cache = runtime.cache
-        if not locked or cache is None or not write_template(cache, self._name, image, {}):
-            return image
-        found = read_template(cache, self._name)
-        if found is None:
-            return image
+        if cache is None or not write_template(cache, self._name, image, {}):
+            return None
         os.close(image.fd)
-        return found.image
+        return read_template(cache, self._name)
+
+
+def imports_science(source: str) -> bool:
+    """Return whether a script imports what is in the template."""
+    return re.search(_WANTED, source, re.MULTILINE) is not None

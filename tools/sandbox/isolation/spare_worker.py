@@ -16,7 +16,7 @@ from pathlib import Path
 from ...base.event_log import get_logger
 from ..errors import SandboxUnavailable
 from ..interpreters.interpreter import loaded_host
-from ..interpreters.process_pool import KeptBeside, keep_beside, keeps_spare_worker
+from ..interpreters.process_pool import keep_beside, keeps_spare_worker
 from .worker_process import WorkerEnded, WorkerProcess, WorkerStart
 from .worker_protocol import ServedSandbox
 
@@ -78,7 +78,7 @@ class SpareWorker:
                 _log.debug("worker.no_spare", reason=error.reason)
                 return
             self._worker = worker
-        keep_beside(KeptBeside(self.count, self.close))
+        keep_beside(self)
         atexit.unregister(self.close)
         atexit.register(self.close)
 

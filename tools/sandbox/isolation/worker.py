@@ -7,7 +7,6 @@ runs. It ends when the socket does.
 
 from __future__ import annotations
 
-import array
 import contextlib
 import functools
 import json
@@ -24,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.event_log import configure_when_heard, get_logger
-from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
+from ..errors import SandboxError
 from ..executor import Execution
 from ..in_process_executor import InProcessExecutor
 from ..interpreters.interpreter import loaded_host
@@ -45,6 +44,7 @@ _OWN_FILE_BYTES: Final = 128 << 20  # the private copy of the standard library f
 _OWN_CPU_S: Final = 60
 _CPU_PER_SECOND: Final = 3  # the guest's thread, the host's, the pool's
 _LARGEST: Final = 1 << 40
+_MOST_DESCRIPTORS: Final = 4
 
 _log = get_logger("agentforge.sandbox")
 
@@ -72,7 +72,10 @@ class Worker:
         """
         _limit_for_all()
         with contextlib.suppress(SandboxError):
-            loaded_host().begin_with(template)
+            loaded_host()
+            from ..interpreters.prepared_runtime import begin_with  # loaded with the host
+
+            begin_with(template)
             warm_pool(policy=ExecutionPolicy())
 
     def _begin(self, job: ServedSandbox) -> None:
@@ -126,12 +129,10 @@ class Worker:
         descriptors: list[int] = []
         try:
             while True:
-                data, ancillary, _, _ = self._connection.recvmsg(1 << 20, socket.CMSG_SPACE(4 * 4))
-                for level, kind, payload in ancillary:
-                    if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                        numbers = array.array("i")
-                        numbers.frombytes(payload[: len(payload) - len(payload) % 4])
-                        descriptors += numbers
+                data, received, _, _ = socket.recv_fds(self._connection, 1 << 20, _MOST_DESCRIPTORS)
+                for fd in received:
+                    os.set_inheritable(fd, False)
+                descriptors += received
                 if not data:
                     break
                 reader.feed(data)
@@ -143,9 +144,7 @@ class Worker:
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         match message["kind"]:
             case "make_ready":
-                given = (descriptors.pop(0), descriptors.pop(0))
-                for fd in given:
-                    os.set_inheritable(fd, False)
+                given = descriptors.pop(0), descriptors.pop(0)
                 template = message["template"].with_descriptors(*given)
                 self._work.put(functools.partial(self._make_ready, template))
             case "begin":
@@ -153,20 +152,16 @@ class Worker:
             case "execute":
                 self._stop.clear()
                 root = descriptors.pop(0)
-                os.set_inheritable(root, False)
                 self._work.put(functools.partial(self._serve, message["request"], root))
             case "cancel":
                 self._stop.set()
 
     def _send_error(self, error: SandboxError) -> None:
-        fields: dict[str, Any] = {"reason": str(error), "remedy": "", "path": ""}
-        if isinstance(error, (WorkspaceError, SandboxUnavailable)):
-            fields.update(reason=error.reason, remedy=error.remedy)
-        if isinstance(error, (WorkspaceError, InputFileError)):
-            fields.update(path=str(error.path), reason=error.reason)
-        if isinstance(error, InputFileError):
-            fields["placed"] = error.placed
-        self._send({"kind": "error", "type": type(error).__name__, **fields})
+        fields = {
+            name: [*value] if isinstance(value, (list, tuple)) else str(value)
+            for name, value in {"reason": error, **error.fields}.items()
+        }
+        self._send({**fields, "kind": "error", "type": type(error).__name__})
 
     def _send(self, message: dict[str, Any]) -> None:
         with self._sending:

@@ -27,20 +27,18 @@ class WorkerExecutor:
 
     The result says that a worker ended, and the next execution starts another. The worker of an
     executor that is no longer referenced is ended, like that of one that was closed.
+
+    Attributes:
+        worker: The worker that the last execution ran in, or None.
     """
 
     def __init__(self, workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> None:
         self._job = ServedSandbox(workspace, policy, settings)
         self._lock = threading.Lock()
-        self._worker: WorkerProcess | None = None
+        self.worker: WorkerProcess | None = None
         self._worker_end: weakref.finalize[..., WorkerExecutor] | None = None
         self._worker_lost: str | None = None
         self._closed = False
-
-    @property
-    def worker(self) -> WorkerProcess | None:
-        """The worker that the last execution ran in, or None."""
-        return self._worker
 
     def close(self) -> None:
         """End the worker, once an execution that runs in it is over."""
@@ -99,19 +97,19 @@ class WorkerExecutor:
 
     def _worker_for(self, execution: Execution) -> tuple[WorkerProcess, str | None]:
         """The worker, started if there is none, and why the state of the one before is lost."""
-        if self._worker is not None and not self._worker.alive:
+        if self.worker is not None and not self.worker.alive:
             self._drop_worker()
         lost, self._worker_lost = self._worker_lost, None
-        if self._worker is None:
+        if self.worker is None:
             cache = execution.cache
             assert cache is not None  # noqa: S101 (looked at when the execution began)
-            self._worker = begun_worker(self._job, cache)
+            self.worker = begun_worker(self._job, cache)
             execution.afterwards.callback(the_spare.keep, cache)
-            self._worker_end = weakref.finalize(self, self._worker.close)
-        return self._worker, lost
+            self._worker_end = weakref.finalize(self, self.worker.close)
+        return self.worker, lost
 
     def _drop_worker(self) -> None:
-        worker, self._worker = self._worker, None
+        worker, self.worker = self.worker, None
         if worker is not None:
             worker.close()
             self._worker_lost = "worker ended" if self._job.settings.stateful else None

@@ -69,6 +69,23 @@ class WorkerEnded(Exception):
         super().__init__(reason)
 
 
+class _Deadline:
+    """By when a worker has to answer: soon, once the caller wants it to stop."""
+
+    def __init__(self, seconds: float, stop: threading.Event | None = None) -> None:
+        self.stopping = False
+        self._until = time.monotonic() + seconds
+        self._stop = stop
+
+    def left(self) -> float:
+        """How many seconds are left; none or less once it is late."""
+        now = time.monotonic()
+        if self._stop is not None and not self.stopping and self._stop.is_set():
+            self.stopping = True
+            self._until = min(self._until, now + GRACE_S)
+        return self._until - now
+
+
 class WorkerProcess:
     """One worker; used by one thread at a time."""
 
@@ -131,27 +148,21 @@ class WorkerProcess:
         try:
             self._send(
                 {"kind": "execute", "request": request._replace(callbacks={})},
-                time.monotonic() + request.deadline_s + GRACE_S,
-                stop,
+                _Deadline(request.deadline_s + GRACE_S, stop),
                 descriptors=[root],
             )
-            return self._answer(request, stop)
+            return self._answer(request, _Deadline(request.deadline_s + GRACE_S, stop))
         except (WorkerEnded, SandboxError):
             raise
         except BaseException:
             self.kill()  # the caller's own way out: nothing waits for the answer any more
             raise
 
-    def _answer(self, request: Request, stop: threading.Event) -> SandboxResult:
-        until = time.monotonic() + request.deadline_s + GRACE_S
-        stopping = False
+    def _answer(self, request: Request, deadline: _Deadline) -> SandboxResult:
         while True:
-            if stop.is_set() and not stopping:
-                stopping = True
-                until = min(until, time.monotonic() + GRACE_S)
-                self._send({"kind": "cancel"}, until, stop)
-            answer = self._receive(until, stop, stopping=stopping)
+            answer = self._receive(deadline)
             if answer is None:
+                self._send({"kind": "cancel"}, deadline)
                 continue
             match answer["kind"]:
                 case "stream":
@@ -195,8 +206,7 @@ class WorkerProcess:
         """
         self._send(
             {"kind": "make_ready", "template": template},
-            time.monotonic() + _START_S,
-            threading.Event(),
+            _Deadline(_START_S),
             descriptors=[template.image.fd, template.attached[0]],
         )
 
@@ -213,14 +223,12 @@ class WorkerProcess:
         self._workspace = job.workspace
         # All that an honest worker can have to say at once, as JSON, which may take six for one.
         self._reader = FrameReader(12 * job.policy.output_bytes + _PATHS_BYTES)
-        until = time.monotonic() + _START_S
+        deadline = _Deadline(_START_S)
         try:
             if template is not None:
                 self.make_ready(template)
-            self._send({"kind": "begin", "job": job}, until, threading.Event())
-            answer = None
-            while answer is None:
-                answer = self._receive(until, threading.Event(), stopping=False)
+            self._send({"kind": "begin", "job": job}, deadline)
+            answer = self._receive(deadline) or {"kind": None}
         except WorkerEnded as error:
             self.close()
             raise SandboxUnavailable(
@@ -234,8 +242,7 @@ class WorkerProcess:
     def _send(
         self,
         message: Mapping[str, Any],
-        until: float,
-        stop: threading.Event,
+        deadline: _Deadline,
         *,
         descriptors: list[int] | None = None,
     ) -> None:
@@ -243,20 +250,15 @@ class WorkerProcess:
 
         Args:
             message: What to send.
-            until: When it is late, by the monotonic clock; soon after `stop` is set, too.
-            stop: The caller does not want to wait any more.
+            deadline: When it is late.
             descriptors: Descriptors to send with the first byte.
         """
         data = memoryview(frame(pickle.dumps(dict(message))))
         poll = select.poll()
         poll.register(self._connection, select.POLLOUT)
-        stopping = False
         try:
             while data:
-                if stop.is_set() and not stopping:
-                    stopping = True
-                    until = min(until, time.monotonic() + GRACE_S)
-                left = until - time.monotonic()
+                left = deadline.left()
                 if left <= 0:
                     self.kill()
                     raise WorkerEnded("the worker took no message and was killed", late=True)
@@ -275,10 +277,8 @@ class WorkerProcess:
         except OSError as error:
             raise self._ended(error.strerror or "the connection broke") from error
 
-    def _receive(
-        self, until: float, stop: threading.Event, *, stopping: bool
-    ) -> dict[str, Any] | None:
-        """The worker's next message, or None when the caller has to ask it to stop."""
+    def _receive(self, deadline: _Deadline) -> dict[str, Any] | None:
+        """The worker's next message, or None when the caller has to ask it to stop; once."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         while True:
@@ -286,9 +286,9 @@ class WorkerProcess:
                 message = self._reader.next()
                 if message is not None:
                     return decode_answer(message)
-                if stop.is_set() and not stopping:
+                was_stopping, left = deadline.stopping, deadline.left()
+                if deadline.stopping and not was_stopping:
                     return None
-                left = until - time.monotonic()
                 if left <= 0:
                     self.kill()
                     raise WorkerEnded("the worker did not answer and was killed", late=True)
@@ -363,7 +363,7 @@ def _environment(cache: Path) -> dict[str, str]:
 
 
 def _error(answer: Mapping[str, Any]) -> SandboxError:
-    reason, remedy = str(answer.get("reason")), str(answer.get("remedy"))
+    reason, remedy = str(answer.get("reason")), str(answer.get("remedy", ""))
     path = str(answer.get("path"))
     match answer.get("type"):
         case "WorkspaceError":

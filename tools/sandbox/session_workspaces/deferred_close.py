@@ -39,7 +39,7 @@ class Closer:
         with self._lock:  # not the condition: a handler that raises as it is entered keeps it
             if len(self._waiting) < self._most and self._started():
                 self._waiting.append(fd)
-                self._condition.notify()
+                self._condition.notify_all()  # one that a handler cut short leaves a stale waiter
                 return
         _close(fd)
 

@@ -52,7 +52,6 @@ def delete_session_workspace(
     *,
     busy_timeout_s: float = LOCK_TIMEOUT_S,
     clock: Clock = utc_now,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
     """Delete a session's workspace with all it holds; nothing happens if there is none.
@@ -68,7 +67,6 @@ def delete_session_workspace(
         logger: Takes `session.deleted` if there was a workspace, and `session.swept`.
         busy_timeout_s: How long to wait for an execution, in seconds; 0 does not wait.
         clock: Gives the time.
-        token: Gives a fresh random text for the name out of sight.
         fs: The file system.
 
     Raises:
@@ -91,9 +89,9 @@ def delete_session_workspace(
                 held.enter_context(lock)
             except FileNotFoundError:
                 return
-            existed = _discard(fs, lock.fd, root, session_id, claimed, token)
+            existed = _discard(fs, lock.fd, root, session_id, claimed)
             if existed is not None:
-                sweep_root(fs, lock.fd, root, now=clock(), token=token, log=log)
+                sweep_root(fs, lock.fd, root, now=clock(), log=log)
     if existed:
         log.info("session.deleted", session_id=session_id)
 
@@ -122,7 +120,6 @@ def _discard(
     root: Path,
     session_id: str,
     claimed: os.stat_result | None,
-    token: Callable[[], str],
 ) -> bool | None:
     """Whether there was a workspace, now deleted; None if it is another than the claimed one."""
     try:
@@ -136,7 +133,7 @@ def _discard(
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), session_id)
     if claimed is None or not os.path.samestat(found, claimed):
         return None
-    discard_tree(fs, root_fd, session_id, parent=root, token=token)
+    discard_tree(fs, root_fd, session_id, parent=root, token=random_token)
     return True
 
 
@@ -146,7 +143,6 @@ def sweep_root(
     root: Path,
     *,
     now: datetime,
-    token: Callable[[], str],
     log: SandboxLogger,
 ) -> None:
     """Finish what dead processes left, and log `session.swept`; what resists stays.
@@ -156,7 +152,6 @@ def sweep_root(
         root_fd: The workspace root, open and locked by the caller.
         root: Its path, for messages.
         now: The time, aware.
-        token: Gives a fresh random text for names out of sight.
         log: Takes `session.swept`.
     """
     found: list[str] = []
@@ -168,7 +163,7 @@ def sweep_root(
             elif name.startswith(INCOMING_PREFIX) and (
                 fs.stat(name, dir_fd=root_fd).st_mtime < abandoned
             ):
-                hidden = f"{DISCARDED_PREFIX}{token()}"
+                hidden = f"{DISCARDED_PREFIX}{random_token()}"
                 fs.rename(name, hidden, src_dir_fd=root_fd, dst_dir_fd=root_fd)
                 found.append(name)
         left = sweep_discarded(fs, root_fd, parent=root) if found else []
@@ -185,7 +180,6 @@ def sweep_now_and_then(
     root: Path,
     *,
     clock: Clock,
-    token: Callable[[], str],
     log: SandboxLogger,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -194,7 +188,6 @@ def sweep_now_and_then(
     Args:
         root: The workspace root.
         clock: Gives the time, aware.
-        token: Gives a fresh random text for names out of sight.
         log: Takes `session.swept`.
         monotonic: The clock that the interval is read from.
     """
@@ -210,4 +203,4 @@ def sweep_now_and_then(
         suppress(OSError, DurableError),
         DirectoryLock(fs, root, timeout_s=0, follow=True) as lock,
     ):
-        sweep_root(fs, lock.fd, root, now=clock(), token=token, log=log)
+        sweep_root(fs, lock.fd, root, now=clock(), log=log)

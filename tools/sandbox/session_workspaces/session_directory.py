@@ -15,7 +15,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -212,7 +212,6 @@ def stage_file(
     content: bytes,
     *,
     mode: int,
-    token: Callable[[], str],
     owner_fd: int | None = None,
 ) -> str:
     """Write content under a fresh name in a directory, unsynced, and return the name.
@@ -222,13 +221,12 @@ def stage_file(
         directory_fd: The directory.
         content: What to write.
         mode: The file's permissions.
-        token: Gives a fresh random text for the name.
         owner_fd: A directory to whose owner it belongs where root makes it; None keeps it root's.
 
     Raises:
         OSError: As the system answered; nothing is left.
     """
-    name = f"{INCOMING_PREFIX}{token()}"
+    name = f"{INCOMING_PREFIX}{random_token()}"
     write_new_file(fs, directory_fd, name, content, mode=mode, owner_fd=owner_fd)
     return name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -69,16 +69,23 @@ def _place_of(
     """Hold open the directory that a path's last name is in; errors name the path as given."""
     validate_session_id(session_id)
     path = validate_session_path(relative_path)
+    with (
+        _naming(relative_path),
+        open_session(session_id, workspace_root, fs=fs) as session,
+        directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
+    ):
+        yield _Place(session.root_fd, parent, path.parts[-1], path)
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Have the errors of the system name only what the caller named."""
     try:
-        with (
-            open_session(session_id, workspace_root, fs=fs) as session,
-            directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
-        ):
-            yield _Place(session.root_fd, parent, path.parts[-1], path)
+        yield
     except SandboxError:
         raise
     except (OSError, DurableError) as error:
-        raise named_error(error, relative_path) from None
+        raise named_error(error, name) from None
 
 
 def list_session_files(
@@ -115,17 +122,12 @@ def list_session_files(
     """
     validate_session_id(session_id)
     matches = None if pattern is None else path_matcher(pattern)
-    try:
-        with open_session(session_id, workspace_root, fs=fs) as session:
-            found = [
-                "/".join(parts)
-                for parts, _ in walk_files(fs, session.fd)
-                if matches is None or matches(parts)
-            ]
-    except SandboxError:
-        raise
-    except (OSError, DurableError) as error:
-        raise named_error(error, session_id) from None
+    with _naming(session_id), open_session(session_id, workspace_root, fs=fs) as session:
+        found = [
+            "/".join(parts)
+            for parts, _ in walk_files(fs, session.fd)
+            if matches is None or matches(parts)
+        ]
     found.sort()
     SandboxLogger.of(logger).info(
         "session.file.list", session_id=session_id, pattern=pattern, count=len(found)
@@ -221,7 +223,6 @@ def write_session_file(
     overwrite: bool = True,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
     """Write a whole file into a session's workspace, making the directories on the way.
@@ -237,7 +238,6 @@ def write_session_file(
         workspace_root: The directory the sessions' workspaces are in.
         overwrite: Whether a file that is there may be replaced.
         logger: Takes `session.file.write`.
-        token: Gives a fresh random text for the name on the way.
         fs: The file system.
 
     Raises:
@@ -256,7 +256,7 @@ def write_session_file(
     content = data.encode("utf-8") if isinstance(data, str) else bytes(data)
     with _place_of(session_id, relative_path, workspace_root, fs, missing=Missing.MADE) as place:
         mode = _mode_to_keep(fs, place, relative_path, overwrite=overwrite)
-        incoming = stage_file(fs, place.root_fd, content, mode=mode, token=token)
+        incoming = stage_file(fs, place.root_fd, content, mode=mode)
         try:
             # Without leave to replace a file, a rename could take the place of one made meanwhile.
             put = fs.rename if overwrite else fs.link
@@ -292,7 +292,6 @@ def delete_session_path(
     recursive: bool = False,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
     """Delete a file or a directory of a session's workspace.
@@ -306,7 +305,6 @@ def delete_session_path(
         workspace_root: The directory the sessions' workspaces are in.
         recursive: Whether a directory may have content.
         logger: Takes `session.file.delete`.
-        token: Gives a fresh random text for the name out of sight.
         fs: The file system.
 
     Raises:
@@ -327,9 +325,9 @@ def delete_session_path(
         else:
             root = Path(workspace_root)
             with DirectoryLock(fs, root, timeout_s=LOCK_TIMEOUT_S, follow=True) as lock:
-                outgoing = f"{INCOMING_PREFIX}{token()}"
+                outgoing = f"{INCOMING_PREFIX}{random_token()}"
                 fs.rename(place.name, outgoing, src_dir_fd=place.fd, dst_dir_fd=lock.fd)
-                discard_tree(fs, lock.fd, outgoing, parent=root, token=token)
+                discard_tree(fs, lock.fd, outgoing, parent=root, token=random_token)
     forget_usage(Path(workspace_root) / session_id)
     SandboxLogger.of(logger).info(
         "session.file.delete", session_id=session_id, path=place.printable, recursive=recursive

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,7 +37,6 @@ from .session_directory import (
     SessionFileSystem,
     close_quietly,
     open_session,
-    random_token,
     stage_file,
     write_new_file,
 )
@@ -175,7 +174,6 @@ def touch_session_metadata(
     *,
     logger: SandboxLogger | EventLogger | None = None,
     clock: Clock = utc_now,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     lock_timeout_s: float = UPDATE_LOCK_TIMEOUT_S,
     execution: ExecutionRecord | None = None,
@@ -191,7 +189,6 @@ def touch_session_metadata(
         workspace_root: The directory the sessions' workspaces are in.
         logger: Takes `session.metadata.updated`, or a warning.
         clock: Gives the time.
-        token: Gives a fresh random text for the name on the way.
         fs: The file system.
         lock_timeout_s: How long to wait for another update, in seconds.
         execution: Is added to the counts in `execution_count`, `total_fuel_consumed` and
@@ -206,9 +203,7 @@ def touch_session_metadata(
     validate_session_id(session_id)
     log = SandboxLogger.of(logger)
     try:
-        moment = _touch(
-            session_id, Path(workspace_root), clock, token, fs, lock_timeout_s, execution
-        )
+        moment = _touch(session_id, Path(workspace_root), clock, fs, lock_timeout_s, execution)
     except UnreadableMetadata as error:
         log.warning(_FAILED, session_id=session_id, operation="update", reason=error.reason)
         return None
@@ -229,7 +224,6 @@ def _touch(
     session_id: str,
     root: Path,
     clock: Clock,
-    token: Callable[[], str],
     fs: SessionFileSystem,
     lock_timeout_s: float,
     execution: ExecutionRecord | None,
@@ -249,7 +243,7 @@ def _touch(
             fields["updated_at"] = format_time(moment)
         if execution is not None:
             execution.add_to(fields)
-        publish_metadata(fs, session, encode_fields(fields), token, replace=True)
+        publish_metadata(fs, session, encode_fields(fields), replace=True)
     return moment
 
 
@@ -292,24 +286,19 @@ def publish_metadata(
     fs: SessionFileSystem,
     session: SessionDirectory,
     content: bytes,
-    token: Callable[[], str],
     *,
     replace: bool,
 ) -> None:
     """Put metadata in place; it is made in the root, so that no guest ever sees it half done."""
-    incoming = stage_file(
-        fs, session.root_fd, content, mode=0o600, token=token, owner_fd=session.fd
-    )
-    put = fs.rename if replace else fs.link
+    incoming = stage_file(fs, session.root_fd, content, mode=0o600, owner_fd=session.fd)
+    put, renamed = (fs.rename if replace else fs.link), False
     try:
         put(incoming, METADATA_NAME, src_dir_fd=session.root_fd, dst_dir_fd=session.fd)
-    except BaseException:
-        with suppress(OSError):
-            fs.unlink(incoming, dir_fd=session.root_fd)
-        raise
-    if not replace:
-        with suppress(OSError):
-            fs.unlink(incoming, dir_fd=session.root_fd)
+        renamed = replace
+    finally:
+        if not renamed:
+            with suppress(OSError):
+                fs.unlink(incoming, dir_fd=session.root_fd)
 
 
 def _words(error: Exception) -> str:

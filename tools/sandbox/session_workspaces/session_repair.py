@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
@@ -18,7 +17,6 @@ from .session_directory import (
     OS_FILES,
     SessionFileSystem,
     open_session,
-    random_token,
     walk_files,
 )
 from .session_metadata import SessionMetadata, encode_metadata, parse_metadata
@@ -55,7 +53,6 @@ def repair_session_metadata(
     logger: SandboxLogger | EventLogger | None = None,
     *,
     clock: Clock = utc_now,
-    token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> RepairResult:
     """Give a session metadata that has none, or none that makes sense.
@@ -71,7 +68,6 @@ def repair_session_metadata(
         dry_run: Only return what would be done.
         logger: Takes `session.metadata.repaired` when something was written.
         clock: Gives the time.
-        token: Gives a fresh random text for the name on the way.
         fs: The file system.
 
     Raises:
@@ -103,7 +99,7 @@ def repair_session_metadata(
         metadata = _dated_by_files(fs, session.fd, session_id, clock().astimezone(UTC))
         if not dry_run:
             content = encode_metadata(metadata)
-            publish_metadata(fs, session, content, token, replace=action == "replaced")
+            publish_metadata(fs, session, content, replace=action == "replaced")
     if not dry_run:
         SandboxLogger.of(logger).info(
             "session.metadata.repaired", session_id=session_id, action=action

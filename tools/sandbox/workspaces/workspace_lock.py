@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ...base.files import OsFileSystem, Patience, try_lock, unlock
 from ..errors import WorkspaceBusy, WorkspaceError
@@ -69,28 +69,37 @@ def claim(
         WorkspaceBusy: Others held it for the whole wait.
         WorkspaceError: It is missing, or is no directory.
     """
+    wait = _Wait(path, timeout_s, time.monotonic() + timeout_s, given_up)
     with contextlib.ExitStack() as held:
-        yield _take(held, path, timeout_s, given_up)
+        yield _take(held, wait)
 
 
-def _take(
-    held: contextlib.ExitStack, path: Path, timeout_s: float, given_up: Callable[[], bool]
-) -> int | None:
+class _Wait(NamedTuple):
+    """How long one caller waits for a workspace."""
+
+    path: Path
+    timeout_s: float
+    until: float
+    given_up: Callable[[], bool]
+
+    def busy(self, held_by: str) -> WorkspaceBusy:
+        """What is raised when it was too long."""
+        return WorkspaceBusy(self.path, self.timeout_s, held_by)
+
+
+def _take(held: contextlib.ExitStack, wait: _Wait) -> int | None:
     """Claim what stands at the path; `held` gives the claim back."""
-    until = time.monotonic() + timeout_s
     while True:
-        root = open_workspace(path)
+        root = open_workspace(wait.path)
         with contextlib.ExitStack() as attempt:
             attempt.callback(os.close, root)
             seen = os.fstat(root)
             identity = (seen.st_dev, seen.st_ino)
-            if not _acquire(attempt, identity, path, timeout_s, until, given_up):
-                return None
-            if not _lock(path, root, timeout_s, until, given_up):
+            if not _acquire(attempt, identity, wait) or not _lock(root, wait):
                 return None
             # A descriptor that went to another process must not hold on to the lock.
             attempt.callback(unlock, _FILES, root)
-            if _stands_at(path, identity):
+            if _stands_at(wait.path, identity):
                 held.enter_context(attempt.pop_all())
                 return root
 
@@ -103,26 +112,19 @@ def _stands_at(path: Path, identity: Identity) -> bool:
     return (now.st_dev, now.st_ino) == identity
 
 
-def _acquire(
-    attempt: contextlib.ExitStack,
-    identity: Identity,
-    path: Path,
-    timeout_s: float,
-    until: float,
-    given_up: Callable[[], bool],
-) -> bool:
+def _acquire(attempt: contextlib.ExitStack, identity: Identity, wait: _Wait) -> bool:
     """Take the lock among threads; `attempt` releases it. False if the wait was given up."""
     with _thread_locks_lock:
         wanted = _thread_locks.setdefault(identity, _ThreadLock())
         wanted.users += 1
     attempt.callback(_forget, identity, wanted)
     while not wanted.lock.acquire(
-        timeout=min(_LONGEST_PAUSE_S, max(0.0, until - time.monotonic()))
+        timeout=min(_LONGEST_PAUSE_S, max(0.0, wait.until - time.monotonic()))
     ):
-        if given_up():
+        if wait.given_up():
             return False
-        if time.monotonic() >= until:
-            raise WorkspaceBusy(path, timeout_s, "this process")
+        if time.monotonic() >= wait.until:
+            raise wait.busy("this process")
     attempt.callback(wanted.lock.release)
     return True
 
@@ -134,9 +136,7 @@ def _forget(identity: Identity, lock: _ThreadLock) -> None:
             _thread_locks.pop(identity, None)
 
 
-def _lock(
-    path: Path, root: int, timeout_s: float, until: float, given_up: Callable[[], bool]
-) -> bool:
+def _lock(root: int, wait: _Wait) -> bool:
     """Take the lock among processes; False if the wait was given up."""
     patience: Patience | None = None
     while True:
@@ -145,13 +145,13 @@ def _lock(
                 return True
         except OSError as error:
             raise WorkspaceError(
-                path,
+                wait.path,
                 f"it cannot be locked ({error.strerror})",
                 "put it on a file system with advisory locks",
             ) from error
-        if given_up():
+        if wait.given_up():
             return False
         if patience is None:
-            patience = Patience(until - time.monotonic(), longest_s=_LONGEST_PAUSE_S)
+            patience = Patience(wait.until - time.monotonic(), longest_s=_LONGEST_PAUSE_S)
         if not patience.pause():
-            raise WorkspaceBusy(path, timeout_s, "another process")
+            raise wait.busy("another process")

@@ -7,7 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from .held_signals import SIGNALS
 
@@ -30,19 +30,8 @@ class TurnEnded(BaseException):
         super().__init__(reason)
 
 
-class Cancellation(Protocol):
-    """What a turn asks whether it has been cancelled; a `threading.Event` will do."""
-
-    def is_set(self) -> bool:
-        """Return whether the turn is to end."""
-
-
-class _Never:
-    def is_set(self) -> bool:
-        return False
-
-
-NEVER: Final = _Never()
+NEVER: Final = threading.Event()
+"""Cancels nothing: nobody sets it."""
 
 
 class TurnClock:
@@ -58,7 +47,7 @@ class TurnClock:
     def __init__(
         self,
         seconds: float | None,
-        cancel: Cancellation = NEVER,
+        cancel: threading.Event = NEVER,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
@@ -151,7 +140,7 @@ class Ticker:
                 )
                 self._thread.start()
             elif at < self._wakes_at:
-                self._condition.notify()
+                self._condition.notify_all()  # one that a handler cut short leaves a stale waiter
 
     def _push(self, clock: TurnClock) -> float:
         now = self._monotonic()

@@ -20,34 +20,14 @@ from .clock import TurnClock, TurnEnded
 from .guest_memory import GuestMemory
 from .held_signals import SIGNALS
 from .loaded_engine import (
-    HOST_ROOM,
-    WASM_STACK,
     Engine,
     EngineUnavailable,
     Module,
     Owned,
-    check_release,
     raise_error,
     taken_message,
     taken_reason,
-    the_engine,
 )
-
-__all__ = [
-    "HOST_ROOM",
-    "MOST_FUEL",
-    "OUT_OF_FUEL",
-    "WASM_STACK",
-    "Engine",
-    "EngineUnavailable",
-    "HostFunction",
-    "Instance",
-    "Module",
-    "Program",
-    "Trapped",
-    "check_release",
-    "the_engine",
-]
 
 MOST_FUEL: Final = (1 << 63) - 1
 

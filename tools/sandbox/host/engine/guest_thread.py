@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from . import native
-from .engine import HOST_ROOM, WASM_STACK
 from .held_signals import SIGNALS
+from .loaded_engine import HOST_ROOM, WASM_STACK
 
 if TYPE_CHECKING:
     import queue

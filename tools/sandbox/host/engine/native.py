@@ -42,24 +42,19 @@ _LARGER_THAN_ANY: Final = 2048
 _STACK_POINTER_AT: Final = {"x86_64": 160, "aarch64": 432}
 """Where a saved `ucontext_t` has the stack pointer: glibc, sys/ucontext.h."""
 
+_address, _size, _int, _long = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_long
+
 _libc: Any = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = (
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_long,
-)
+_libc.mmap.restype = _address
+_libc.mmap.argtypes = (_address, _size, _int, _int, _int, _long)
 _libc.preadv.restype = ctypes.c_ssize_t
-_libc.preadv.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long)
-_libc.ioctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)
-_libc.syscall.restype = ctypes.c_long
-_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_libc.preadv.argtypes = (_int, _address, _int, _long)
+_libc.ioctl.argtypes = (_int, ctypes.c_ulong, _address)
+_libc.syscall.restype = _long
+_libc.madvise.argtypes = (_address, _size, _int)
+_libc.memcmp.argtypes = (_address, _address, _size)
 _libc.pthread_self.restype = ctypes.c_ulong
-_libc.pthread_getattr_np.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
+_libc.pthread_getattr_np.argtypes = (ctypes.c_ulong, _address)
 
 
 _quick: Any = ctypes.PyDLL(None, use_errno=True)
@@ -67,25 +62,16 @@ _quick: Any = ctypes.PyDLL(None, use_errno=True)
 
 
 class _OpenHow(ctypes.Structure):
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
 
 
 class _SymbolInfo(ctypes.Structure):
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("name", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
+    _fields_ = tuple((name, _address) for name in ("file", "base", "name", "address"))
 
 
 _syscall: Any = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+_syscall.restype = _long
+_syscall.argtypes = (_long, _int, ctypes.c_char_p, _address, _size)
 
 
 @functools.lru_cache
@@ -165,14 +151,8 @@ def give_up_ranges(ranges: Ranges) -> None:
 
 
 def _give_up_in(process: int, ranges: Ranges) -> int:
-    given: int = _libc.syscall(
-        _PROCESS_MADVISE,
-        ctypes.c_int(process),
-        ranges.vector,
-        ctypes.c_size_t(ranges.count),
-        ctypes.c_int(_MADV_DONTNEED),
-        ctypes.c_uint(0),
-    )
+    count, advice, flags = _size(ranges.count), _int(_MADV_DONTNEED), ctypes.c_uint(0)
+    given: int = _libc.syscall(_PROCESS_MADVISE, _int(process), ranges.vector, count, advice, flags)
     return given
 
 
@@ -279,11 +259,6 @@ def address_of(mapped: mmap.mmap) -> int:
 def are_equal(one: int, other: int, length: int) -> bool:
     """Return whether two parts of memory hold the same."""
     return not _libc.memcmp(one, other, length)
-
-
-def copy(target: int, source: int, length: int) -> None:
-    """Copy memory."""
-    ctypes.memmove(target, source, length)
 
 
 def library_of(address: int | None) -> int | None:

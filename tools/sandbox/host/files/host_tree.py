@@ -10,15 +10,16 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, Self
 
 from ....base.files.filesystem import close_reader
 from ...workspaces.quota import Room
+from ...workspaces.served_directory import ServedDirectory
 from ...workspaces.workspace import ChangeLedger
 from .files import FileStatus, Kind, refusal
 from .path_resolution import PathResolver, Place, Start
 from .quota import Account, Meter, moved_path
-from .system_calls import SystemCalls
+from .system_calls import LINUX, SystemCalls
 from .upkeep import Upkeep
 
 OPEN_FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -55,10 +56,10 @@ class ServedTree:
         meter: Meter,
         changes: ChangeLedger,
         *,
-        hides: bool,
-        writable: bool,
-        syncs: bool,
-        calls: SystemCalls,
+        hides: bool = False,
+        writable: bool = True,
+        syncs: bool = False,
+        calls: SystemCalls = LINUX,
     ) -> None:
         self.meter: Final = meter
         self.changes = changes
@@ -75,6 +76,26 @@ class ServedTree:
         self._names_inside: dict[_Key, int] = {}
         self._has_counted = False
         self.directories: Final[set[Located]] = set()
+
+    @classmethod
+    def of(
+        cls,
+        served: ServedDirectory,
+        *,
+        writable: bool = True,
+        syncs: bool = False,
+        calls: SystemCalls = LINUX,
+    ) -> Self:
+        """The tree of a directory that an execution is given."""
+        return cls(
+            served.root,
+            Meter(served.room),
+            served.changes,
+            hides=served.hides,
+            writable=writable,
+            syncs=syncs,
+            calls=calls,
+        )
 
     @property
     def upkeep(self) -> Upkeep:

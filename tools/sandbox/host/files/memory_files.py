@@ -40,6 +40,12 @@ _OF_A_PLACE: Final = 200
 class MemoryTree(MemoryTreeState):
     """A directory in memory and all below it.
 
+    Args:
+        meter: What may be filled; None for a tree that cannot be written to.
+        now_ns: Gives the time, in nanoseconds.
+        filled: Puts in place what is given, by `add`, when a name is first looked for.
+        upkeep: Has work for the guest paid, and holds what is known of what it makes.
+
     Attributes:
         root: Where the guest's paths begin.
     """
@@ -49,21 +55,11 @@ class MemoryTree(MemoryTreeState):
         meter: Meter | None,
         *,
         now_ns: Callable[[], int] = time.time_ns,
-        filled: Callable[[MemoryTree], None] | None = None,
+        filled: Callable[[], None] | None = None,
         upkeep: Upkeep | None = None,
     ) -> None:
-        """Make one that is empty; see `MemoryTreeState`.
-
-        Args:
-            meter: What may be filled; None for a tree that cannot be written to.
-            now_ns: Gives the time, in nanoseconds.
-            filled: Puts in place what is given, by `add`, when a name is first looked for.
-            upkeep: Has work for the guest paid, and holds what is known of what it makes.
-        """
-        super().__init__(meter, now_ns=now_ns, upkeep=upkeep)
-        self.root: Final = (
-            MemoryDirectory(self, None, b"") if filled is None else _LateDirectory(self, filled)
-        )
+        super().__init__(meter, now_ns, upkeep)
+        self.root: Final = MemoryDirectory(self, None, b"", filled)
 
     def add(self, path: bytes, node: MemoryFile | MemoryLink | ReadOnlyFile | None) -> None:
         """Put what is given from the start in place, uncounted, its parents made.
@@ -93,11 +89,26 @@ class MemoryDirectory(MemoryNode):
 
     kind = Kind.DIRECTORY
 
-    def __init__(self, tree: MemoryTreeState, above: MemoryDirectory | None, name: bytes) -> None:
+    def __init__(
+        self,
+        tree: MemoryTreeState,
+        above: MemoryDirectory | None,
+        name: bytes,
+        filled: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(tree)
         self.above = above
         self.name = name
-        self.names: dict[bytes, MemoryNode] = {}
+        self._names: dict[bytes, MemoryNode] = {}
+        self._filled = filled
+
+    @property
+    def names(self) -> dict[bytes, MemoryNode]:
+        """What is in it, by name; the root of some trees is filled when this is first asked."""
+        if self._filled is not None:
+            filled, self._filled = self._filled, None
+            filled()
+        return self._names
 
     def path(self, name: bytes) -> bytes:
         """The path of a name in it, from the root of the tree."""
@@ -274,7 +285,7 @@ class MemoryDirectory(MemoryNode):
         """Take a name out of the table of names, which never grows smaller of itself."""
         node = self.names.pop(name)
         if sys.getsizeof(self.names) > _OF_A_TABLE + _OF_A_PLACE * len(self.names):
-            self.names = dict(self.names)
+            self._names = dict(self.names)
         return node
 
     def remove(self, name: bytes) -> None:
@@ -398,27 +409,6 @@ class MemoryDirectory(MemoryNode):
             else:
                 raise refusal(errno.ENOTDIR)
         return here, b""
-
-
-class _LateDirectory(MemoryDirectory):
-    """The root of a tree, filled when a name in it is first looked for."""
-
-    def __init__(self, tree: MemoryTree, filled: Callable[[MemoryTree], None]) -> None:
-        super().__init__(tree, None, b"")
-        self._whole = tree
-        self._filled: Callable[[MemoryTree], None] | None = filled
-
-    @property
-    def names(self) -> dict[bytes, MemoryNode]:
-        """What is in it, by name."""
-        filled, self._filled = self._filled, None
-        if filled is not None:
-            filled(self._whole)
-        return self._names
-
-    @names.setter
-    def names(self, names: dict[bytes, MemoryNode]) -> None:
-        self._names = names
 
 
 _MAX_NAME_BYTES: Final = 255

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -24,7 +23,7 @@ _PIECE: Final = 1 << 18
 
 
 class MemoryTreeState:
-    """What the files of one tree in memory share.
+    """State shared by all files of an in-memory tree.
 
     Args:
         meter: What may be filled; None for a tree that cannot be written to.
@@ -36,11 +35,7 @@ class MemoryTreeState:
     """
 
     def __init__(
-        self,
-        meter: Meter | None,
-        *,
-        now_ns: Callable[[], int] = time.time_ns,
-        upkeep: Upkeep | None = None,
+        self, meter: Meter | None, now_ns: Callable[[], int], upkeep: Upkeep | None
     ) -> None:
         self.now_ns: Final = now_ns
         self.upkeep = upkeep or Upkeep()

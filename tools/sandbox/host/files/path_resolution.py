@@ -245,9 +245,11 @@ class PathResolver:
         return self._lead_out(Start(self._root, b""), parts, links=1)
 
     def _lead_out(self, start: Start, parts: list[bytes], *, links: int) -> bool:
-        walk = _Walk(self, start, links)
         try:
-            with walk.run(parts, must_be_directory=False, follow=True, making=False):
+            with (
+                _Walk(self, start, links) as walk,
+                walk.run(parts, must_be_directory=False, follow=True, making=False),
+            ):
                 return False
         except LeadsOutError as error:
             if isinstance(error, _AboveStartError) and start.path:
@@ -257,8 +259,6 @@ class PathResolver:
             if error.errno in _OF_THE_LINK:
                 return False
             raise
-        finally:
-            walk.close()
 
     def _walk(
         self,
@@ -269,11 +269,8 @@ class PathResolver:
         follow: bool,
         making: bool,
     ) -> Place:
-        walk = _Walk(self, start)
-        try:
+        with _Walk(self, start) as walk:
             return walk.run(parts, must_be_directory, follow=follow, making=making)
-        finally:
-            walk.close()
 
 
 class _Walk:
@@ -287,7 +284,10 @@ class _Walk:
         self._start = start
         self._links = links
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """Close the directories on the way."""
         for fd in self._opened:
             close_reader(self._calls, fd)

@@ -6,82 +6,15 @@ Paths are bytes, relative to a descriptor of a directory; no call follows a link
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 from ..engine import native
 
 
-class SystemCalls(Protocol):
-    """System calls, named and behaving like those of `os`; every method may raise `OSError`."""
-
-    def open(self, path: bytes, flags: int, mode: int = 0o666, *, dir_fd: int) -> int:
-        """See `os.open`."""
-
-    def openat2(self, directory: int, path: bytes, flags: int, resolve: int) -> int:
-        """See `native.openat2`: ENOSYS or EPERM where this process may not use it."""
-
-    def dup(self, fd: int) -> int:
-        """See `os.dup`."""
-
-    def close(self, fd: int) -> None:
-        """See `os.close`."""
-
-    def fstat(self, fd: int) -> os.stat_result:
-        """See `os.fstat`."""
-
-    def stat(self, path: bytes, *, dir_fd: int) -> os.stat_result:
-        """See `os.lstat`."""
-
-    def scandir(self, fd: int) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
-        """See `os.scandir` of a descriptor."""
-
-    def preadv(self, fd: int, buffers: Sequence[memoryview], at: int) -> int:
-        """See `os.preadv`."""
-
-    def pwritev(self, fd: int, buffers: Sequence[memoryview], at: int) -> int:
-        """See `os.pwritev`: may write less than it was given."""
-
-    def ftruncate(self, fd: int, size: int) -> None:
-        """See `os.ftruncate`."""
-
-    def fsync(self, fd: int) -> None:
-        """See `os.fsync`."""
-
-    def sendfile(self, target: int, source: int, count: int) -> int:
-        """See `os.sendfile`, from where the source stands."""
-
-    def futimens(self, fd: int, times: tuple[int, int]) -> None:
-        """See `os.utime` of a descriptor, in nanoseconds."""
-
-    def utimensat(self, path: bytes, times: tuple[int, int], *, dir_fd: int) -> None:
-        """See `os.utime`, in nanoseconds."""
-
-    def mkdir(self, path: bytes, mode: int, *, dir_fd: int) -> None:
-        """See `os.mkdir`."""
-
-    def rmdir(self, path: bytes, *, dir_fd: int) -> None:
-        """See `os.rmdir`."""
-
-    def unlink(self, path: bytes, *, dir_fd: int) -> None:
-        """See `os.unlink`."""
-
-    def symlink(self, target: bytes, path: bytes, *, dir_fd: int) -> None:
-        """See `os.symlink`."""
-
-    def readlink(self, path: bytes, *, dir_fd: int) -> bytes:
-        """See `os.readlink`."""
-
-    def link(self, source: bytes, target: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        """See `os.link`: gives a file a second name, and refuses one that is taken."""
-
-    def rename(self, source: bytes, target: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        """See `os.rename`."""
-
-
-class LinuxCalls:
-    """The real system calls."""
+class SystemCalls:
+    """The system calls, named and behaving like those of `os`; every method may raise `OSError`."""
 
     open = staticmethod(os.open)
     openat2 = staticmethod(native.openat2)
@@ -126,4 +59,4 @@ class LinuxCalls:
         os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
 
 
-LINUX: Final = LinuxCalls()
+LINUX: Final = SystemCalls()
