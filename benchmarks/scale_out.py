@@ -56,13 +56,13 @@ from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
 from agentforge_sessions.harness import (
     PhaseExecutor,
     SessionContext,
-    SessionCursor,
     SessionFilter,
     SessionOrder,
     SessionState,
 )
 from agentforge_sessions.harness.format.session_codec import encode_entry
 from agentforge_sessions.harness.submission import Submission
+from agentforge_sessions.harness.views.session_page import SessionCursor
 from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.workflows import Workflow, WorkflowRunner
 from benchmarks._idle_fleet import Idle

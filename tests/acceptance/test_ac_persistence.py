@@ -22,7 +22,7 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.harness.session_store import DEFAULT_BASE_PATH
+from agentforge_sessions.harness.session_layout import DEFAULT_BASE_PATH
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.executors import SUCCEEDED, FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_of

@@ -21,8 +21,8 @@ from agentforge_sessions.harness import (
     SessionSummary,
     SessionUnreadable,
     UnreadableSession,
-    UnsupportedSchema,
 )
+from agentforge_sessions.harness.errors import UnsupportedSchema
 from agentforge_sessions.harness.format.session_codec import decode_session
 from tests.corpus.build import CASES, HEAD, SESSION_ID, VALID, Case
 from tests.support.promptness import soonest

@@ -18,8 +18,6 @@ from typing import Final
 import pytest
 
 from agentforge_sessions.harness import (
-    ReadError,
-    RemovalError,
     SessionContext,
     SessionInUse,
     SessionManager,
@@ -28,6 +26,7 @@ from agentforge_sessions.harness import (
     UnreadableSession,
     WriteError,
 )
+from agentforge_sessions.harness.disk_errors import ReadError, RemovalError
 from agentforge_sessions.prune import PRIVATE
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem, calls, every_call_from, nth_call

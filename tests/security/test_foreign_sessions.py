@@ -21,12 +21,8 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.entrypoints.cli.running.submitting import submit_existing
 from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
-from agentforge_sessions.harness import (
-    ChangedSinceShown,
-    SessionManager,
-    SessionNotAdopted,
-    SessionStore,
-)
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.errors import ChangedSinceShown, SessionNotAdopted
 from agentforge_sessions.harness.store.own_sessions import OwnSessions
 from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from agentforge_sessions.wiring.bootstrap import open_snapshots

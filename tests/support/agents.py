@@ -19,11 +19,11 @@ from agentforge_sessions.harness import (
     Question,
     QuestionAnswered,
     QuestionEnded,
-    QuestionRejected,
     SessionContext,
     SessionManager,
     SessionStore,
 )
+from agentforge_sessions.harness.domain.history_events import QuestionRejected
 from agentforge_sessions.workflows.agents.port import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.builtin import TDFLOW
 from agentforge_sessions.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable

@@ -7,13 +7,8 @@ from collections.abc import Callable
 
 from attrs import define, field
 
-from agentforge_sessions.harness import (
-    PersonAnswer,
-    Question,
-    QuestionAbandoned,
-    QuestionAnswered,
-    QuestionEnded,
-)
+from agentforge_sessions.harness import PersonAnswer, Question, QuestionAnswered, QuestionEnded
+from agentforge_sessions.harness.domain.history_events import QuestionAbandoned
 
 COLOUR = Question(prompt="Which colour?", title="Colour", options=["red", "blue"])
 

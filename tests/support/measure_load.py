@@ -12,12 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from agentforge_sessions.harness import (
-    SessionCorrupted,
-    SessionStore,
-    SessionUnreadable,
-    UnsupportedSchema,
-)
+from agentforge_sessions.harness import SessionCorrupted, SessionStore, SessionUnreadable
+from agentforge_sessions.harness.errors import UnsupportedSchema
 from agentforge_sessions.harness.format.session_codec import decode_session
 from tests.corpus.build import VALID
 

@@ -30,7 +30,6 @@ from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
     SessionCorrupted,
-    SessionCursor,
     SessionFilter,
     SessionIdTaken,
     SessionInUse,
@@ -39,10 +38,9 @@ from agentforge_sessions.harness import (
     SessionPage,
     SessionState,
     SessionSummary,
-    SessionTooLarge,
     UnreadableSession,
 )
-from agentforge_sessions.harness.errors import StreamMoved
+from agentforge_sessions.harness.errors import SessionTooLarge, StreamMoved
 from agentforge_sessions.harness.events import session_feed
 from agentforge_sessions.harness.events.receiver_files import untold_events
 from agentforge_sessions.harness.events.session_feed import PositionFeed
@@ -67,7 +65,7 @@ from agentforge_sessions.harness.views.session_names import (
     require_saved,
     stream_file,
 )
-from agentforge_sessions.harness.views.session_page import in_order, page_of
+from agentforge_sessions.harness.views.session_page import SessionCursor, in_order, page_of
 
 WHERE: Final = "memory://sessions"
 STEPS: Final = "steps"

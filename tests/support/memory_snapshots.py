@@ -15,9 +15,9 @@ from attrs import define, field
 from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
-from agentforge_sessions.harness import SessionPlaces
+from agentforge_sessions.harness.domain.history_events import WorkspacePrepared
+from agentforge_sessions.harness.session_ports import SessionPlaces
 from agentforge_sessions.harness.snapshot_port import (
-    PreparedWorkspace,
     SnapshotTaken,
 )
 
@@ -46,7 +46,7 @@ class MemorySnapshots:
     ) -> dict[str, bytes]:
         raise NoSuchSnapshot("there are no repositories in memory")
 
-    def prepare(self, session_id: str) -> PreparedWorkspace | None:
+    def prepare(self, session_id: str) -> WorkspacePrepared | None:
         return None
 
     @property

@@ -43,8 +43,7 @@ from .domain.session_data import (
     NO_WORKFLOW_STATE,
     SETTLED,
     Metadata,
-    frozen_workflow_state,
-    metadata_fault,
+    data_fault,
 )
 from .domain.session_description import Description, DescriptionChange, described_event
 from .domain.session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
@@ -401,7 +400,7 @@ class SessionContext:
         Raises:
             InvalidSession: With everything that is wrong; nothing was changed.
         """
-        check(metadata_fault(self.metadata))
+        check(data_fault("metadata", self.metadata))
         before = Description(self.title, self.tags, cast(Metadata, self.metadata))
         after, faults = change.of(before)
         check(faults)
@@ -428,7 +427,7 @@ class SessionContext:
         Raises:
             InvalidSession: With everything that is wrong; nothing was changed.
         """
-        found, faults = frozen_workflow_state(state)
+        found, faults = SETTLED["workflow_state"](state)
         check(faults)
         if repr(found) == repr(self.workflow_state):  # 1, 1.0 and true are equal
             return False

@@ -14,6 +14,7 @@ MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 WORKSPACE: Final = "workspace"
 STEPS: Final = "steps"
 """Where the steps of the session's runs are."""
+MAX_STEP_BYTES: Final = 48 << 20
 STREAMS: Final = "streams"
 """Where the session's streams of entries are."""
 SNAPSHOTS: Final = "snapshots.git"

@@ -30,7 +30,6 @@ from ..base.files import (
     DirectoryLock,
     FileSystem,
     ReadError,
-    RemovalError,
     WriteError,
     make_durable_directory,
     read_regular_file,
@@ -55,16 +54,10 @@ from .errors import (
 )
 from .format.session_codec import HEAD_BYTES, SessionEncoder, SessionStamp, decode_stamp
 from .session_domain import SessionContext, SessionState
-from .session_layout import (
-    DEFAULT_BASE_PATH,
-    MAX_FILE_BYTES,
-    SESSION_FILE,
-    WORKSPACE,
-)
+from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STREAMS
 from .store.own_sessions import OwnSessions
 from .store.session_reader import SessionReader
-from .views.session_head import SessionSummary, UnreadableSession
-from .views.session_names import kept_documents, require_saved
+from .views.session_names import kept_documents, require_saved, stream_file
 
 if TYPE_CHECKING:
     from ..prune import Outside
@@ -292,12 +285,7 @@ class SessionStore(SessionReader):
         try:
             lock.acquire()
         except FileNotFoundError:
-            raise SessionConflict(
-                session.session_id,
-                path=path,
-                expected_revision=session.revision,
-                actual_revision=None,
-            ) from None
+            raise _conflict(session.session_id, path, session.revision, None) from None
         previous_fd = -1
         try:
             try:
@@ -331,13 +319,7 @@ class SessionStore(SessionReader):
         """Refuse what was not made from the stored session; False if there is nothing to write."""
         replaced = stored is not None and stored.created_at != session.created_at
         if stored is None or replaced or stored.revision != session.revision:
-            raise SessionConflict(
-                session.session_id,
-                path=path,
-                expected_revision=session.revision,
-                actual_revision=None if stored is None else stored.revision,
-                replaced=replaced,
-            )
+            raise _conflict(session.session_id, path, session.revision, stored, replaced=replaced)
         if not stored.state.is_terminal:
             if session.state is not stored.state:
                 session.require_follows(stored.state)
@@ -598,7 +580,7 @@ class SessionStore(SessionReader):
             SessionInUse: A run or an execution is at work in it.
             WriteError: The system refused.
         """
-        from .store.session_idleness import held_idle
+        from .store.session_deletion import held_idle
 
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 
@@ -636,8 +618,7 @@ class SessionStore(SessionReader):
         expected: StreamMark | None = None,
     ) -> None:
         """Add entries to a stream, all or none; see `SessionStreams`."""
-        directory = self.session_directory(session_id)
-        self._streamed().append(directory, stream, entries, expected)
+        self._streamed().append(self._log_of(session_id, stream), entries, expected)
 
     @SESSION_ERRORS.raised("session_id")
     def replace_entries(
@@ -649,27 +630,29 @@ class SessionStore(SessionReader):
         expected: StreamMark | None = None,
     ) -> None:
         """Have a stream hold these entries and no others; see `SessionStreams`."""
-        directory = self.session_directory(session_id)
-        self._streamed().replace(directory, stream, entries, expected)
+        self._streamed().replace(self._log_of(session_id, stream), entries, expected)
 
     @SESSION_ERRORS.raised("session_id")
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
     ) -> StreamPart:
         """Return what a stream holds, in order; see `SessionStreams`."""
-        return self._streamed().read(self.session_directory(session_id), stream, since)
+        return self._streamed().read(self._log_of(session_id, stream), since)
 
     @SESSION_ERRORS.raised("session_id")
     def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
         """Return the last entries of a stream; see `SessionStreams`."""
-        return self._streamed().read_last(self.session_directory(session_id), stream, count)
+        return self._streamed().read_last(self._log_of(session_id, stream), count)
 
     @SESSION_ERRORS.raised("session_id")
     def read_bodies(
         self, session_id: str, stream: str, entries: Sequence[StreamEntry], *, mark: StreamMark
     ) -> list[bytes]:
         """Return the bodies of entries, in the order given; see `SessionStreams`."""
-        return self._streamed().bodies(self.session_directory(session_id), stream, entries, mark)
+        return self._streamed().bodies(self._log_of(session_id, stream), entries, mark)
+
+    def _log_of(self, session_id: str, stream: str) -> Path:
+        return self._place(session_id)[0] / STREAMS / stream_file(stream)
 
     def _streamed(self) -> FileStreams:
         if self._streams is None:
@@ -716,12 +699,26 @@ class SessionStore(SessionReader):
     def _require_revision(
         self, directory_fd: int, session_id: str, path: Path, expected: int
     ) -> None:
-        stamp = self._stamp_in(directory_fd, path)
-        actual = None if stamp is None else stamp.revision
-        if actual != expected:
-            raise SessionConflict(
-                session_id, path=path, expected_revision=expected, actual_revision=actual
-            )
+        stored = self._stamp_in(directory_fd, path)
+        if stored is None or stored.revision != expected:
+            raise _conflict(session_id, path, expected, stored)
+
+
+def _conflict(
+    session_id: str,
+    path: Path,
+    expected: int,
+    stored: SessionStamp | None,
+    *,
+    replaced: bool = False,
+) -> SessionConflict:
+    return SessionConflict(
+        session_id,
+        path=path,
+        expected_revision=expected,
+        actual_revision=None if stored is None else stored.revision,
+        replaced=replaced,
+    )
 
 
 class _Writer:
@@ -739,15 +736,3 @@ class _Writer:
         self.lock = RLock()
         self.head: bytes | bytearray = b""
         self.stamp: SessionStamp | None = None
-
-
-__all__ = [
-    "DEFAULT_BASE_PATH",
-    "MAX_FILE_BYTES",
-    "SESSION_FILE",
-    "WORKSPACE",
-    "RemovalError",
-    "SessionStore",
-    "SessionSummary",
-    "UnreadableSession",
-]

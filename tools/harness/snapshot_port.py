@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from attrs import frozen
 
 from ..base.files.tree_changes import TreeChanges
+from .domain.history_events import WorkspacePrepared
 
 
 @frozen
@@ -22,23 +23,6 @@ class SnapshotTaken:
 
     snapshot: str | None = None
     unkept: str | None = None
-
-
-@frozen
-class PreparedWorkspace:
-    """A workspace that was made of a commit.
-
-    Attributes:
-        base: The commit.
-        revision: How the person named it.
-        snapshot: The first snapshot.
-        with_uncommitted: Whether the uncommitted work of their checkout was taken, too.
-    """
-
-    base: str
-    revision: str
-    snapshot: str
-    with_uncommitted: bool
 
 
 @runtime_checkable
@@ -61,10 +45,11 @@ class WorkspaceSnapshots(Protocol):
         """
         ...
 
-    def prepare(self, session_id: str) -> PreparedWorkspace | None:
+    def prepare(self, session_id: str) -> WorkspacePrepared | None:
         """Make the workspace of a session that has a repository; None for any other.
 
-        What was made already is kept, so that a killed call is finished by the next one.
+        The event that is returned is for the history. What was made already is kept, so that a
+        killed call is finished by the next one.
         """
         ...
 

@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from ..base.event_log import get_logger
 from ..base.tracing import configure_when_traced
@@ -133,6 +133,7 @@ def _imported(module: str, name: str) -> Callable[..., Any]:
         raise _Unusable(f"{missing}: {_GRPC_REMEDY if '.grpc' in module else _REMEDY}") from error
 
 
+@define(eq=False)
 class Telemetry:
     """The SDK of one process.
 
@@ -142,17 +143,10 @@ class Telemetry:
         flush_s: How long `close` may take, in seconds.
     """
 
-    def __init__(
-        self,
-        request: TelemetryRequest,
-        *,
-        environment: Mapping[str, str] = os.environ,
-        flush_s: float = FLUSH_S,
-    ) -> None:
-        self._request = request
-        self._environment = environment
-        self._flush_s = flush_s
-        self._shutdowns: list[Callable[[], object]] = []
+    _request: TelemetryRequest
+    _environment: Mapping[str, str] = field(default=os.environ, kw_only=True)
+    _flush_s: float = field(default=FLUSH_S, kw_only=True)
+    _shutdowns: list[Callable[[], object]] = field(factory=list, init=False)
 
     def set_up(self) -> None:
         """Install the providers that are asked for, unless the process has its own already.

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..base.errors import ErrorKind
-from ..harness import BudgetExceeded, HarnessError
+from ..harness import HarnessError
+from ..harness.errors import BudgetExceeded
 
 
 class InvalidWorkflow(HarnessError, kind=ErrorKind.INVALID_FILE):

@@ -28,7 +28,8 @@ from ..base.event_log import get_logger
 from ..base.files import FileSystem, OsFileSystem
 from ..base.settings.privacy import read_privacy
 from ..base.tracing import Attribute, Traced, traced
-from ..harness import SessionLabels, SessionManager, SessionNotFound
+from ..harness import SessionManager, SessionNotFound
+from ..harness.domain.session_data import SessionLabels
 from ..harness.domain.session_notices import RunStarted
 from ..harness.events.session_spans import trace_attachment
 from .agents.port import AgentChoice, PhaseAgent

@@ -13,13 +13,9 @@ from agentforge_sessions.base.cancellation import CancelToken, OperationCancelle
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.harness import (
-    EntryEvent,
-    EventFeed,
-    LocalSessions,
-    SessionManager,
-    SessionStore,
-)
+from agentforge_sessions.harness import LocalSessions, SessionManager, SessionStore
+from agentforge_sessions.harness.events.event_feed import EventFeed
+from agentforge_sessions.harness.views.entry_events import EntryEvent
 from tests.support.promptness import PATIENCE_S
 
 Open = Callable[[], LocalSessions]

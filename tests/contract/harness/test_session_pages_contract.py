@@ -10,17 +10,16 @@ from typing import Any, Final
 import pytest
 
 from agentforge_sessions.harness import (
-    BudgetLeft,
-    InvalidCursor,
     InvalidSession,
     SessionContext,
-    SessionCursor,
     SessionFilter,
     SessionManager,
     SessionOrder,
     SessionPage,
     SessionState,
 )
+from agentforge_sessions.harness.views.session_filter import BudgetLeft
+from agentforge_sessions.harness.views.session_page import InvalidCursor, SessionCursor
 from tests.contract.harness.test_session_repository_contract import Kept, kept
 from tests.support.clock import START, FakeClock
 from tests.support.sessions import session_id as an_id

@@ -36,17 +36,17 @@ from agentforge_sessions.harness import (
     SessionInUse,
     SessionManager,
     SessionNotFound,
-    SessionPlaces,
     SessionRepository,
     SessionState,
     SessionStore,
     SessionSummary,
-    SessionTooLarge,
     UnreadableSession,
 )
 from agentforge_sessions.harness.domain.session_description import DescriptionChange
+from agentforge_sessions.harness.errors import SessionTooLarge
 from agentforge_sessions.harness.format.session_codec import decode_session, encode_session
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
+from agentforge_sessions.harness.session_ports import SessionPlaces
 from agentforge_sessions.harness.views.session_head import SessionHead
 from agentforge_sessions.workflows import WorkflowRunner
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work

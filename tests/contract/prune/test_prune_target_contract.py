@@ -19,7 +19,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
-from agentforge_sessions.harness.session_store import SESSION_FILE
+from agentforge_sessions.harness.session_layout import SESSION_FILE
 from agentforge_sessions.prune import (
     PRIVATE,
     Dated,

@@ -24,19 +24,18 @@ from agentforge_sessions.harness.format.session_codec import (
     HEAD_RE,
     SOUND_HEAD_RE,
     SessionEncoder,
-    SessionHead,
     SessionStamp,
     decode_head,
     decode_ours,
     decode_session,
     decode_stamp,
     encode_session,
-    encode_text,
     make_head,
     session_of,
 )
 from agentforge_sessions.harness.format.session_document import decode_any
-from agentforge_sessions.harness.format.session_values import NotOurs
+from agentforge_sessions.harness.format.session_values import NotOurs, encode_text
+from agentforge_sessions.harness.views.session_head import SessionHead
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain, without_digest

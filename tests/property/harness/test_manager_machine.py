@@ -33,16 +33,19 @@ from hypothesis.stateful import (
 from agentforge_sessions.base.files import ReadError, WriteError
 from agentforge_sessions.harness import (
     InvalidSession,
-    InvalidStateForPhaseAdvance,
     InvalidStateTransition,
     NoActiveSession,
     PhaseResult,
-    SessionAlreadyActive,
     SessionConflict,
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.harness.session_domain import TRANSITIONS, SessionState
+from agentforge_sessions.harness.errors import SessionAlreadyActive
+from agentforge_sessions.harness.session_domain import (
+    TRANSITIONS,
+    InvalidStateForPhaseAdvance,
+    SessionState,
+)
 from agentforge_sessions.prune import PruneRootUnusable
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.executors import FAILED, SUCCEEDED, TRAPPED, FakeExecutor

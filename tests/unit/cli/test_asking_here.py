@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.question import Option
 from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.entrypoints.cli.running.asking_here import TerminalPerson
-from agentforge_sessions.harness import Option, Question
+from agentforge_sessions.harness import Question
 from agentforge_sessions.wiring.phases.question_channel import (
     QuestionSessionChannel,
     agents_questions,

@@ -15,10 +15,9 @@ from agentforge_sessions.harness import (
     SessionCorrupted,
     SessionNotFound,
     SessionState,
-    SessionTooLarge,
-    UnsupportedSchema,
 )
 from agentforge_sessions.harness.disk_errors import SESSION_ERRORS, STORE_ERRORS
+from agentforge_sessions.harness.errors import SessionTooLarge, UnsupportedSchema
 from agentforge_sessions.sandbox import SandboxUnavailable, WorkspaceError
 from agentforge_sessions.workflows import (
     AlreadyRunning,

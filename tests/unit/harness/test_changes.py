@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.base.tracing import using
 from agentforge_sessions.harness import (
-    ChangesUnsaved,
     InvalidSession,
     InvalidStateTransition,
     NoActiveSession,
@@ -25,6 +24,7 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.domain.history_events import PhaseSucceeded
 from agentforge_sessions.harness.domain.session_notices import NoteRecorded, RunStarted
+from agentforge_sessions.harness.errors import ChangesUnsaved
 from tests.support.channels import MemoryChannel
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from

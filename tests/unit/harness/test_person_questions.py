@@ -11,7 +11,6 @@ import pytest
 from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.harness import (
     InvalidStateTransition,
-    NoQuestionChannel,
     PersonAnswer,
     Question,
     QuestionAnswered,
@@ -21,6 +20,7 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
+from agentforge_sessions.harness.errors import NoQuestionChannel
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.wiring.bootstrap import build_manager

@@ -11,7 +11,6 @@ import pytest
 
 from agentforge_sessions.base.clock import as_utc
 from agentforge_sessions.harness import (
-    ImmutableSessionId,
     InvalidSession,
     InvalidStateTransition,
     SessionArtifact,
@@ -20,7 +19,12 @@ from agentforge_sessions.harness import (
     SessionState,
     TokenBudget,
 )
-from agentforge_sessions.harness.session_domain import HISTORY_ACTIONS, MAX_COUNT, TRANSITIONS
+from agentforge_sessions.harness.session_domain import (
+    HISTORY_ACTIONS,
+    MAX_COUNT,
+    TRANSITIONS,
+    ImmutableSessionId,
+)
 from tests.support.clock import START
 from tests.support.ids import sid
 

@@ -15,8 +15,8 @@ from agentforge_sessions.harness import (
     SessionHistory,
     SessionStore,
     TokenBudget,
-    UnsupportedSchema,
 )
+from agentforge_sessions.harness.errors import UnsupportedSchema
 from agentforge_sessions.harness.format.session_codec import (
     decode_ours,
     decode_session,

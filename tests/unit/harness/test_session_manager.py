@@ -15,14 +15,10 @@ from agentforge_sessions.base import files as durable
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.result import Failure, attempt
 from agentforge_sessions.harness import (
-    BudgetExceeded,
     HarnessError,
     InvalidSession,
-    InvalidStateForPhaseAdvance,
     InvalidStateTransition,
-    LockTimeout,
     NoActiveSession,
-    SessionAlreadyActive,
     SessionConflict,
     SessionContext,
     SessionCorrupted,
@@ -34,8 +30,11 @@ from agentforge_sessions.harness import (
     SessionStore,
     SessionUnreadable,
     WriteError,
-    estimate_tokens,
 )
+from agentforge_sessions.harness.disk_errors import LockTimeout
+from agentforge_sessions.harness.errors import BudgetExceeded, SessionAlreadyActive
+from agentforge_sessions.harness.session_domain import InvalidStateForPhaseAdvance
+from agentforge_sessions.harness.views.briefing import estimate_tokens
 from tests.support.clock import START, FakeClock
 from tests.support.executors import FakeExecutor
 from tests.support.ids import sid

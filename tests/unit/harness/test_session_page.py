@@ -5,15 +5,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.harness import (
-    BudgetLeft,
-    InvalidCursor,
-    InvalidSession,
-    SessionCursor,
-    SessionFilter,
-    SessionOrder,
-    SessionState,
-)
+from agentforge_sessions.harness import InvalidSession, SessionFilter, SessionOrder, SessionState
+from agentforge_sessions.harness.views.session_filter import BudgetLeft
+from agentforge_sessions.harness.views.session_page import InvalidCursor, SessionCursor
 from tests.support.clock import START
 from tests.support.sessions import session_id as an_id
 

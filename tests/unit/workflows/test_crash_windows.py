@@ -9,7 +9,7 @@ import pytest
 
 from agentforge_sessions.base.files.atomic_file import is_temporary
 from agentforge_sessions.harness import SessionState, SessionStore
-from agentforge_sessions.harness.session_store import SESSION_FILE
+from agentforge_sessions.harness.session_layout import SESSION_FILE
 from agentforge_sessions.workflows import AttemptsExhausted, Input, Phase, Script, Workflow
 from tests.support.soak import SOAKING
 from tests.unit.workflows.fakes import DyingFileSystem, Ground, Killed

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.harness import NoPhaseExecutor, SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.errors import NoPhaseExecutor
 from agentforge_sessions.jail import JailUnavailable
 from agentforge_sessions.wiring.phases.jail_executor import JailPhaseExecutor
 from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import READ_FLAGS, close_reader
-from ...harness.format.session_codec import SessionHead
 from ...harness.session_layout import SESSION_FILE
 from ...harness.store.session_reader import read_head
+from ...harness.views.session_head import SessionHead
 
 
 def head_of(base: Path | str, session_id: str) -> tuple[SessionHead, os.stat_result] | None:

@@ -1,14 +1,14 @@
-"""The asynchronous face: sessions, sandboxes and workflows from an event loop of asyncio or trio.
+"""Asynchronous API: sessions, sandboxes and workflows from an asyncio or trio event loop.
 
     from agentforge_sessions.entrypoints.aio import AsyncSessionManager
 
     manager = AsyncSessionManager()
     session = await manager.create("tdflow", "red", goal="An interval scheduler")
     with anyio.move_on_after(60):
-        await manager.run_phase(code)       # ended with the scope; the session is whole
+        await manager.run_phase(code)       # ends with the scope; the session is intact
 
-Each method is the one of the synchronous class, run in a thread of its own while the loop goes on;
-there is no second copy of the rules. It needs the extra `async` (anyio).
+Each method runs the synchronous class's method in a separate thread while the loop continues; the
+rules exist only once. Requires the extra `async` (anyio).
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The feed of events for event loops."""
+"""`EventFeed` for event loops."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
 
 class AsyncEventFeed(AsyncIterator["EntryEvent"]):
-    """The events of sessions in an asynchronous loop that waits for the next one.
+    """Asynchronous iterator over the events of sessions; waits for each next event.
 
-    As `EventFeed`. An event that was found when the waiting task was cancelled is the next one.
+    Gives the guarantees of `EventFeed`. An event found while the waiting task is being cancelled
+    is not lost: the next call returns it.
 
     Args:
-        feed: The feed that it reads in threads.
+        feed: The feed to read, in threads.
     """
 
     def __init__(self, feed: EventFeed) -> None:
@@ -28,7 +29,7 @@ class AsyncEventFeed(AsyncIterator["EntryEvent"]):
 
     @property
     def cursor(self) -> str:
-        """The place behind the last event that was given out; see `EventFeed.cursor`."""
+        """The position after the last event returned; see `EventFeed.cursor`."""
         return self._cursor if self._found else self._feed.cursor
 
     def __aiter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""anyio, loaded when it is needed, and the one way from another thread back into an event loop."""
+"""Load anyio on demand, and call back into an event loop from another thread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ...base.errors import ExtraMissing
 
 
 def require_anyio() -> None:
-    """Return if anyio is there in a version that serves.
+    """Require anyio in a sufficient version.
 
     Raises:
-        ExtraMissing: It is not.
+        ExtraMissing: anyio is not installed, or too old.
     """
     try:
         from anyio.lowlevel import EventLoopToken  # noqa: F401 (from 4.11 on)
@@ -22,9 +22,9 @@ def require_anyio() -> None:
 
 
 def caller_of_this_loop() -> Callable[[Callable[[], object]], object]:
-    """Return what has a call made in the loop that runs now, soon, from any thread.
+    """Return a function that schedules a call in the running loop, from any thread.
 
-    It raises RuntimeError where the loop has ended since.
+    The function raises RuntimeError once the loop has ended.
     """
     from anyio.lowlevel import current_token
 

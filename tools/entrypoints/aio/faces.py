@@ -1,4 +1,4 @@
-"""Methods of a synchronous class as methods of an asynchronous one: same parameters, same words."""
+"""Make asynchronous methods of synchronous ones, with the same parameters and docstrings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .event_feed import AsyncEventFeed
 from .turns import Turns
 
 PREFETCHED: Final = 64
-"""How many results an iteration has read ahead of its caller, at most."""
+"""The maximum number of results an iteration reads ahead of its caller."""
 
 _S = TypeVar("_S")
 _P = ParamSpec("_P")
@@ -24,11 +24,11 @@ _R = TypeVar("_R")
 def in_thread(
     method: Callable[Concatenate[_S, _P], _R], *, waits: bool = False
 ) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _R]]:
-    """Return a method as a coroutine function that runs it in a thread when it is its turn.
+    """Return a coroutine function that runs a method in a thread when its turn comes.
 
     Args:
         method: The method of the synchronous class.
-        waits: As of `ManagerTurns.call`.
+        waits: See `ManagerTurns.call`.
     """
 
     @functools.wraps(method)
@@ -43,10 +43,11 @@ def in_thread(
 def in_turn(
     method: Callable[Concatenate[_S, _P], AbstractContextManager[_R]],
 ) -> Callable[Concatenate[Any, _P], AbstractAsyncContextManager[_R]]:
-    """Return a method that gives a context manager as one that gives an asynchronous one.
+    """Return an asynchronous form of a method that returns a context manager.
 
-    It has the manager's turn from its beginning to its end. Its end is never cut off: what is
-    cancelled within the block leaves by the context manager's own way for a block that raised.
+    The context holds the manager's turn from entry to exit. Its exit always completes: a
+    cancellation inside the block passes through the context manager's own `__exit__`, as any
+    other exception does.
     """
 
     @functools.wraps(method)
@@ -75,7 +76,7 @@ def in_turn(
 def iterated(
     method: Callable[Concatenate[_S, _P], Iterator[_R]],
 ) -> Callable[Concatenate[Any, _P], AsyncIterator[_R]]:
-    """Return a method that gives an iterator as one that gives an asynchronous iterator."""
+    """Return an asynchronous form of a method that returns an iterator."""
 
     @functools.wraps(method)
     def iterate(face: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_R]:
@@ -88,9 +89,9 @@ def iterated(
 def fed(
     method: Callable[Concatenate[_S, _P], EventFeed],
 ) -> Callable[Concatenate[Any, _P], AsyncEventFeed]:
-    """Return a method that gives a feed as one that gives an asynchronous feed.
+    """Return an asynchronous form of a method that returns a feed.
 
-    It takes no turn of the manager: other calls go on while the next event is awaited.
+    The feed takes no turn of the manager: other calls run while the next event is awaited.
     """
 
     @functools.wraps(method)
@@ -101,19 +102,19 @@ def fed(
 
 
 class Prefetching(Generic[_R]):
-    """An iterator that is read in threads, some results at a time; other calls come in between.
+    """Asynchronous iterator that reads batches of results in threads; other calls run in between.
 
-    A class and no asynchronous generator: one that is left before its end has nothing to close in
-    the loop.
+    A class rather than an asynchronous generator, so that an iteration left early has nothing to
+    close in the loop.
     """
 
     def __init__(self, start: Callable[[], Iterator[_R]], turns: Turns, *, name: str) -> None:
-        """Read nothing yet.
+        """Store the arguments; no read yet.
 
         Args:
-            start: Makes the iterator, in a thread.
-            turns: Whose turn a read takes.
-            name: What it is, for the thread and the log.
+            start: Creates the iterator, in a thread.
+            turns: Each read takes one of these turns.
+            name: The name of the thread, also used in the log.
         """
         self._start = start
         self._turns = turns

@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 class AsyncSessionManager:
-    """Leads one session through its life, from an event loop of asyncio or trio.
+    """Manager of one session at a time, for an asyncio or trio event loop.
 
-    The methods are those of `SessionManager`, awaited, with its guarantees: when one returns, what
-    it did is on disk. Calls are made one after another, in the order in which they were awaited;
-    callables that a method takes are called in its thread. `async with manager.changes():` keeps
-    the manager's turn to its end; the calls of its block are made within it.
+    The methods are those of `SessionManager`, awaited, with its guarantees: when one returns, its
+    changes are on disk. Calls run one after another, in the order in which they were awaited;
+    callables passed to a method are called in its thread. `async with manager.changes():` holds
+    the manager's turn until the block ends; calls inside the block run within that turn.
 
-    Cancellation: a call that still waits for its turn does nothing. A save that has begun is
-    finished, then the cancellation is raised. `run_phase()` and `ask()` end soon, and record
-    nothing: the session is what a killed worker leaves, on disk and in memory, and the next call,
-    or the next worker, goes on from there. In no case is a thread left behind.
+    Cancellation: a call that still waits for its turn does nothing. A save that has started
+    completes before the cancellation is raised. `run_phase()` and `ask()` end soon and record
+    nothing: the session, on disk and in memory, is in the state that a killed worker leaves, and
+    the next call or the next worker continues from there. No thread is ever left behind.
 
     For one event loop at a time.
     """
 
     def __init__(self, manager: SessionManager | LocalSessions | Path | str | None = None) -> None:
-        """Make a manager with no session, or take one as it is.
+        """Create a manager without a session, or wrap an existing manager.
 
         Args:
-            manager: What leads the sessions, as `build_manager()` makes it, or where the sessions
-                are: a store, the path of one, or None for `.agentforge/sessions`.
+            manager: A manager, as `build_manager()` returns it, or the place of the sessions: a
+                store, the path of one, or None for `.agentforge/sessions`.
 
         Raises:
             ExtraMissing: anyio is not installed.
@@ -57,17 +57,17 @@ class AsyncSessionManager:
 
     @property
     def synchronous(self) -> SessionManager:
-        """The manager that does the work; call its methods only in callables that it calls."""
+        """The wrapped manager; call its methods only in callables that it calls."""
         return self._wrapped
 
     @property
     def store(self) -> LocalSessions:
-        """Where the sessions are kept; its methods block."""
+        """The store that holds the sessions; its methods block."""
         return self._wrapped.store
 
     @property
     def current_session(self) -> SessionContext | None:
-        """The session that this manager leads, or None; between calls what the disk has."""
+        """The manager's current session, or None; between calls it equals what is on disk."""
         return self._wrapped.current_session
 
     @property

@@ -12,7 +12,7 @@ from .turns import ManagerTurns
 
 
 class AsyncWorkflowRunner:
-    """Runs and resumes workflows, from an event loop of asyncio or trio.
+    """Runner of workflows, for an asyncio or trio event loop.
 
         runner = AsyncWorkflowRunner(build_agent_runner(observer=observer))
         outcome = await runner.start(work, agent)
@@ -21,16 +21,17 @@ class AsyncWorkflowRunner:
     in the run's thread. Runs of one manager take turns: to run several sessions at the same time,
     build a runner for each.
 
-    Cancellation ends code, commands, agents' programs, calls of a model and waits for a person
-    soon; the session is then what a killed worker leaves, and `resume` goes on with it. It is
-    raised once the run's thread has ended.
+    Cancellation soon ends code, commands, agent programs, model calls and waits for a person; the
+    session is then in the state that a killed worker leaves, and `resume` continues it. The
+    cancellation is raised once the run's thread has ended.
     """
 
     def __init__(self, runner: WorkflowRunner | None = None) -> None:
-        """Take a runner, as `build_runner()` or `build_agent_runner()` makes it; or make one.
+        """Wrap a runner, as `build_runner()` or `build_agent_runner()` returns it, or build one.
 
         Args:
-            runner: The runner; one of scripts in the sandbox, at `.agentforge/sessions`, if None.
+            runner: The runner; None builds one for scripts in the sandbox, with the sessions in
+                `.agentforge/sessions`.
 
         Raises:
             ExtraMissing: anyio is not installed.
@@ -42,7 +43,7 @@ class AsyncWorkflowRunner:
 
     @property
     def synchronous(self) -> WorkflowRunner:
-        """The runner that does the work; its methods block."""
+        """The wrapped runner; its methods block."""
         return self._wrapped
 
     start = in_thread(WorkflowRunner.start, waits=True)

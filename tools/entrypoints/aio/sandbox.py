@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class AsyncSandbox:
-    """One workspace and the policy its code runs under, from an event loop of asyncio or trio.
+    """Sandbox over one workspace with one policy, for an asyncio or trio event loop.
 
         async with AsyncSandbox(create_sandbox(workspace="work")) as sandbox:
             result = await sandbox.execute(code)
 
     The methods are those of `Sandbox`, awaited, with its guarantees. Executions may be awaited at
-    the same time; those in one workspace run one after another. Cancelling one ends the guest
-    within a tenth of a second, and the cancellation is raised once its thread has ended. What it
-    wrote until then is in the workspace.
+    the same time; those in one workspace run one after another. Cancelling an execution ends the
+    guest within a tenth of a second; the cancellation is raised once the thread has ended. Files
+    written before that remain in the workspace.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
-        """Take a sandbox, as `create_sandbox()` or `create_session_sandbox()` makes it.
+        """Wrap a sandbox, as `create_sandbox()` or `create_session_sandbox()` returns it.
 
         Raises:
             ExtraMissing: anyio is not installed.
@@ -41,11 +41,11 @@ class AsyncSandbox:
         return f"AsyncSandbox({self._wrapped!r})"
 
     async def __aenter__(self) -> Self:
-        """This sandbox; it is closed when the block is left."""
+        """Return this sandbox; leaving the block closes it."""
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Close the sandbox, also where the block was cancelled."""
+        """Close the sandbox, even if the block was cancelled."""
         from anyio import CancelScope
 
         with CancelScope(shield=True):
@@ -53,7 +53,7 @@ class AsyncSandbox:
 
     @property
     def synchronous(self) -> Sandbox:
-        """The sandbox that does the work; its methods block."""
+        """The wrapped sandbox; its methods block."""
         return self._wrapped
 
     @property
@@ -63,7 +63,7 @@ class AsyncSandbox:
 
     @property
     def policy(self) -> ExecutionPolicy:
-        """The limits an execution has when it names none."""
+        """The default limits of an execution."""
         return self._wrapped.policy
 
     @property
@@ -73,7 +73,7 @@ class AsyncSandbox:
 
     @property
     def isolation(self) -> Isolation | None:
-        """Where executions run: "process" for another process, None for this one."""
+        """Where executions run: "process" means another process, None this one."""
         return self._wrapped.isolation
 
     @property

@@ -1,10 +1,10 @@
-"""One call of the synchronous face in a thread, awaited, and ended with the task that awaits it.
+"""Run one synchronous call in a thread, await it, and end it with the task that awaits it.
 
-A thread of its own for each call, not one of anyio's pool, for three reasons: a native
-`asyncio.Task.cancel()` abandons a thread of the pool, whatever is shielded; the pool's default
-limiter is shared with everything else in the program, which a question to a person would keep busy
-for days; and of a call that has ended no thread is left. It costs some 0.12 ms a call, one of the
-pool 0.08 ms, a save some milliseconds (docs/performance.md, "Asynchronous code").
+Each call gets a new thread, not one of anyio's pool, for three reasons: a native
+`asyncio.Task.cancel()` abandons a pool thread, shielded or not; the pool's default limiter is
+shared with the rest of the program, and a question to a person would occupy it for days; and no
+thread remains after a call. A new thread costs about 0.12 ms a call, a pool thread 0.08 ms, a save
+some milliseconds (docs/performance.md, "Asynchronous code").
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     import anyio
 
 SLOW_S: Final = 10.0
-"""After how many seconds a cancelled call that still runs is logged."""
+"""The time after which a cancelled call that still runs is logged, in seconds."""
 
 _T = TypeVar("_T")
 _log = get_logger("agentforge.aio")
 
 
 class _Outcome(Generic[_T]):
-    """What a call returned or raised; neither until it has ended."""
+    """Result or error of a call; neither is set until the call has ended."""
 
     value: _T
     error: BaseException | None = None
 
 
 async def call_in_thread(work: Callable[[], _T], *, name: str, slow_s: float = SLOW_S) -> _T:
-    """Do something in a thread of its own, and return what it returns.
+    """Call a function in a new thread and return its result.
 
-    When the awaiting task is cancelled, the thread's token is (`cancellation`), and the
-    cancellation is raised once the thread has ended: what has begun to be saved is saved, what
-    waits or runs code ends soon. No thread is left behind. A failure on the way is raised instead
-    of the cancellation, so that nothing that failed is lost.
+    Cancelling the awaiting task cancels the thread's token (`cancellation`); the cancellation is
+    raised once the thread has ended: a save that has started completes, waits and running code end
+    soon. No thread is left behind. If the call fails meanwhile, its error is raised instead of the
+    cancellation, so that no failure is lost.
 
     Args:
-        work: Is called with the context variables of the task.
-        name: What it is, for the thread and the log.
-        slow_s: After how many seconds a cancelled call that still runs is logged.
+        work: The function; called with the context variables of the task.
+        name: The name of the thread, also used in the log.
+        slow_s: The time after which a cancelled call that still runs is logged, in seconds.
     """
     import anyio
     from anyio.lowlevel import checkpoint_if_cancelled
@@ -60,9 +60,9 @@ async def call_in_thread(work: Callable[[], _T], *, name: str, slow_s: float = S
         try:
             with cancellable(token):
                 outcome.value = work()
-        except BaseException as error:  # noqa: BLE001 (raised again in the task that awaits it)
+        except BaseException as error:  # noqa: BLE001 (raised again in the awaiting task)
             outcome.error = error
-        with suppress(RuntimeError):  # the loop has ended: nothing awaits it
+        with suppress(RuntimeError):  # the loop has ended: nothing awaits the call
             call_in_loop(ended.set)
 
     context = copy_context()
@@ -75,7 +75,7 @@ async def call_in_thread(work: Callable[[], _T], *, name: str, slow_s: float = S
     except anyio.get_cancelled_exc_class():
         token.cancel()
         await _until(ended, name, slow_s)
-        thread.join()  # it has nothing left to do
+        thread.join()  # returns at once: only its exit is left
         if outcome.error is not None and not isinstance(outcome.error, OperationCancelled):
             raise outcome.error from None
         raise
@@ -84,11 +84,11 @@ async def call_in_thread(work: Callable[[], _T], *, name: str, slow_s: float = S
             raise outcome.error
         return outcome.value
     finally:
-        outcome.error = None  # this frame is in its traceback
+        outcome.error = None  # breaks a cycle: this frame is in its traceback
 
 
 async def _until(ended: anyio.Event, name: str, slow_s: float) -> None:
-    """Wait until a cancelled call has ended, however often the task is cancelled meanwhile."""
+    """Wait until a cancelled call has ended, even if the task is cancelled again meanwhile."""
     import anyio
 
     logged = False

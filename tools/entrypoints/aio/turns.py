@@ -1,4 +1,4 @@
-"""What the asynchronous face takes turns at: a manager, and the threads of short calls."""
+"""Turns of asynchronous calls: one at a time per manager, and a limit on short calls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from anyio.lowlevel import RunVar
 
 SHORT_CALLS: Final = 40
-"""How many short calls of one event loop are in threads at the same time."""
+"""The maximum number of short calls that one event loop runs in threads at the same time."""
 
 _T = TypeVar("_T")
 
 
 @cache
 def _limiters() -> RunVar[CapacityLimiter]:
-    """Return what has the limiter of short calls of each event loop."""
+    """Return the variable that holds each event loop's limiter of short calls."""
     from anyio.lowlevel import RunVar
 
     return RunVar("agentforge_short_calls")
@@ -34,7 +34,7 @@ def _limiters() -> RunVar[CapacityLimiter]:
 
 @cache
 def _locks() -> RunVar[WeakKeyDictionary[SessionManager, Lock]]:
-    """Return what has the locks of managers of each event loop."""
+    """Return the variable that holds each event loop's locks of managers."""
     from anyio.lowlevel import RunVar
 
     return RunVar("agentforge_manager_locks")
@@ -51,7 +51,7 @@ def _limiter() -> CapacityLimiter:
 
 
 def _new_lock() -> Lock:
-    """Return a lock among the tasks of an event loop, which come in their order."""
+    """Return a fair lock for the tasks of an event loop."""
     from anyio import Lock
 
     return Lock()
@@ -59,7 +59,7 @@ def _new_lock() -> Lock:
 
 @define
 class _Block:
-    """A block that has a manager's turn, and the turns within it."""
+    """Block that holds a manager's turn, with the lock for the calls inside it."""
 
     manager: SessionManager
     lock: Lock
@@ -71,10 +71,10 @@ _current: Final[ContextVar[_Block | None]] = ContextVar("agentforge_turns_block"
 
 
 class Turns:
-    """Has calls made in threads, at the same time: of what is thread-safe."""
+    """Runs calls in threads, at the same time; for objects that are thread-safe."""
 
     async def call(self, work: Callable[[], _T], *, name: str, waits: bool = False) -> _T:
-        """Make a call; see `ManagerTurns.call`."""
+        """Run a call; see `ManagerTurns.call`."""
         if waits:
             return await call_in_thread(work, name=name)
         async with _limiter():
@@ -82,32 +82,32 @@ class Turns:
 
 
 class ManagerTurns(Turns):
-    """Has one call at a time made with a manager, in the order in which they were awaited.
+    """Runs the calls to a manager one at a time, in the order in which they were awaited.
 
-    A manager is not thread-safe: everything in an event loop that calls methods of the same one in
-    threads shares its turns, whatever object it calls them by.
+    A manager is not thread-safe: all objects in an event loop that call the same manager in
+    threads share its turns.
     """
 
     def __init__(self, manager: SessionManager) -> None:
         self.manager: Final = manager
 
     async def call(self, work: Callable[[], _T], *, name: str, waits: bool = False) -> _T:
-        """Make a call when it is its turn.
+        """Run a call when its turn comes, and return its result.
 
         Args:
             work: The call.
-            name: What it is, for the thread and the log.
-            waits: Whether it may take as long as code, an agent or a person does. It then takes no
-                place among the short calls.
+            name: The name of the thread, also used in the log.
+            waits: Whether the call may wait for code, an agent or a person. It then does not count
+                against the limit of short calls.
         """
         async with self._lock():
             return await super().call(work, name=name, waits=waits)
 
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[ManagerTurns]:
-        """Have the manager's turn for a block; calls from within it are made one after another.
+        """Hold the manager's turn for a block; calls inside the block run one after another.
 
-        A task that the block starts belongs to it as long as it lasts.
+        Calls of a task started in the block count as inside until the block ends.
         """
         async with self._lock():
             block = _Block(self.manager, _new_lock(), outer=_current.get())

@@ -1,1 +1,1 @@
-"""The command `agentforge-hook`, which agent programs call at each event of a conversation."""
+"""The command `agentforge-hook`; agent programs call it at each event of a conversation."""

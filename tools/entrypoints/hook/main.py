@@ -1,6 +1,6 @@
-"""`agentforge-hook PROGRAM`: JSON in, JSON out, exit code 0 whatever happens.
+"""`agentforge-hook PROGRAM`: JSON in, JSON out, exit code 0 even after an error.
 
-An agent waits for it at every tool call, so it takes no option and loads what an event needs.
+An agent waits for it at every tool call, so it takes no options and loads only what an event needs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _USAGE: Final = (
 
 
 def run(arguments: Sequence[str], data: bytes, environment: Mapping[str, str]) -> str:
-    """Handle one call and return what goes to standard output: JSON, or nothing.
+    """Handle one call and return the text for standard output: JSON, or "".
 
-    Whatever fails is a line on standard error: a hook must not break an agent's turn.
+    Any failure becomes one line on standard error: a hook must not break an agent's turn.
     """
     if len(arguments) != 1:
         _remark(_USAGE)
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str], data: bytes, environment: Mapping[str, str]) -
 
     try:
         answer = handle(arguments[0], payload, environment, stores=stores)
-    except Exception as error:  # noqa: BLE001 (the boundary: an agent's turn goes on)
+    except Exception as error:  # noqa: BLE001 (the boundary: an agent's turn continues)
         _remark(f"agentforge-hook: {type(error).__name__}: {error}")
         return ""
     return "" if answer is None else json.dumps(answer)
@@ -64,15 +64,16 @@ def _remark(text: str) -> None:
 
 
 class LoadedWhenUsed:
-    """Has `inspect` load by the first use of it, not by its import: `dataclasses` imports it.
+    """Import finder that delays loading `inspect` until its first use; `dataclasses` imports it.
 
-    What that needs it for, none of our classes has; loading it takes as long as Python's own start.
+    None of our classes uses what `dataclasses` needs it for, and loading it takes as long as
+    Python's own start.
     """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how the module is loaded; None for every other one."""
+        """Return a lazy spec for `inspect`; None for every other module."""
         spec = PathFinder.find_spec(name, path, target) if name == "inspect" else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
@@ -80,8 +81,8 @@ class LoadedWhenUsed:
 
 
 def main() -> None:
-    """Run the command of this process; it ends at once, without taking apart what it loaded."""
-    gc.disable()  # it ends before there is anything worth collecting
+    """Run the command of this process; end it without the interpreter's cleanup."""
+    gc.disable()  # the process ends before there is anything worth collecting
     sys.meta_path.insert(0, LoadedWhenUsed())
     try:
         data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)

@@ -1,4 +1,4 @@
-"""A session's process: runs one session at a time for a worker of the fleet.
+"""Session process: runs one session at a time for a worker of the fleet.
 
-The worker starts it, and talks to it by lines of JSON (`fleet.workers.messages`).
+The worker starts it and exchanges lines of JSON with it (`fleet.workers.messages`).
 """

@@ -1,4 +1,4 @@
-"""The line to the worker: what it asks, heard by a thread, and what it is answered."""
+"""Connection to the worker: a thread reads its requests; answers are written back."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _INTERRUPTED: Final = 130
 
 
 class Parent:
-    """The worker, as its process sees it.
+    """The worker, as seen from its session process.
 
-    When the worker has ended, whatever runs is stopped as by Ctrl-C, and the process ended where it
-    does not stop in time.
+    When the worker ends, the running work is stopped as by Ctrl-C; if that does not end the process
+    within the grace period, the process is ended.
 
     Args:
-        given: What the worker writes.
-        taken: What it reads.
-        grace_s: How long what runs may take to stop once the worker has ended, in seconds.
-        interrupt: Stops what runs in the main thread.
+        given: The stream that the worker writes.
+        taken: The stream that the worker reads.
+        grace_s: How long the running work may take to stop once the worker has ended, in seconds.
+        interrupt: Stops the work of the main thread.
         end: Ends the process at once.
     """
 
@@ -48,13 +48,13 @@ class Parent:
         self._hearing = threading.Thread(target=self._hear, name="parent", daemon=True)
 
     def asked(self) -> Iterator[dict[str, Any]]:
-        """Go through what the worker asks, until it has ended."""
+        """Yield the worker's requests until the worker ends."""
         self._hearing.start()
         while (message := self._asked.get()) is not None:
             yield message
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        """Write a message; a worker that has ended reads nothing, which is no error."""
+        """Write a message; not an error if the worker has ended."""
         with self._mutex:
             try:
                 self._taken.write(encode(message))
@@ -82,7 +82,7 @@ class Parent:
 
 
 def _interrupt_main() -> None:
-    """Stop what the main thread does, also where it waits for the system."""
+    """Interrupt the main thread, even in a blocking system call."""
     ident = threading.main_thread().ident
     if ident is not None:
         signal.pthread_kill(ident, signal.SIGINT)

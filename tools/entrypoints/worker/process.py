@@ -1,4 +1,4 @@
-"""The process itself: told where the sessions are, then which to run, until its worker ends."""
+"""Main loop of a session process: open the store, then run sessions until the worker ends."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ if TYPE_CHECKING:
     from ...wiring.fleet import SessionRunners
 
 GRACE_S: Final = 5.0
-"""How long what runs may take to stop once the worker has ended, in seconds."""
+"""How long the running work may take to stop once the worker has ended, in seconds."""
 _WARNING: Final = 30
 
 
 def main(open_runners: Callable[..., SessionRunners] | None = None) -> None:
-    """Serve a worker by standard input and output, until it has ended.
+    """Serve a worker over standard input and output until the worker ends.
 
     Args:
-        open_runners: Opens what runs sessions, as `SessionRunners` does, which is the default.
+        open_runners: Opens the runners of sessions, with the arguments of `SessionRunners`, the
+            default.
     """
-    # Standard output is the worker's alone: what anything else prints goes to standard error.
+    # Standard output is for the worker alone: all other output goes to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     parent = Parent(sys.stdin.buffer, answers, grace_s=GRACE_S)
     begin_telemetry()
     with contextlib.suppress(KeyboardInterrupt):
         serve(parent, open_runners)
-    with contextlib.suppress(KeyboardInterrupt):  # one that came just now
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends already
+    with contextlib.suppress(KeyboardInterrupt):  # an interrupt before the next line takes effect
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process is ending already
     _end()
 
 
 def serve(parent: Parent, open_runners: Callable[..., SessionRunners] | None = None) -> None:
-    """Do what a worker asks, until it has ended; see `main`."""
+    """Serve a worker's requests until the worker ends; see `main`."""
     runners: SessionRunners | None = None
     try:
         for message in parent.asked():
@@ -110,7 +111,7 @@ def _pause(runners: SessionRunners, session_id: str, reason: str) -> dict[str, A
 
 
 def _log_to(parent: Parent, minimum: int) -> None:
-    """Have the worker log what is logged here."""
+    """Send the log events of this process to the worker, which logs them."""
 
     def tell(_logger: object, level: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
         import structlog
@@ -135,7 +136,7 @@ def _log_to(parent: Parent, minimum: int) -> None:
 
 
 def _end() -> None:
-    """End the process: what is open is closed, and no thread of the engine keeps it."""
+    """Close what is open and end the process, even if a thread of the engine still runs."""
     pool = sys.modules.get("agentforge_sessions.sandbox.interpreters.process_pool")
     if pool is not None:
         pool.close_pool()

@@ -1,4 +1,4 @@
-"""A look at one session: run it as far as it goes, and say how that ended."""
+"""A look at one session: run it as far as possible, and report how that ended."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _log = get_logger("agentforge.fleet")
 _WOKEN_FROM: Final = frozenset(
     {StopCause.PERSON.value, StopCause.AGENT.value, StopCause.BUDGET.value}
 )
-"""The causes of a pause that a look may end; after others a person has it go on."""
+"""The causes of a pause that a look may end; after any other cause a person must resume it."""
 _STAYS_PAUSED: Final = frozenset({ErrorKind.BUDGET, ErrorKind.PERSON_NEEDED, ErrorKind.REFUSED})
 _CAUSES: Final = {ErrorKind.BUDGET: StopCause.BUDGET.value}
 _ENDINGS: Final[tuple[tuple[type[AgentForgeError], Ending], ...]] = (
@@ -41,14 +41,14 @@ _ENDINGS: Final[tuple[tuple[type[AgentForgeError], Ending], ...]] = (
     (SessionNotFound, Ending.ABSENT),
     (NotAllowedHere, Ending.NOT_ALLOWED),
     (AlreadyRunning, Ending.BUSY),
-    (DurableError, Ending.UNAVAILABLE),  # of this machine's disk; another one may have room
+    (DurableError, Ending.UNAVAILABLE),  # of this machine's disk; another machine may have space
 )
 _PAUSES: Final = 5
 _TIME_LIMIT: Final = "deadline"
 
 
 class Measures(RunObserver):
-    """What a run spends, and how long its phases take."""
+    """Observer that measures the tokens of a run and the durations of its phases."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
@@ -58,7 +58,7 @@ class Measures(RunObserver):
 
     @property
     def tokens(self) -> int:
-        """What was spent, in tokens."""
+        """The number of tokens spent."""
         return 0 if self._first is None else max(0, self._last - self._first)
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
@@ -83,15 +83,15 @@ def look_at(
     manager_of: Callable[[], SessionManager],
     runner_of: Callable[[SessionManager, Measures], WorkflowRunner],
 ) -> Look:
-    """Run a session as far as it goes.
+    """Run a session as far as possible, and return how that ended.
 
-    Raises nothing but what ends the process: every error is in how it ended, and a session whose
-    error will not pass by itself is paused for it.
+    Raises only exceptions that end the process: every other error is part of the result. A session
+    is paused for an error that will not pass by itself.
 
     Args:
         session_id: The session.
-        manager_of: Returns what leads it.
-        runner_of: Returns what runs it, observed.
+        manager_of: Returns the session's manager.
+        runner_of: Returns a runner for that manager, with the given observer.
     """
     measures = Measures()
     look = _look_at(session_id, manager_of, lambda manager: runner_of(manager, measures))
@@ -140,7 +140,7 @@ def _of_outcome(outcome: RunOutcome, session: SessionContext | None) -> Look:
 
 
 def _left_alone(session: SessionContext | None) -> str | None:
-    """Return why a paused session is not a worker's to go on with, or None."""
+    """Return why a worker must leave a paused session alone, or None if it may run it."""
     if session is None or session.state is not SessionState.PAUSED:
         return None
     for entry in reversed(session.history):
@@ -152,7 +152,7 @@ def _left_alone(session: SessionContext | None) -> str | None:
 
 
 def _timed_out(session: SessionContext) -> bool:
-    """Return whether a session is paused since a script went over its time limit once more."""
+    """Return whether a script's time limit paused a session that `resume` may continue."""
     may_go_on = False
     for entry in reversed(session.history):
         event = entry.event
@@ -164,7 +164,7 @@ def _timed_out(session: SessionContext) -> bool:
 
 
 def _of_error(manager: SessionManager | None, session_id: str, error: AgentForgeError) -> Look:
-    """Say how a run ended that an error ended, and pause the session where it won't pass."""
+    """Return how an error ended a run; pause the session if the error won't pass by itself."""
     reason = str(error)
     for kind, ending in _ENDINGS:
         if isinstance(error, kind):
@@ -193,7 +193,7 @@ def _failed(manager: SessionManager | None, session_id: str, reason: str) -> Loo
 
 
 def pause(manager: SessionManager, session_id: str, reason: str) -> bool:
-    """Pause a session for an error; return False where it is not there or has ended."""
+    """Pause a session for an error; return False if it does not exist or has ended."""
 
     def act() -> bool:
         session = manager.load(session_id)

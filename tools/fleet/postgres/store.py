@@ -31,7 +31,7 @@ from ...harness.session_layout import (
     SESSION_FILE,
     WORKSPACE,
 )
-from ...harness.store.session_idleness import held_idle
+from ...harness.store.session_deletion import held_idle
 from ...prune import Outside, RetentionPolicy, prune
 from .database import Database
 from .packs import PostgresPacks

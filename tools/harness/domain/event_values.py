@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, dataclass_transform
 
-_Kind = TypeVar("_Kind")
+_of_fields: Final = dataclass(init=False, repr=False, eq=False, kw_only=True)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def event_fields(kind: type[_Kind]) -> type[_Kind]:
-    """Make a class a value of its fields.
-
-    Its methods are those of `EventValue`: to have them generated for each of some forty classes
-    takes longer than all else that a command of one save loads. Slots would make each class twice.
-    """
-    return dataclass(init=False, repr=False, eq=False, kw_only=True)(kind)
-
-
-@event_fields
+@_of_fields
 class EventValue:
-    """What is made of its fields by their names, compared by them, and never changed."""
+    """What is made of its fields by their names, compared by them, and never changed.
+
+    Its methods serve every subclass: to have them generated for each of some forty classes takes
+    longer than all else that a command of one save loads. Slots would make each class twice.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        _of_fields(cls)
 
     def __init__(self, **values: Any) -> None:
         for one in fields(self):
@@ -61,7 +61,6 @@ class EventValue:
             object.__setattr__(self, one.name, value)
 
 
-@event_fields
 class Occurrence(EventValue):
     """Something that happened: the fields that it always has.
 

@@ -12,16 +12,13 @@ events into data and back. The module is long because the set is one and closed.
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
-from typing import ClassVar, Final, TypeVar, dataclass_transform
+from typing import ClassVar, Final
 
-from .event_values import EventValue as _Value
-from .event_values import Occurrence
-from .event_values import event_fields as _fields
+from .event_values import EventValue, Occurrence
 
-_Kind = TypeVar("_Kind")
 _QUIET: Final = {"logged": False}
 """Marks a field that is too long, or too private, for a log."""
 _WHERE_GIVEN: Final = {"omitted": True}
@@ -31,22 +28,6 @@ BUDGET_CAUSE: Final = "budget"
 _events: Final[dict[str, type["HistoryEvent"]]] = {}
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def _event(action: str, *, log: str | None = None) -> Callable[[type[_Kind]], type[_Kind]]:
-    """Make a class an event of this action; in the log it is called alike, unless given."""
-
-    def make(kind: type[_Kind]) -> type[_Kind]:
-        made = _fields(kind)
-        assert issubclass(made, HistoryEvent)  # noqa: S101 # for the type checker
-        made.action = action
-        made.log_name = log or action.replace("_", ".", 1)
-        _events[action] = made
-        return made
-
-    return make
-
-
-@_fields
 class HistoryEvent(Occurrence):
     """Something that happened to a session, and has an entry in its history.
 
@@ -56,24 +37,34 @@ class HistoryEvent(Occurrence):
 
     action: ClassVar[str]
 
-    spoken: ClassVar[str | None] = None
-    """The field that says to people what happened; None where the action says all."""
+    words: ClassVar[str | None] = None
+    """What happened, for people, with the fields in braces; None where the action says all."""
+
+    def __init_subclass__(cls, *, action: str | None = None, log: str | None = None) -> None:
+        """Make a class an event of this action; in the log it is called alike, unless given."""
+        super().__init_subclass__()
+        if action is not None:
+            cls.action = action
+            cls.log_name = log or action.replace("_", ".", 1)
+            _events[action] = cls
 
     @property
     def sentence(self) -> str | None:
         """What happened, for people; None where the action says all."""
-        return None if self.spoken is None else getattr(self, self.spoken)
+        return None if self.words is None else self.words.format_map(vars(self))
 
 
-@_fields
 class _WithReason(HistoryEvent):
     """What happened for a reason, in words for people, or None."""
 
-    spoken = "reason"
     reason: str | None = None
 
+    @property
+    def sentence(self) -> str | None:
+        """The reason."""
+        return self.reason
 
-@_fields
+
 class Checkpoint(HistoryEvent):
     """What may be gone back to: the session as it stands, with its workspace.
 
@@ -89,16 +80,14 @@ class Checkpoint(HistoryEvent):
 # ----------------------------------------------------------------------------------- the life cycle
 
 
-@_event("session_created")
-class SessionCreated(HistoryEvent):
+class SessionCreated(HistoryEvent, action="session_created"):
     """A session began, in its first phase."""
 
     workflow_type: str | None = None
     token_budget: int | None = None
 
 
-@_event("session_described")
-class SessionDescribed(HistoryEvent):
+class SessionDescribed(HistoryEvent, action="session_described"):
     """A session's title, tags or metadata were changed.
 
     Attributes:
@@ -130,8 +119,7 @@ class SessionDescribed(HistoryEvent):
         return "; ".join(said)
 
 
-@_event("session_paused")
-class SessionPaused(_WithReason):
+class SessionPaused(_WithReason, action="session_paused"):
     """A session stopped until it is resumed.
 
     Attributes:
@@ -149,28 +137,23 @@ class SessionPaused(_WithReason):
     needs_retry: bool = False
 
 
-@_event("session_resumed")
-class SessionResumed(HistoryEvent):
+class SessionResumed(HistoryEvent, action="session_resumed"):
     """A paused session goes on."""
 
 
-@_event("session_completed")
-class SessionCompleted(HistoryEvent):
+class SessionCompleted(HistoryEvent, action="session_completed"):
     """A session ended well."""
 
 
-@_event("session_aborted")
-class SessionAborted(_WithReason):
+class SessionAborted(_WithReason, action="session_aborted"):
     """A session ended badly."""
 
 
-@_event("checkpoint", log="session.checkpoint")
-class CheckpointTaken(Checkpoint):
+class CheckpointTaken(Checkpoint, action="checkpoint", log="session.checkpoint"):
     """The work was marked as being in a good state."""
 
 
-@_event("workspace_prepared")
-class WorkspacePrepared(Checkpoint):
+class WorkspacePrepared(Checkpoint, action="workspace_prepared"):
     """The workspace was made of a commit of a person's repository.
 
     Attributes:
@@ -190,7 +173,6 @@ class WorkspacePrepared(Checkpoint):
         return f"{self.revision} ({self.base[:12]}){also}"
 
 
-@_fields
 class BackAtCheckpoint(HistoryEvent):
     """The work stands again where it stood at a checkpoint; what is spent stays spent.
 
@@ -202,25 +184,19 @@ class BackAtCheckpoint(HistoryEvent):
         snapshot: What the workspace is again.
     """
 
+    words = "checkpoint {checkpoint} (snapshot {snapshot:.12})"
     checkpoint: int = 0
     position: int = 0
     attempt: int = 1
     succeeded: bool | None = None
     snapshot: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """Which checkpoint."""
-        return f"checkpoint {self.checkpoint} (snapshot {self.snapshot[:12]})"
 
-
-@_event("session_rewound")
-class SessionRewound(BackAtCheckpoint):
+class SessionRewound(BackAtCheckpoint, action="session_rewound"):
     """The session went back to a checkpoint of its own."""
 
 
-@_event("session_forked")
-class SessionForked(BackAtCheckpoint):
+class SessionForked(BackAtCheckpoint, action="session_forked"):
     """The session began at a checkpoint of another one, whose history stands before this.
 
     Attributes:
@@ -228,20 +204,15 @@ class SessionForked(BackAtCheckpoint):
         parent_entries: How many entries its history had by then, those after the checkpoint too.
     """
 
+    words = "from {parent_id} at checkpoint {checkpoint}"
     parent_id: str = ""
     parent_entries: int = 0
-
-    @property
-    def sentence(self) -> str:
-        """Whose checkpoint."""
-        return f"from {self.parent_id} at checkpoint {self.checkpoint}"
 
 
 # --------------------------------------------------------------------------------------- the phases
 
 
-@_event("phase_advanced")
-class PhaseAdvanced(Checkpoint):
+class PhaseAdvanced(Checkpoint, action="phase_advanced"):
     """A phase began, at its first attempt."""
 
     from_phase: str | None = None
@@ -254,8 +225,7 @@ class PhaseAdvanced(Checkpoint):
         return f"{before}to {self.to_phase}"
 
 
-@_event("phase_retried")
-class PhaseRetried(HistoryEvent):
+class PhaseRetried(HistoryEvent, action="phase_retried"):
     """Another attempt at the phase began."""
 
     attempt: int | None = None
@@ -267,13 +237,11 @@ class PhaseRetried(HistoryEvent):
         return f"attempt {self.attempt}" + (f": {self.reason}" if self.reason else "")
 
 
-@_event("retry_reason", log="phase.retry_reason")
-class RetryReason(_WithReason):
+class RetryReason(_WithReason, action="retry_reason", log="phase.retry_reason"):
     """Why an earlier phase is about to begin again."""
 
 
-@_event("inputs_placed")
-class InputsPlaced(HistoryEvent):
+class InputsPlaced(HistoryEvent, action="inputs_placed"):
     """The inputs are in the workspace, for good.
 
     Attributes:
@@ -290,8 +258,7 @@ class InputsPlaced(HistoryEvent):
         return ", ".join(self.paths)
 
 
-@_event("agent_answered")
-class AgentAnswered(HistoryEvent):
+class AgentAnswered(HistoryEvent, action="agent_answered"):
     """An agent's answer, or its failure, is stored and its tokens are charged.
 
     Attributes:
@@ -326,8 +293,7 @@ class AgentAnswered(HistoryEvent):
         return "; ".join(facts)
 
 
-@_fields
-class GateJudged(_Value):
+class GateJudged(EventValue):
     """What a gate said of an attempt: a part of the event that ends the attempt.
 
     Attributes:
@@ -344,7 +310,6 @@ class GateJudged(_Value):
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-@_fields
 class PhaseEnded(Checkpoint):
     """An attempt at a phase has its result.
 
@@ -368,38 +333,29 @@ class PhaseEnded(Checkpoint):
     verdict: GateJudged | None = None
 
 
-@_event("phase_succeeded")
-class PhaseSucceeded(PhaseEnded):
+class PhaseSucceeded(PhaseEnded, action="phase_succeeded"):
     """An attempt at a phase succeeded."""
 
 
-@_event("phase_failed")
-class PhaseFailed(PhaseEnded):
+class PhaseFailed(PhaseEnded, action="phase_failed"):
     """An attempt at a phase failed."""
 
 
 # --------------------------------------------------------------------------------------- the budget
 
 
-@_event("budget_extended")
-class BudgetExtended(HistoryEvent):
+class BudgetExtended(HistoryEvent, action="budget_extended"):
     """More tokens were allotted."""
 
+    words = "by {additional_tokens} to {total_budget} tokens"
     additional_tokens: int = 0
     total_budget: int = 0
 
-    @property
-    def sentence(self) -> str:
-        """By how much."""
-        return f"by {self.additional_tokens} to {self.total_budget} tokens"
 
-
-@_fields
 class BudgetCrossed(HistoryEvent):
     """The tokens used crossed a line of the budget."""
 
-    level: ClassVar[str] = "warning"
-
+    level = "warning"
     tokens_used: int = 0
     total_budget: int = 0
 
@@ -410,21 +366,18 @@ class BudgetCrossed(HistoryEvent):
         return f"{self.tokens_used:,} of {self.total_budget:,} tokens used ({percent:.0f} %)"
 
 
-@_event("budget_warning", log="session.budget.warning")
-class WarningCrossed(BudgetCrossed):
+class WarningCrossed(BudgetCrossed, action="budget_warning", log="session.budget.warning"):
     """80 % of the budget is used."""
 
 
-@_event("budget_exceeded", log="session.budget.exceeded")
-class LimitCrossed(BudgetCrossed):
+class LimitCrossed(BudgetCrossed, action="budget_exceeded", log="session.budget.exceeded"):
     """More than the budget is used."""
 
 
 # ------------------------------------------------------------------------------ agent programs
 
 
-@_fields
-class _OfAgent(HistoryEvent):
+class OfAgent(HistoryEvent):
     """What an agent program reported of a conversation of its own, by the hook.
 
     Attributes:
@@ -436,40 +389,32 @@ class _OfAgent(HistoryEvent):
     agent_session: str = ""
 
 
-@_event("agent_started")
-class AgentStarted(_OfAgent):
+class AgentStarted(OfAgent, action="agent_started"):
     """A conversation of an agent program works on the session from now on.
 
     Attributes:
         source: How it began: "startup", "resume", "clear", …
     """
 
+    words = "{program} {agent_session} ({source})"
     source: str = ""
 
-    @property
-    def sentence(self) -> str:
-        """Which program, which conversation."""
-        return f"{self.program} {self.agent_session} ({self.source})"
 
-
-@_event("agent_prompted")
-class AgentPrompted(_OfAgent):
+class AgentPrompted(OfAgent, action="agent_prompted"):
     """A person gave the agent a prompt."""
 
-    spoken = "text"
+    words = "{text}"
     text: str = field(default="", metadata=_QUIET)
 
 
-@_event("agent_turn_ended")
-class AgentTurnEnded(_OfAgent):
+class AgentTurnEnded(OfAgent, action="agent_turn_ended"):
     """The agent ended a turn, with what it said last."""
 
-    spoken = "text"
+    words = "{text}"
     text: str = field(default="", metadata=_QUIET)
 
 
-@_event("agent_edited")
-class AgentEdited(_OfAgent):
+class AgentEdited(OfAgent, action="agent_edited"):
     """The agent created or modified a file of the project.
 
     Attributes:
@@ -489,8 +434,7 @@ class AgentEdited(_OfAgent):
         return f"{self.change} {self.path}{digest}"
 
 
-@_event("agent_compacted")
-class AgentCompacted(_OfAgent):
+class AgentCompacted(OfAgent, action="agent_compacted"):
     """The agent's context was replaced by a summary of it.
 
     Attributes:
@@ -498,13 +442,12 @@ class AgentCompacted(_OfAgent):
         summary: The summary.
     """
 
-    spoken = "summary"
+    words = "{summary}"
     trigger: str = ""
     summary: str = field(default="", metadata=_QUIET)
 
 
-@_event("agent_usage")
-class AgentUsage(_OfAgent):
+class AgentUsage(OfAgent, action="agent_usage"):
     """Tokens that an agent program reported were charged.
 
     Attributes:
@@ -525,8 +468,7 @@ class AgentUsage(_OfAgent):
         return f"{self.tokens:,} tokens of {self.program}{f' ({models})' if models else ''}"
 
 
-@_event("agent_gate")
-class AgentGateJudged(_OfAgent):
+class AgentGateJudged(OfAgent, action="agent_gate"):
     """The project's own command judged the end of an agent's turn.
 
     Attributes:
@@ -550,8 +492,7 @@ class AgentGateJudged(_OfAgent):
 # ------------------------------------------------------------------------------------ the questions
 
 
-@_fields
-class PersonAnswer(_Value):
+class PersonAnswer(EventValue):
     """What a person answered to one question: a part of `QuestionAnswered`.
 
     Attributes:
@@ -565,8 +506,7 @@ class PersonAnswer(_Value):
     text: str | None = None
 
 
-@_event("question_asked")
-class QuestionAsked(HistoryEvent):
+class QuestionAsked(HistoryEvent, action="question_asked"):
     """A question is about to be put to a person.
 
     Attributes:
@@ -585,21 +525,15 @@ class QuestionAsked(HistoryEvent):
         return "\n".join([f"question {self.question_id}, key {self.key}", *prompts])
 
 
-@_event("question_not_asked")
-class QuestionNotAsked(HistoryEvent):
+class QuestionNotAsked(HistoryEvent, action="question_not_asked"):
     """The question that was about to be asked could not be put."""
 
+    words = "question {question_id}, key {key}\n{problem}"
     question_id: str = ""
     key: str | None = field(default=None, metadata=_QUIET)
     problem: str | None = None
 
-    @property
-    def sentence(self) -> str:
-        """The id, the key and the problem."""
-        return f"question {self.question_id}, key {self.key}\n{self.problem}"
 
-
-@_fields
 class QuestionEnded(HistoryEvent):
     """How questions to a person ended: the reply to who asked, and its entry in the history.
 
@@ -632,29 +566,25 @@ class QuestionEnded(HistoryEvent):
         return "\n".join(lines)
 
 
-@_event("question_answered")
-class QuestionAnswered(QuestionEnded):
+class QuestionAnswered(QuestionEnded, action="question_answered"):
     """A person answered."""
 
     outcome = "answered"
 
 
-@_event("question_rejected")
-class QuestionRejected(QuestionEnded):
+class QuestionRejected(QuestionEnded, action="question_rejected"):
     """A person declined to answer."""
 
     outcome = "rejected"
 
 
-@_event("question_timed_out")
-class QuestionTimedOut(QuestionEnded):
+class QuestionTimedOut(QuestionEnded, action="question_timed_out"):
     """There was no answer in time."""
 
     outcome = "timed_out"
 
 
-@_event("question_abandoned")
-class QuestionAbandoned(QuestionEnded):
+class QuestionAbandoned(QuestionEnded, action="question_abandoned"):
     """The question was withdrawn, or does not exist any more."""
 
     outcome = "abandoned"

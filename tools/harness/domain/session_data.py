@@ -9,13 +9,12 @@ harness keeps and shows them, and decides nothing by them.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from .entry_data import DataBounds, EntryData, freeze
-from .session_checks import MAX_NAME_CHARS, name_fault, with_type
+from .session_checks import name_fault, with_type
 
-MAX_TITLE_CHARS: Final = MAX_NAME_CHARS
-"""Longest title."""
 MAX_TAGS: Final = 32
 """How many tags a session may have."""
 MAX_TAG_CHARS: Final = 64
@@ -116,44 +115,33 @@ def tags_fault(value: object) -> list[str]:
     return faults
 
 
-def frozen_metadata(given: object) -> tuple[Metadata, list[str]]:
-    """Return metadata that can't be changed any more, and everything that is wrong with it."""
-    return _frozen(given, "metadata", METADATA_BOUNDS, Metadata, MAX_METADATA_BYTES)
-
-
-def frozen_workflow_state(given: object) -> tuple[WorkflowState, list[str]]:
-    """Return a workflow state that can't be changed any more, and everything wrong with it."""
-    return _frozen(
-        given, "workflow_state", WORKFLOW_STATE_BOUNDS, WorkflowState, MAX_WORKFLOW_STATE_BYTES
-    )
-
-
-def _frozen(
-    given: object, name: str, bounds: DataBounds, kind: type[Any], max_bytes: int
-) -> tuple[Any, list[str]]:
-    if type(given) is kind:
+def _frozen(name: str, max_bytes: int, bounds: DataBounds, given: object) -> tuple[Any, list[str]]:
+    if type(given) is bounds.kind:
         return given, []
     frozen, faults = freeze(given, name=name, bounds=bounds)
     if not faults and frozen:
         size = len(json.dumps(frozen, ensure_ascii=False, separators=(",", ":")).encode())
         if size > max_bytes:
-            return kind(), [f"{name}: has {size:,} bytes as JSON, {max_bytes:,} are allowed"]
+            return bounds.kind(), [f"{name}: has {size:,} bytes as JSON, {max_bytes:,} are allowed"]
     return frozen, faults
 
 
-def metadata_fault(value: object) -> list[str]:
-    """Return what is wrong with a session's metadata; nothing is with what was frozen."""
-    return [] if type(value) is Metadata else frozen_metadata(value)[1]
-
-
-def workflow_state_fault(value: object) -> list[str]:
-    """Return what is wrong with a session's workflow state; nothing is with what was frozen."""
-    return [] if type(value) is WorkflowState else frozen_workflow_state(value)[1]
-
+frozen_metadata: Final = partial(_frozen, "metadata", MAX_METADATA_BYTES, METADATA_BOUNDS)
+"""Return metadata that can't be changed any more, and everything that is wrong with it."""
 
 SETTLED: Final[Mapping[str, Callable[[object], tuple[Any, list[str]]]]] = {
     "tags": sorted_tags,
     "metadata": frozen_metadata,
-    "workflow_state": frozen_workflow_state,
+    "workflow_state": partial(
+        _frozen, "workflow_state", MAX_WORKFLOW_STATE_BYTES, WORKFLOW_STATE_BOUNDS
+    ),
 }
-"""The fields that are copied, when they are set, into what can't be changed in place."""
+"""The fields that are copied, when they are set, into what can't be changed in place.
+
+Each by what returns its value so, and everything that is wrong with it.
+"""
+
+
+def data_fault(name: str, value: object) -> list[str]:
+    """Return what is wrong with a session's own data; nothing is with what was frozen."""
+    return SETTLED[name](value)[1]

@@ -6,11 +6,11 @@ Both are values: checked when they are built, all that is wrong reported at once
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from itertools import repeat
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from .entry_data import NO_DATA, EntryData, freeze, thawed
 from .event_codec import NOTE, data_of, event_from
@@ -25,6 +25,9 @@ from .session_checks import (
     time_text,
     with_type,
 )
+
+_Kind = TypeVar("_Kind")
+_Event = TypeVar("_Event", bound=HistoryEvent)
 
 ARTIFACT_TYPES: Final = ("created", "modified")
 
@@ -178,15 +181,28 @@ class SessionHistory:
         return None if "note" in self.data else EVENTS.get(self.action)
 
 
-def _fields_set(kind: type[Any]) -> Callable[..., Any]:
+def newest_events(
+    history: Sequence[SessionHistory], *kinds: type[_Event]
+) -> Iterator[tuple[int, _Event]]:
+    """Go through the events of some kinds, newest first, each behind its position in the history.
+
+    The entries of other kinds are not decoded.
+    """
+    for position in reversed(range(len(history))):
+        entry = history[position]
+        if entry.event_type in kinds and isinstance(event := entry.event, kinds):
+            yield position, event
+
+
+def _of_columns(kind: type[_Kind]) -> Callable[..., list[_Kind]]:
     """Return what makes values of a class whose fields are judged already, a field at a time.
 
-    Its argument: for each field, in their order, what each of the values has. An entry of a long
-    history costs a quarter so of what it costs by the constructor, which judges it.
+    Its arguments: how many values, then for each field, in their order, what each of them has. An
+    entry of a long history costs a quarter so of what it costs by the constructor, which judges it.
     """
-    setters = [vars(kind)[one.name].__set__ for one in fields(kind)]
+    setters = [vars(kind)[one.name].__set__ for one in fields(cast(Any, kind))]
 
-    def make(count: int, *columns: Iterable[Any]) -> list[Any]:
+    def make(count: int, *columns: Iterable[Any]) -> list[_Kind]:
         made = list(map(object.__new__, repeat(kind, count)))
         for setter, column in zip(setters, columns, strict=True):
             deque(map(setter, made, column), maxlen=0)
@@ -195,34 +211,7 @@ def _fields_set(kind: type[Any]) -> Callable[..., Any]:
     return make
 
 
-_sound_entries: Final = _fields_set(SessionHistory)
-_sound_artifacts: Final = _fields_set(SessionArtifact)
-
-
-def sound_entries(
-    timestamps: Sequence[datetime],
-    actions: Iterable[str],
-    phases: Iterable[str | None],
-    details: Iterable[str | None],
-    data: Iterable[EntryData],
-) -> list[SessionHistory]:
-    """Make entries of values that the caller has judged, as a reader of many does."""
-    count = len(timestamps)
-    made: list[SessionHistory] = _sound_entries(
-        count, timestamps, actions, phases, details, repeat("", count), data
-    )
-    return made
-
-
-def sound_artifacts(
-    paths: Sequence[str],
-    kinds: Iterable[str],
-    timestamps: Iterable[datetime],
-    phases: Iterable[str | None],
-) -> list[SessionArtifact]:
-    """Make artifacts of values that the caller has judged, as a reader of many does."""
-    count = len(paths)
-    made: list[SessionArtifact] = _sound_artifacts(
-        count, paths, kinds, timestamps, phases, repeat("", count)
-    )
-    return made
+sound_entries: Final = _of_columns(SessionHistory)
+"""Make entries of values that the caller has judged, as a reader of many does."""
+sound_artifacts: Final = _of_columns(SessionArtifact)
+"""Make artifacts likewise."""

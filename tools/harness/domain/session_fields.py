@@ -32,9 +32,8 @@ from .session_data import (
     NO_METADATA,
     NO_WORKFLOW_STATE,
     WORKFLOW_STATE_BOUNDS,
-    metadata_fault,
+    data_fault,
     tags_fault,
-    workflow_state_fault,
 )
 from .session_entries import ARTIFACT_TYPES
 from .session_states import SessionState
@@ -170,7 +169,7 @@ def _check_of(field: Field) -> Callable[[Any], list[str]]:
         Kind.TIME: partial(time_fault, name),
         Kind.STATE: _state_fault,
         Kind.BUDGET: _budget_fault,
-        Kind.DATA: metadata_fault if field.bounds is METADATA_BOUNDS else workflow_state_fault,
+        Kind.DATA: partial(data_fault, name),
         Kind.ARTIFACTS: partial(list_fault, name),
         Kind.HISTORY: partial(list_fault, name),
     }

@@ -9,79 +9,64 @@ add a field, give it a default, and name it on the page of events.
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Final, TypeVar, dataclass_transform
+from typing import Final
 
-from .event_values import Occurrence, event_fields
+from .event_values import Occurrence
 from .history_events import EVENTS, CheckpointTaken
 
-_Kind = TypeVar("_Kind")
 _notices: Final[dict[str, type["Notice"]]] = {}
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
-def _notice(name: str) -> Callable[[type[_Kind]], type[_Kind]]:
-    """Make a class a notice of this name."""
-
-    def make(kind: type[_Kind]) -> type[_Kind]:
-        made = event_fields(kind)
-        assert issubclass(made, Notice)  # noqa: S101 # for the type checker
-        made.log_name = name
-        _notices[name] = made
-        return made
-
-    return make
-
-
-@event_fields
 class Notice(Occurrence):
     """Something that happened and has no entry in the history."""
 
-    with_phase: ClassVar[bool] = False
+    with_phase = False
+
+    def __init_subclass__(cls, *, name: str) -> None:
+        """Make a class a notice of this name."""
+        super().__init_subclass__()
+        cls.log_name = name
+        _notices[name] = cls
 
 
 # ------------------------------------------------------------------------------------- the session
 
 
-@_notice("session.loaded")
-class SessionLoaded(Notice):
+class SessionLoaded(Notice, name="session.loaded"):
     """A session was made the current one of a manager."""
 
-    with_phase: ClassVar[bool] = True
+    with_phase = True
     state: str = ""
     revision: int = 0
 
 
-@_notice("session.recorded")
-class NoteRecorded(Notice):
+class NoteRecorded(Notice, name="session.recorded"):
     """A caller's note was recorded with its tokens and files."""
 
-    with_phase: ClassVar[bool] = True
-    with_attempt: ClassVar[bool] = True
+    with_phase = True
+    with_attempt = True
     action: str = ""
     tokens: int = 0
 
 
-@_notice("session.checkpoint")
-class CheckpointReached(Notice):
+class CheckpointReached(Notice, name="session.checkpoint"):
     """A session is saved at a place that is worth going back to.
 
     Attributes:
         entry: Which entry of the history says so, from 1.
     """
 
-    with_phase: ClassVar[bool] = True
+    with_phase = True
     entry: int = 0
 
 
-@_notice("session.deleted")
-class SessionDeleted(Notice):
+class SessionDeleted(Notice, name="session.deleted"):
     """A session was deleted with its workspace."""
 
 
-@_notice("sessions.cleaned_up")
-class SessionsCleanedUp(Notice):
+class SessionsCleanedUp(Notice, name="sessions.cleaned_up"):
     """Old sessions were deleted, or would have been.
 
     Attributes:
@@ -98,25 +83,22 @@ class SessionsCleanedUp(Notice):
 # ------------------------------------------------------------------------------------- what failed
 
 
-@_notice("session.unreadable")
-class SessionPassedOver(Notice):
+class SessionPassedOver(Notice, name="session.unreadable"):
     """A listing passed over a session that can't be read."""
 
-    level: ClassVar[str] = "warning"
+    level = "warning"
     error: str = ""
 
 
-@_notice("session.conflict")
-class ConflictMet(Notice):
+class ConflictMet(Notice, name="session.conflict"):
     """Another worker saved the session first."""
 
-    level: ClassVar[str] = "warning"
+    level = "warning"
     expected_revision: int | None = None
     actual_revision: int | None = None
 
 
-@_notice("session.save_failed")
-class SaveFailed(Notice):
+class SaveFailed(Notice, name="session.save_failed"):
     """A session could not be saved.
 
     Attributes:
@@ -125,17 +107,16 @@ class SaveFailed(Notice):
         errno: The system's number of the error, or None.
     """
 
-    level: ClassVar[str] = "error"
+    level = "error"
     path: str = ""
     operation: str = ""
     errno: int | None = None
 
 
-@_notice("question.not_withdrawn")
-class QuestionNotWithdrawn(Notice):
+class QuestionNotWithdrawn(Notice, name="question.not_withdrawn"):
     """A question of a session that has ended could not be ended with it."""
 
-    level: ClassVar[str] = "warning"
+    level = "warning"
     question_id: str = ""
     error: str = ""
 
@@ -143,16 +124,14 @@ class QuestionNotWithdrawn(Notice):
 # -------------------------------------------------------------------------------- the steps of runs
 
 
-@_notice("phase.started")
-class PhaseStarted(Notice):
+class PhaseStarted(Notice, name="phase.started"):
     """The code of the phase is about to run."""
 
-    with_phase: ClassVar[bool] = True
-    with_attempt: ClassVar[bool] = True
+    with_phase = True
+    with_attempt = True
 
 
-@_notice("run.started")
-class RunStarted(Notice):
+class RunStarted(Notice, name="run.started"):
     """A run of a workflow begins.
 
     Attributes:
@@ -164,8 +143,7 @@ class RunStarted(Notice):
     resumed: bool = False
 
 
-@_notice("attempt.started")
-class AttemptStarted(Notice):
+class AttemptStarted(Notice, name="attempt.started"):
     """An attempt at a phase begins, or is continued.
 
     Attributes:
@@ -174,15 +152,14 @@ class AttemptStarted(Notice):
         total: How many phases the workflow has.
     """
 
-    with_phase: ClassVar[bool] = True
-    with_attempt: ClassVar[bool] = True
+    with_phase = True
+    with_attempt = True
     round_number: int = 1
     position: int = 1
     total: int = 1
 
 
-@_notice("agent.called")
-class AgentCalled(Notice):
+class AgentCalled(Notice, name="agent.called"):
     """The agent is about to be asked.
 
     Attributes:
@@ -190,34 +167,32 @@ class AgentCalled(Notice):
         prompt_tokens: What the prompt takes at the most, in tokens.
     """
 
-    with_phase: ClassVar[bool] = True
-    with_attempt: ClassVar[bool] = True
+    with_phase = True
+    with_attempt = True
     call: int = 1
     prompt_tokens: int = 0
 
 
-@_notice("gate.started")
-class GateStarted(Notice):
+class GateStarted(Notice, name="gate.started"):
     """The gate of an agent's phase is about to judge.
 
     Attributes:
         gate: The kind of gate.
     """
 
-    with_phase: ClassVar[bool] = True
-    with_attempt: ClassVar[bool] = True
+    with_phase = True
+    with_attempt = True
     gate: str = ""
 
 
-@_notice("question.waiting")
-class QuestionWaiting(Notice):
+class QuestionWaiting(Notice, name="question.waiting"):
     """Questions of a run wait for a person's answers.
 
     Attributes:
         count: How many questions they are.
     """
 
-    with_phase: ClassVar[bool] = True
+    with_phase = True
     question_id: str = ""
     count: int = 1
 
@@ -225,8 +200,7 @@ class QuestionWaiting(Notice):
 # ----------------------------------------------------------------------------------- what is sent
 
 
-@_notice("webhook.test")
-class WebhookTest(Notice):
+class WebhookTest(Notice, name="webhook.test"):
     """Somebody tries whether a webhook is reached; nothing happened to a session."""
 
 

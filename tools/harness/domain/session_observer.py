@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, Protocol, runtime_checkable
 
 from .event_codec import logged
-from .event_values import EventValue, Occurrence, event_fields
+from .event_values import EventValue, Occurrence
 from .history_events import CheckpointTaken, PhaseAdvanced, PhaseEnded
 from .session_entries import SessionHistory
 from .session_notices import CheckpointReached, NoteRecorded
@@ -17,7 +15,6 @@ EVENT_VERSION: Final = 1
 """The version of `SessionEvent.to_dict`: another one where a field goes or means something else."""
 
 
-@event_fields
 class SessionEvent(EventValue):
     """Something that happened, with when and where.
 
@@ -102,46 +99,3 @@ class CatchesUp(Protocol):
     def look(self) -> None:
         """Take note that sessions changed; what there is to tell is told in the background."""
         ...
-
-
-class Observers:
-    """Hands events to observers, in their order, whatever one of them raises.
-
-    Args:
-        observers: Who observes.
-        log: A structlog logger, for those that fail.
-    """
-
-    def __init__(self, observers: Iterable[SessionObserver], log: Any) -> None:
-        self._observers = tuple(observers)
-        self._log = log
-        self._waiting: deque[SessionEvent] = deque()
-        self._handing_over = False
-
-    def __bool__(self) -> bool:
-        return bool(self._observers)
-
-    def notify(self, event: SessionEvent) -> None:
-        """Hand an event to each observer; one that an observer causes comes after it."""
-        self._waiting.append(event)
-        if self._handing_over:
-            return
-        self._handing_over = True
-        try:
-            while self._waiting:
-                self._hand_over(self._waiting.popleft())
-        finally:
-            self._handing_over = False
-
-    def _hand_over(self, event: SessionEvent) -> None:
-        for one in self._observers:
-            try:
-                one.on_event(event)
-            except Exception as error:  # noqa: BLE001 (whatever it is, the work goes on)
-                self._log.warning(
-                    "observer.failed",
-                    observer=type(one).__qualname__,
-                    observed=event.name,
-                    session_id=event.session_id,
-                    error=f"{type(error).__name__}: {error}",
-                )

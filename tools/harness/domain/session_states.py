@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from types import MappingProxyType
 from typing import Final
 
 from ..errors import HarnessError
@@ -33,55 +32,49 @@ class SessionState(Enum):
 
 _TERMINAL: Final = (SessionState.COMPLETED, SessionState.ABORTED)
 
-TRANSITIONS: Final[Mapping[tuple[SessionState, str], SessionState]] = MappingProxyType(
-    {
-        (SessionState.ACTIVE, "pause"): SessionState.PAUSED,
-        (SessionState.ACTIVE, "complete"): SessionState.COMPLETED,
-        (SessionState.ACTIVE, "abort"): SessionState.ABORTED,
-        (SessionState.PAUSED, "resume"): SessionState.ACTIVE,
-        (SessionState.PAUSED, "abort"): SessionState.ABORTED,
-    }
-)
+TRANSITIONS: Final[Mapping[tuple[SessionState, str], SessionState]] = {
+    (SessionState.ACTIVE, "pause"): SessionState.PAUSED,
+    (SessionState.ACTIVE, "complete"): SessionState.COMPLETED,
+    (SessionState.ACTIVE, "abort"): SessionState.ABORTED,
+    (SessionState.PAUSED, "resume"): SessionState.ACTIVE,
+    (SessionState.PAUSED, "abort"): SessionState.ABORTED,
+}
 """The life cycle, whole: what each state allows and where it leads. What is not here is refused."""
 
-STEPS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(
-    {
-        "pause": SessionPaused,
-        "resume": SessionResumed,
-        "complete": SessionCompleted,
-        "abort": SessionAborted,
-    }
-)
+STEPS: Final[Mapping[str, type[HistoryEvent]]] = {
+    "pause": SessionPaused,
+    "resume": SessionResumed,
+    "complete": SessionCompleted,
+    "abort": SessionAborted,
+}
 """The event of each step of the life cycle."""
-HISTORY_ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {operation: kind.action for operation, kind in STEPS.items()}
-)
+HISTORY_ACTIONS: Final[Mapping[str, str]] = {
+    operation: kind.action for operation, kind in STEPS.items()
+}
 """How each step is named in the history."""
 
 _LEADS_TO: Final = {operation: target for (_, operation), target in TRANSITIONS.items()}
-STATE_AFTER: Final[Mapping[str, SessionState]] = MappingProxyType(
-    {HISTORY_ACTIONS[operation]: target for operation, target in _LEADS_TO.items()}
-)
+STATE_AFTER: Final[Mapping[str, SessionState]] = {
+    HISTORY_ACTIONS[operation]: target for operation, target in _LEADS_TO.items()
+}
 """The state that each transition's entry of the history leads to."""
 
-_REFUSED: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "advance_phase": "take session {} to another phase",
-        "retry_phase": "begin another attempt in session {}",
-        "run_phase": "run code in session {}",
-        "checkpoint_session": "make a checkpoint of session {}",
-        "record_tokens": "record tokens in session {}",
-        "extend_budget": "extend the budget of session {}",
-        "add_artifact": "record an artifact in session {}",
-        "add_history": "add to the history of session {}",
-        "set_workflow_state": "change the workflow state of session {}",
-        "update_workflow_state": "change the workflow state of session {}",
-        "record": "record work in session {}",
-        "ask": "ask a person in session {}",
-        "append_entries": "add entries to session {}",
-        "save": "save session {} so",
-    }
-)
+_REFUSED: Final[Mapping[str, str]] = {
+    "advance_phase": "take session {} to another phase",
+    "retry_phase": "begin another attempt in session {}",
+    "run_phase": "run code in session {}",
+    "checkpoint_session": "make a checkpoint of session {}",
+    "record_tokens": "record tokens in session {}",
+    "extend_budget": "extend the budget of session {}",
+    "add_artifact": "record an artifact in session {}",
+    "add_history": "add to the history of session {}",
+    "set_workflow_state": "change the workflow state of session {}",
+    "update_workflow_state": "change the workflow state of session {}",
+    "record": "record work in session {}",
+    "ask": "ask a person in session {}",
+    "append_entries": "add entries to session {}",
+    "save": "save session {} so",
+}
 """What is refused, in words; an operation of the life cycle is one already."""
 
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from typing import Final, Self
 
+from attrs import define, field
+
 from ...base.cancellation import check_cancelled, current_token
 from ..feed_port import Feed
 from ..views.entry_events import EntryEvent
@@ -17,6 +19,7 @@ _SHARE: Final = 0.05
 """What looks may cost of one core: where one takes long, the next is later."""
 
 
+@define(eq=False)
 class EventFeed(Iterator[EntryEvent]):
     """The events of sessions, in a loop that waits for the next one.
 
@@ -34,11 +37,10 @@ class EventFeed(Iterator[EntryEvent]):
             None, not at all with 0.
     """
 
-    def __init__(self, feed: Feed, *, timeout_s: float | None = None) -> None:
-        self._feed = feed
-        self._timeout_s = timeout_s
-        self._looking: Iterator[EntryEvent] = iter(())
-        self._rest_s = 0.0
+    _feed: Feed
+    _timeout_s: float | None = field(default=None, kw_only=True)
+    _looking: Iterator[EntryEvent] = field(factory=lambda: iter(()), init=False)
+    _rest_s: float = field(default=0.0, init=False)
 
     @property
     def cursor(self) -> str:

@@ -2,6 +2,7 @@
 
 # Annotations are evaluated here: each field's would be compiled if it were a text.
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -9,27 +10,14 @@ from typing import Any, Final, NamedTuple
 from ...base.clock import Clock, utc_now
 from ..domain.event_codec import logged
 from ..domain.event_values import Occurrence
-from ..domain.history_events import (
-    BudgetCrossed,
-    SessionAborted,
-    SessionCompleted,
-    SessionPaused,
-    SessionResumed,
-)
+from ..domain.history_events import BudgetCrossed
 from ..domain.session_entries import SessionHistory
-from ..domain.session_notices import (
-    Notice,
-)
-from ..domain.session_observer import Observers, SessionEvent, SessionObserver, occurrences
+from ..domain.session_notices import Notice
+from ..domain.session_observer import SessionEvent, SessionObserver, occurrences
+from ..domain.session_states import STATE_AFTER, STEPS
 from ..session_domain import SessionContext, SessionState
 
-_STEPS: Final[dict[type[Occurrence], tuple[str, SessionState]]] = {
-    SessionPaused: ("pause", SessionState.PAUSED),
-    SessionResumed: ("resume", SessionState.ACTIVE),
-    SessionCompleted: ("complete", SessionState.COMPLETED),
-    SessionAborted: ("abort", SessionState.ABORTED),
-}
-"""The steps of the life cycle: what they are called, and where they lead."""
+_OPERATIONS: Final[dict[type[Occurrence], str]] = {kind: name for name, kind in STEPS.items()}
 
 
 class SessionStep(NamedTuple):
@@ -49,11 +37,11 @@ class SessionStep(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where something happened: a session, and what it was at then."""
+    """Where something happened: a session, and what it was at then; all None where in none."""
 
-    session_id: str
-    phase: str | None
-    attempt: int
+    session_id: str | None
+    phase: str | None = None
+    attempt: int | None = None
 
 
 class SessionEvents:
@@ -61,7 +49,7 @@ class SessionEvents:
 
     What is in a session's history is read off it (`added`), so that history, log and observers
     can't differ. A step of the life cycle is logged as `session.state_changed`; observers are given
-    the step itself.
+    the step itself, in their order, whatever one of them raises.
 
     Args:
         log: A structlog logger.
@@ -73,7 +61,9 @@ class SessionEvents:
         self, log: Any, *, observers: Iterable[SessionObserver] = (), clock: Clock = utc_now
     ) -> None:
         self.log = log
-        self._observers = Observers(observers, log)
+        self._observers = tuple(observers)
+        self._waiting: deque[SessionEvent] = deque()
+        self._handing_over = False
         self._clock = clock
 
     # ----------------------------------------------------------------------------- the history
@@ -117,26 +107,23 @@ class SessionEvents:
             self._tell(place, crossed, at)
 
     def _added(
-        self,
-        session: _Place,
-        entry: SessionHistory,
-        what: Occurrence,
-        state: SessionState,
+        self, place: _Place, entry: SessionHistory, what: Occurrence, state: SessionState
     ) -> SessionState:
         """Tell of what an entry says; return the state of the session after it."""
-        if type(what) in _STEPS:
-            operation, after = _STEPS[type(what)]
+        operation = _OPERATIONS.get(type(what))
+        if operation is not None:
+            after = STATE_AFTER[entry.action]
             self.log.info(
                 "session.state_changed",
-                session_id=session.session_id,
+                session_id=place.session_id,
                 operation=operation,
                 from_state=state.value,
                 to_state=after.value,
                 reason=getattr(what, "reason", None),
             )
-            self._observe(session, what, entry.timestamp)
+            self._observe(place, what, entry.timestamp)
             return after
-        self._tell(session, what, entry.timestamp)
+        self._tell(place, what, entry.timestamp)
         return state
 
     # ------------------------------------------------------------------------- what is around it
@@ -148,42 +135,53 @@ class SessionEvents:
             session: The session, or its id; None where it is of no one session.
             notice: What happened.
         """
-        self._tell(_place(session) if isinstance(session, SessionContext) else session, notice)
+        self._tell(_place(session), notice)
 
     # ------------------------------------------------------------------------- log and observers
 
-    def _tell(
-        self, session: _Place | str | None, what: Occurrence, at: datetime | None = None
-    ) -> None:
+    def _tell(self, place: _Place, what: Occurrence, at: datetime | None = None) -> None:
         where: dict[str, Any] = {}
-        if isinstance(session, _Place):
-            where["session_id"] = session.session_id
-            if what.with_phase:
-                where["phase"] = session.phase
-            if what.with_attempt:
-                where["attempt"] = session.attempt
-        elif session is not None:
-            where["session_id"] = session
+        if place.session_id is not None:
+            where["session_id"] = place.session_id
+        if what.with_phase:
+            where["phase"] = place.phase
+        if what.with_attempt:
+            where["attempt"] = place.attempt
         getattr(self.log, what.level)(what.log_name, **where, **logged(what))
-        self._observe(session, what, at)
+        self._observe(place, what, at)
 
-    def _observe(self, session: _Place | str | None, what: Occurrence, at: datetime | None) -> None:
-        if not self._observers:
+    def _observe(self, place: _Place, what: Occurrence, at: datetime | None) -> None:
+        if self._observers:  # the clock is asked for them alone
+            at = self._clock() if at is None else at
+            self._notify(SessionEvent(**place._asdict(), at=at, what=what))
+
+    def _notify(self, event: SessionEvent) -> None:
+        """Hand an event to each observer; one that an observer causes comes after it."""
+        self._waiting.append(event)
+        if self._handing_over:
             return
-        at = self._clock() if at is None else at  # the clock is asked for observers alone
-        event = (
-            SessionEvent(
-                session_id=session.session_id,
-                at=at,
-                phase=session.phase,
-                attempt=session.attempt,
-                what=what,
-            )
-            if isinstance(session, _Place)
-            else SessionEvent(session_id=session, at=at, what=what)
-        )
-        self._observers.notify(event)
+        self._handing_over = True
+        try:
+            while self._waiting:
+                self._hand_over(self._waiting.popleft())
+        finally:
+            self._handing_over = False
+
+    def _hand_over(self, event: SessionEvent) -> None:
+        for one in self._observers:
+            try:
+                one.on_event(event)
+            except Exception as error:  # noqa: BLE001 (whatever it is, the work goes on)
+                self.log.warning(
+                    "observer.failed",
+                    observer=type(one).__qualname__,
+                    observed=event.name,
+                    session_id=event.session_id,
+                    error=f"{type(error).__name__}: {error}",
+                )
 
 
-def _place(session: SessionContext) -> _Place:
-    return _Place(session.session_id, session.current_phase, session.attempt_number)
+def _place(session: SessionContext | str | None) -> _Place:
+    if isinstance(session, SessionContext):
+        return _Place(session.session_id, session.current_phase, session.attempt_number)
+    return _Place(session)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache, lru_cache, partial
-from itertools import pairwise
+from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from zlib import crc32
@@ -67,24 +67,6 @@ from .session_values import (
     indented,
     is_plain,
 )
-
-__all__ = [
-    "END_MARK",
-    "HEAD_BYTES",
-    "SCHEMA_VERSION",
-    "SessionEncoder",
-    "SessionHead",
-    "SessionStamp",
-    "decode_goal",
-    "decode_head",
-    "decode_session",
-    "decode_stamp",
-    "encode_artifact",
-    "encode_entry",
-    "encode_own_data",
-    "encode_session",
-    "encode_text",
-]
 
 _T = TypeVar("_T")
 
@@ -628,7 +610,8 @@ def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], 
     ]
     check([fault for path in found for fault in path_fault("path", path)])
     times = map(datetime.fromisoformat, timestamps)
-    return sound_artifacts(found, kinds, times, map(_sound_name_or_null, phases)), begin, end
+    named = map(_sound_name_or_null, phases)
+    return sound_artifacts(len(found), found, kinds, times, named, repeat("")), begin, end
 
 
 def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int, int]:
@@ -645,10 +628,12 @@ def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int
     ]
     known = _SoundData()
     entries = sound_entries(
-        list(map(datetime.fromisoformat, timestamps)),
+        len(details),
+        map(datetime.fromisoformat, timestamps),
         map(_sound_name, actions),
         map(_sound_name_or_null, phases),
         details,
+        repeat(""),
         [NO_DATA if one is None else known[one] for one in data],
     )
     return entries, begin, end

@@ -119,10 +119,6 @@ class _Reader:
     def __init__(self) -> None:
         self.faults = Faults()
         self._readers: Mapping[Kind, Callable[[Fields, Field], Any]] = {
-            Kind.ID: _text,
-            Kind.NAME: _text,
-            Kind.TEXT: _text,
-            Kind.PATH: _text,
             Kind.TAGS: lambda fields, one: self.tags(fields, one.name),
             Kind.COUNT: _count,
             Kind.TIME: lambda fields, one: fields.read(one.name, "a time in ISO 8601", as_time),
@@ -198,7 +194,8 @@ class _Reader:
             if self.must_have(field) and fields.usable:
                 fields.fault(field.name, "is missing")
             return field.default
-        value = self._readers[field.kind](fields, field)
+        read: Callable[[Fields, Field], Any] = self._readers.get(field.kind, _text)
+        value = read(fields, field)
         if value is None and not field.nullable and not fields.has(field.name):
             fields.fault(field.name, "is empty")
         return value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+from attrs import define, field
 
 from ...base.clock import Clock
 from ...base.errors import AgentForgeError
@@ -34,10 +35,8 @@ from ..views.question_entries import (
 )
 from .session_recording import SessionChanges
 
-if TYPE_CHECKING:
-    from ...base.tracing.current import Span
 
-
+@define(eq=False)
 class PersonQuestions:
     """Asks a person the questions of sessions, and records in the session how they ended.
 
@@ -49,20 +48,11 @@ class PersonQuestions:
         clock: The time.
     """
 
-    def __init__(
-        self,
-        channel: Lazy[QuestionChannel],
-        *,
-        sessions: SessionRepository,
-        changes: SessionChanges,
-        events: SessionEvents,
-        clock: Clock,
-    ) -> None:
-        self._opened = channel
-        self._sessions = sessions
-        self._changes = changes
-        self._events = events
-        self._clock = clock
+    _opened: Lazy[QuestionChannel] = field(alias="channel")
+    _sessions: SessionRepository = field(kw_only=True)
+    _changes: SessionChanges = field(kw_only=True)
+    _events: SessionEvents = field(kw_only=True)
+    _clock: Clock = field(kw_only=True)
 
     @property
     def _channel(self) -> QuestionChannel:
@@ -79,63 +69,55 @@ class PersonQuestions:
         on_waiting: Callable[[str], object],
     ) -> QuestionEnded:
         """Ask, and wait for the reply; see `SessionManager.ask`."""
+        asked = tuple(questions)
         about: dict[str, str | int | float | bool | None] = {
             Attribute.SESSION_ID: session.session_id,
-            Attribute.QUESTION_COUNT: len(questions),
+            Attribute.QUESTION_COUNT: len(asked),
         }
         with traced(Traced.QUESTION, about) as span:
-            ended = self._ask(
-                session,
-                questions,
-                key=key,
-                pause=pause,
-                timeout_s=timeout_s,
-                on_waiting=on_waiting,
-                span=span,
-            )
-            span.set(
-                Attribute.OUTCOME,
-                "waiting" if isinstance(ended, QuestionWaits) else ended.outcome,
-            )
-        if isinstance(ended, QuestionWaits):
-            raise ended
-        return ended
-
-    def _ask(
-        self,
-        session: SessionContext,
-        questions: Sequence[Question],
-        *,
-        key: str | None,
-        pause: bool,
-        timeout_s: float | None,
-        on_waiting: Callable[[str], object],
-        span: Span,
-    ) -> QuestionEnded | QuestionWaits:
-        asked = tuple(questions)
-        chosen = question_key(session, asked) if key is None else check_key(key)
-        before = find_asked(session, chosen)
-        question_id = self._asked(session, chosen, asked, pause=pause)
-        span.set(Attribute.QUESTION_ID, question_id)
-        known = find_reply(session, question_id)
-        if known is not None:
-            return self._found_again(known)
-        if not is_paused_for(session, question_id):
-            session.require(SessionState.ACTIVE, operation="ask")
-        self._put(session, question_id, chosen, asked)
-        try:  # what an earlier worker asked may be answered already: then nobody waits
-            reply = None if before is None else self._channel.wait(question_id, 0.0)
-            if reply is None:
-                on_waiting(question_id)
-            if reply is None and (before is None or timeout_s != 0):
-                reply = self._channel.wait(question_id, timeout_s)
-        except LookupError as error:  # it was put, so it was removed since
-            reply = QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
+            chosen = question_key(session, asked) if key is None else check_key(key)
+            before = find_asked(session, chosen)
+            question_id = self._asked(session, chosen, asked, pause=pause)
+            span.set(Attribute.QUESTION_ID, question_id)
+            reply = find_reply(session, question_id)
+            if reply is not None:
+                reply = self._found_again(reply)
+            else:
+                if not is_paused_for(session, question_id):
+                    session.require(SessionState.ACTIVE, operation="ask")
+                self._put(session, question_id, chosen, asked)
+                reply = self._waited(
+                    question_id, timeout_s, on_waiting, asked_before=before is not None
+                )
+                if reply is not None:
+                    self._record_reply(session, reply)
+            span.set(Attribute.OUTCOME, "waiting" if reply is None else reply.outcome)
         if reply is None:
-            return QuestionWaits(
+            raise QuestionWaits(
                 session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
             )
-        self._record_reply(session, reply)
+        return reply
+
+    def _waited(
+        self,
+        question_id: str,
+        timeout_s: float | None,
+        on_waiting: Callable[[str], object],
+        *,
+        asked_before: bool,
+    ) -> QuestionEnded | None:
+        """Wait for the reply to a question that was put; None if there is none in time.
+
+        What an earlier worker asked may be answered already: then nobody waits.
+        """
+        try:
+            reply = self._channel.wait(question_id, 0.0) if asked_before else None
+            if reply is None:
+                on_waiting(question_id)
+            if reply is None and (not asked_before or timeout_s != 0):
+                reply = self._channel.wait(question_id, timeout_s)
+        except LookupError as error:  # it was put, so it was removed since
+            return QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
         return reply
 
     def withdraw_all(self, session: SessionContext) -> None:
@@ -153,10 +135,6 @@ class PersonQuestions:
                 notice = QuestionNotWithdrawn(question_id=question_id, error=str(error))
                 self._events.announce(session, notice)
 
-    def _id_of(self, session: SessionContext, key: str) -> str:
-        """Return the id of what a session asks under a key."""
-        return self._channel.id_for(f"{session.session_id}/{key}")
-
     def _asked(
         self,
         session: SessionContext,
@@ -166,7 +144,7 @@ class PersonQuestions:
         pause: bool,
     ) -> str:
         """Return the id of what is asked under a key; record it first, unless it is recorded."""
-        own_id = self._id_of(session, key)
+        own_id = self._channel.id_for(f"{session.session_id}/{key}")
 
         def change() -> None:
             session.require(SessionState.ACTIVE, operation="ask")

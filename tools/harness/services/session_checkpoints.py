@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from attrs import define, field
+
 from ...base.clock import Clock
 from ...base.files.tree_changes import TreeChanges
 from ..domain.history_events import (
@@ -77,6 +79,7 @@ class WorkspaceNotKept(HarnessError):
     reason: str
 
 
+@define(eq=False)
 class SessionCheckpoints:
     """The checkpoints of the sessions of one store.
 
@@ -87,18 +90,10 @@ class SessionCheckpoints:
         clock: The time.
     """
 
-    def __init__(
-        self,
-        snapshots: Lazy[WorkspaceSnapshots] | None,
-        *,
-        places: SessionPlaces,
-        changes: SessionChanges,
-        clock: Clock,
-    ) -> None:
-        self._opened = snapshots
-        self._places = places
-        self._changes = changes
-        self._clock = clock
+    _opened: Lazy[WorkspaceSnapshots] | None = field(alias="snapshots")
+    _places: SessionPlaces = field(kw_only=True)
+    _changes: SessionChanges = field(kw_only=True)
+    _clock: Clock = field(kw_only=True)
 
     @property
     def _snapshots(self) -> WorkspaceSnapshots | None:
@@ -129,15 +124,9 @@ class SessionCheckpoints:
             return
         if any(entry.event_type is WorkspacePrepared for entry in session.history):
             return
-        made = snapshots.prepare(session.session_id)
-        if made is None:
+        prepared = snapshots.prepare(session.session_id)
+        if prepared is None:
             return
-        prepared = WorkspacePrepared(
-            base=made.base,
-            revision=made.revision,
-            with_uncommitted=made.with_uncommitted,
-            snapshot=made.snapshot,
-        )
         with self._changes.changing(session):
             session.add_event(prepared, now=self._clock())
 

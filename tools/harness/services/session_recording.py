@@ -13,10 +13,11 @@ from ...base.files import ReadError, WriteError
 from ...base.tracing import Attribute, Counter, Traced, count, traced
 from ..domain.history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from ..domain.session_checks import storable
+from ..domain.session_fields import SESSION
 from ..domain.session_notices import ConflictMet, SaveFailed
 from ..errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from ..events.session_events import SessionEvents, SessionStep
-from ..session_domain import MAX_PATH_CHARS, SessionContext
+from ..session_domain import MAX_PATH_CHARS, SessionContext, SessionState
 
 if TYPE_CHECKING:
     from ...base.tracing.port import Carrier
@@ -61,6 +62,7 @@ def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attem
 class _Before(NamedTuple):
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
 
+    state: SessionState
     values: tuple[Any, ...]
     total_budget: int
     tokens_used: int
@@ -72,6 +74,7 @@ class _Before(NamedTuple):
         """Return a session as it is now."""
         budget = session.token_budget
         return cls(
+            session.state,
             _changeable(session),
             budget.total_budget,
             budget.tokens_used,
@@ -95,20 +98,9 @@ class _Before(NamedTuple):
         return now == self and all(one is other for one, other in own_data)  # 1 equals 1.0 and true
 
 
-_CHANGEABLE: Final = (
-    "state",
-    "updated_at",
-    "completed_at",
-    "current_phase",
-    "attempt_number",
-    "workflow_type",
-    "goal",
-    "created_at",
-    "title",
-    "tags",
-    "metadata",
-    "workflow_state",
-)
+_APART: Final = {"session_id", "parent_id", "revision", "token_budget", "artifacts", "history"}
+_CHANGEABLE: Final = tuple(one.name for one in SESSION if one.name not in _APART)
+"""The fields that a change may set, the session's own data the last of them."""
 _changeable: Final = attrgetter(*_CHANGEABLE)
 
 
@@ -244,7 +236,7 @@ class SessionChanges:
     def _tell(self, session: SessionContext, before: _Before, steps: Sequence[SessionStep]) -> None:
         """Report what was saved of a session since it was as before, and by which steps."""
         if len(session.history) > before.history:
-            self._events.added(session, before.history, came_from=before.values[0], steps=steps)
+            self._events.added(session, before.history, came_from=before.state, steps=steps)
         spent = session.token_budget.tokens_used - before.tokens_used
         rest = spent - sum([one.tokens for one in steps])
         # What was spent without a step was added to the budget by hand.

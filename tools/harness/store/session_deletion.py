@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Final
 from ...base.files import (
     DirectoryLock,
     DurableError,
+    FileSystem,
     LockTimeout,
     RemovalError,
     WriteError,
@@ -199,6 +200,38 @@ class SessionDeletion:
             raise WriteError(
                 path=path, operation="write of the audit log", cause=_system_error(error)
             ) from error
+
+
+@contextmanager
+def held_idle(
+    fs: FileSystem, directory: Path, session_id: str, guards: Sequence[str]
+) -> Iterator[None]:
+    """Hold the guards of a session, not the lock of its saves.
+
+    Args:
+        fs: The file system.
+        directory: The session's directory.
+        session_id: The session.
+        guards: What in the directory is locked by what works there.
+
+    Raises:
+        SessionInUse: A run or an execution is at work in it.
+        WriteError: The system refused.
+    """
+    try:
+        with DirectoryLock(fs, directory, timeout_s=1.0) as lock:
+            held = hold(fs, lock.fd, guards)
+    except (FileNotFoundError, LockTimeout) as error:
+        raise SessionInUse(session_id, path=directory) from error
+    except OSError as error:
+        raise WriteError(path=directory, operation="lock", cause=error) from error
+    if held is None:
+        raise SessionInUse(session_id, path=directory)
+    try:
+        yield
+    finally:
+        for fd in held:
+            close_reader(fs, fd)
 
 
 def _system_error(error: BaseException) -> BaseException:

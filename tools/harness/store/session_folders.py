@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Final
 
 from ...base.files import (
     DirectoryLock,
     FileSystem,
-    ReadError,
     WriteError,
-    read_regular_file,
     replace_file,
 )
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import is_bare
-
-MAX_STEP_BYTES: Final = 48 << 20
 
 
 def make_folder(fs: FileSystem, path: Path) -> None:
@@ -51,15 +45,6 @@ def make_folder(fs: FileSystem, path: Path) -> None:
         raise WriteError(path=path, operation=operation, cause=error) from error
 
 
-def read_step(fs: FileSystem, path: Path) -> bytes | None:
-    """Read a step, or None if there is none.
-
-    Raises:
-        ReadError: It is no regular file, is too large, or the system refused.
-    """
-    return read_regular_file(fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
-
-
 def keep_step(fs: FileSystem, path: Path, data: bytes) -> None:
     """Write a step, whole and durable.
 
@@ -73,17 +58,3 @@ def keep_step(fs: FileSystem, path: Path, data: bytes) -> None:
             replace_file(fs, lock.fd, path.name, [data], path=path)
     except FileNotFoundError as error:
         raise WriteError(path=folder, operation="lock the steps", cause=error) from error
-
-
-def step_names(folder: Path) -> list[str]:
-    """Return the names of all steps, in their order; empty when there are none.
-
-    Raises:
-        ReadError: The system refused.
-    """
-    try:
-        return sorted(name for name in os.listdir(folder) if name[:1] != ".")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise ReadError(path=folder, cause=error) from error

@@ -40,6 +40,7 @@ from ..session_domain import InvalidSessionId, SessionContext, SessionState
 from ..session_layout import (
     DEFAULT_BASE_PATH,
     MAX_FILE_BYTES,
+    MAX_STEP_BYTES,
     RUN_LOCKS,
     SESSION_FILE,
     SNAPSHOTS,
@@ -308,9 +309,8 @@ class SessionReader:
             ValueError: `name` can't be a step's.
             ReadError: It is no regular file, is too large, or the system refused.
         """
-        from .session_folders import read_step
-
-        return read_step(self._fs, self._step_path(session_id, name))
+        path = self._step_path(session_id, name)
+        return read_regular_file(self._fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
 
     def step_names(self, session_id: str) -> list[str]:
         """Return the names of all steps of the session's runs, sorted.
@@ -319,9 +319,13 @@ class SessionReader:
             InvalidSessionId: It is no id.
             ReadError: The system refused.
         """
-        from .session_folders import step_names
-
-        return step_names(self.session_directory(session_id) / STEPS)
+        folder = self.session_directory(session_id) / STEPS
+        try:
+            return sorted(name for name in os.listdir(folder) if name[:1] != ".")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ReadError(path=folder, cause=error) from error
 
     def _step_path(self, session_id: str, name: str) -> Path:
         folder = self.session_directory(session_id) / STEPS

@@ -26,7 +26,7 @@ from ..domain.session_states import InvalidStateTransition, SessionState
 from ..errors import SessionNotFound, StreamMoved
 from ..session_layout import STREAMS
 from ..stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail, require_count
-from ..views.session_names import require_room, stream_file
+from ..views.session_names import STREAM_SUFFIX, require_room
 
 _REMEMBERED: Final = 128
 _NEW_LOG: Final = APPEND_FLAGS | os.O_CREAT | os.O_EXCL
@@ -38,7 +38,7 @@ _log = get_logger("agentforge.store")
 
 @define(slots=False)
 class FileStreams:
-    """The streams beneath one base. A `stream_port.SessionStreams`, given directories.
+    """The streams beneath one base. A `stream_port.SessionStreams`, given the paths of their logs.
 
     Attributes:
         fs: The file system.
@@ -55,19 +55,16 @@ class FileStreams:
     _looks: dict[Path, tuple[_Look, StreamMark]] = field(factory=dict, init=False)
     _mutex: Lock = field(factory=Lock, init=False)
 
-    def append(
-        self, directory: Path, stream: str, entries: Sequence[NewEntry], expected: StreamMark | None
-    ) -> None:
+    def append(self, path: Path, entries: Sequence[NewEntry], expected: StreamMark | None) -> None:
         """Add entries; see `SessionStreams.append_entries`."""
-        path = directory / STREAMS / stream_file(stream)
         require_room(entries)
         if not entries:
             return
-        with self._locked(directory, path) as (directory_fd, folder_fd):
+        with self._locked(path) as (directory_fd, folder_fd):
             fd = self._opened(folder_fd, path)
             try:
                 log = AppendLog(self.fs, fd, path)
-                self._require(log, directory.name, stream, expected)
+                self._require(log, path, expected)
                 if log.is_empty:  # its maker may have been killed before it synced the names
                     self._sync_names(directory_fd, folder_fd, path)
                 mark, torn = log.append(entries, since=self._known(path))
@@ -77,28 +74,24 @@ class FileStreams:
             _log.warning("stream.unfinished_append_dropped", path=str(path), bytes=torn)
         self._remember(path, mark)
 
-    def replace(
-        self, directory: Path, stream: str, entries: Sequence[NewEntry], expected: StreamMark | None
-    ) -> None:
+    def replace(self, path: Path, entries: Sequence[NewEntry], expected: StreamMark | None) -> None:
         """Replace all entries; see `SessionStreams.replace_entries`."""
-        path = directory / STREAMS / stream_file(stream)
-        with self._locked(directory, path) as (directory_fd, folder_fd):
+        with self._locked(path) as (directory_fd, folder_fd):
             if expected is not None:
-                with self._log(directory, path) as log:
-                    self._require(log, directory.name, stream, expected)
+                with self._log(path) as log:
+                    self._require(log, path, expected)
             if is_bare(folder_fd):
                 self._sync_names(directory_fd, folder_fd, path)
             replace_file(
                 self.fs, folder_fd, path.name, [encode_log(entries)], path=path, token=self.token
             )
 
-    def read(self, directory: Path, stream: str, since: StreamMark | None) -> StreamPart:
+    def read(self, path: Path, since: StreamMark | None) -> StreamPart:
         """Return what a stream holds; see `SessionStreams.read_entries`."""
-        path = directory / STREAMS / stream_file(stream)
         look = self._look(path)
         if since is not None and look is not None and self._looks.get(path) == (look, since):
             return StreamPart([], since, anew=False)
-        with self._log(directory, path) as log:
+        with self._log(path) as log:
             if log is None:
                 return StreamPart([], StreamMark(), anew=True)
             part = log.read(None if since is None else _of_log(since))
@@ -108,11 +101,10 @@ class FileStreams:
         entries = [StreamEntry(*entry) for entry in part.entries]
         return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
 
-    def read_last(self, directory: Path, stream: str, count: int) -> StreamTail:
+    def read_last(self, path: Path, count: int) -> StreamTail:
         """Return the last entries of a stream; see `SessionStreams.read_last`."""
-        path = directory / STREAMS / stream_file(stream)
         require_count(count)
-        with self._log(directory, path) as log:
+        with self._log(path) as log:
             if log is None:
                 return StreamTail([], StreamMark(), whole=True)
             tail = log.read_last(count)
@@ -120,19 +112,16 @@ class FileStreams:
         entries = [StreamEntry(*entry) for entry in tail.entries]
         return StreamTail(entries, _of_stream(tail.mark), tail.whole)
 
-    def bodies(
-        self, directory: Path, stream: str, entries: Sequence[StreamEntry], mark: StreamMark
-    ) -> list[bytes]:
+    def bodies(self, path: Path, entries: Sequence[StreamEntry], mark: StreamMark) -> list[bytes]:
         """Return the bodies of entries; see `SessionStreams.read_bodies`."""
-        path = directory / STREAMS / stream_file(stream)
-        with self._log(directory, path) as log:
+        with self._log(path) as log:
             found = None
             if log is not None:
                 found = log.bodies((LogEntry(*entry) for entry in entries), _of_log(mark))
         if found is None:
             if not entries:
                 return []
-            raise StreamMoved(directory.name, stream=stream)
+            raise _moved(path)
         return found
 
     def export(self, directory: Path) -> Mapping[str, bytes]:
@@ -145,7 +134,7 @@ class FileStreams:
             raise ReadError(path=directory / STREAMS, cause=error) from error
         exported = {}
         for name in names:
-            with self._log(directory, directory / STREAMS / name) as log:
+            with self._log(directory / STREAMS / name) as log:
                 if log is not None:
                     entries, mark, _ = log.read()
                     bodies = log.bodies(entries, mark) or []
@@ -155,9 +144,7 @@ class FileStreams:
 
     # ------------------------------------------------------------------------------- one log
 
-    def _require(
-        self, log: AppendLog | None, session_id: str, stream: str, expected: StreamMark | None
-    ) -> None:
+    def _require(self, log: AppendLog | None, path: Path, expected: StreamMark | None) -> None:
         """Refuse a log that holds other than what the caller read."""
         if expected is None:
             return
@@ -166,11 +153,12 @@ class FileStreams:
             part = log.read(_of_log(expected))
             found = part.mark
         if _of_stream(found) != expected:
-            raise StreamMoved(session_id, stream=stream)
+            raise _moved(path)
 
     @contextmanager
-    def _locked(self, directory: Path, path: Path) -> Iterator[tuple[int, int]]:
+    def _locked(self, path: Path) -> Iterator[tuple[int, int]]:
         """Hold the directory of a session that may be written to, and its streams' folder, open."""
+        directory = path.parent.parent
         try:
             lock = DirectoryLock(self.fs, directory, timeout_s=self.lock_timeout_s).acquire()
         except FileNotFoundError:
@@ -221,11 +209,11 @@ class FileStreams:
             raise WriteError(path=path, operation="fsync of its folder", cause=error) from error
 
     @contextmanager
-    def _log(self, directory: Path, path: Path) -> Iterator[AppendLog | None]:
+    def _log(self, path: Path) -> Iterator[AppendLog | None]:
         """Open a log to read it, following no link; None if there is none."""
         fd = -1
         try:
-            directory_fd = self.fs.open(str(directory), DIRECTORY_FLAGS)
+            directory_fd = self.fs.open(str(path.parent.parent), DIRECTORY_FLAGS)
             try:
                 with directory_beneath(self.fs, directory_fd, [STREAMS]) as folder_fd:
                     fd = self.fs.open(path.name, READ_FLAGS, dir_fd=folder_fd)
@@ -262,6 +250,11 @@ class FileStreams:
             self._marks.move_to_end(path)
             if len(self._marks) > _REMEMBERED:
                 self._looks.pop(self._marks.popitem(last=False)[0], None)
+
+
+def _moved(path: Path) -> StreamMoved:
+    name = path.name.removesuffix(STREAM_SUFFIX)
+    return StreamMoved(path.parent.parent.name, stream=name)
 
 
 def _of_log(mark: StreamMark) -> LogMark:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ...base.errors import counted
@@ -42,6 +43,7 @@ from ..domain.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
+from ..domain.session_entries import newest_events
 from ..session_domain import SessionContext, SessionHistory, SessionState
 from .question_entries import open_questions
 
@@ -144,16 +146,18 @@ def brief(
     )  # looked at first: it may be shorter than a part that says it is one
     if count_tokens(whole) <= max_tokens:
         return whole
-    low, high = 0, len(lines) - 1
-    while low < high:  # the most lines that fit
-        middle = (low + high + 1) // 2
-        if count_tokens(_framed(lines, middle, fence)) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    if low:
-        return _framed(lines, low, fence)
-    return _cut(lines[0], max_tokens, count_tokens)
+    shown = _most(
+        len(lines) - 1, lambda count: count_tokens(_framed(lines, count, fence)) <= max_tokens
+    )
+    if shown:
+        return _framed(lines, shown, fence)
+    first = lines[0]
+    return first[: _most(len(first), lambda end: count_tokens(first[:end]) <= max_tokens)]
+
+
+def _most(high: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `high` that fits, where all that are less fit, too."""
+    return bisect_left(range(1, high + 1), True, key=lambda number: not fits(number))
 
 
 def _fence_around(lines: list[str]) -> str:
@@ -174,17 +178,6 @@ def _join(lines: list[str], count: int) -> str:
     if left_out:
         kept.append(f"({left_out} more lines are in the session's file.)")
     return "\n".join(kept)
-
-
-def _cut(line: str, max_tokens: int, count_tokens: TokenCounter) -> str:
-    low, high = 0, len(line)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count_tokens(line[:middle]) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return line[:low]
 
 
 def _own_lines(session: SessionContext, shows: Collection[str]) -> list[str]:
@@ -227,42 +220,34 @@ def _lines(
             " does not say in which program it arose"
         )
     problems = [one for one in _open_problems(session) if _may_see(one, may_show)]
-    if problems:
-        lines += ["## Open problems", *(_entry_line(one, may_show) for one in problems)]
-    shown = set(map(id, problems))
-    waiting = open_questions(session) if may_show("") else []
-    if waiting:
-        lines += ["## Waiting for a person's answer", *map(_question_line, waiting)]
     said = _said(history)
-    if said:
-        lines += ["## Done and decided, in the agent's own words, newest first"]
-        lines += [_entry_line(one, may_show, limit=_limit_of(one)) for one in said]
-        shown.update(map(id, said))
-    current = [
-        entry
-        for entry in reversed(history)
-        if entry.phase == session.current_phase
-        and entry.action not in _ROUTINE
-        and id(entry) not in shown
-    ]
-    if session.current_phase and current:
-        lines += [f"## This phase ({_name(session.current_phase)}), newest first"]
-        lines += [_entry_line(one, may_show) for one in current]
-        shown.update(map(id, current))
-    done = _phases_done(history, may_show)
-    if done:
-        lines += ["## Phases done, newest first", *done]
-    made = _artifact_lines(session, may_show)
-    if made:
-        lines += ["## Files made, newest first", *made]
-    earlier = [
-        entry
-        for entry in reversed(history)
-        if id(entry) not in shown and entry.action not in _ROUTINE
-    ]
-    if earlier:
-        lines += ["## Before that, newest first"]
-        lines += [_entry_line(one, may_show) for one in earlier]
+    shown = set(map(id, (*problems, *said)))
+    rest = [one for one in reversed(history) if one.action not in _ROUTINE and id(one) not in shown]
+    phase = session.current_phase
+    sections: tuple[tuple[str, Iterable[str]], ...] = (
+        ("Open problems", (_entry_line(one, may_show) for one in problems)),
+        (
+            "Waiting for a person's answer",
+            map(_question_line, open_questions(session) if may_show("") else []),
+        ),
+        (
+            "Done and decided, in the agent's own words, newest first",
+            (_entry_line(one, may_show, limit=_limit_of(one)) for one in said),
+        ),
+        (
+            f"This phase ({_name(phase or 'none')}), newest first",
+            (_entry_line(one, may_show) for one in rest if phase and one.phase == phase),
+        ),
+        ("Phases done, newest first", _phases_done(history, may_show)),
+        ("Files made, newest first", _artifact_lines(session, may_show)),
+        (
+            "Before that, newest first",
+            (_entry_line(one, may_show) for one in rest if not phase or one.phase != phase),
+        ),
+    )
+    for heading, body in sections:
+        found = list(body)
+        lines += [f"## {heading}", *found] if found else []
     return lines
 
 
@@ -290,11 +275,10 @@ def _may_say(entry: SessionHistory, may_show: Callable[[str], bool]) -> bool:
 
 def _may_see_goal(session: SessionContext, may_show: Callable[[str], bool]) -> bool:
     """Return whether the goal may be shown: a prompt that may be shown set it, or nothing hides."""
-    prompts = [one.event for one in session.history if one.event_type is AgentPrompted]
     programs = [
         one.program
-        for one in prompts
-        if isinstance(one, AgentPrompted) and one.text.startswith(session.goal or "")
+        for _, one in newest_events(session.history, AgentPrompted)
+        if one.text.startswith(session.goal or "")
     ]
     return may_show("") or (bool(programs) and all(map(may_show, programs)))
 
@@ -351,8 +335,7 @@ def _phases_done(history: list[SessionHistory], may_show: Callable[[str], bool])
 
 
 def _artifact_lines(session: SessionContext, may_show: Callable[[str], bool]) -> list[str]:
-    edits = [one.event for one in session.history if one.event_type is AgentEdited]
-    edited = [one for one in edits if isinstance(one, AgentEdited)]
+    edited = [one for _, one in newest_events(session.history, AgentEdited)]
     known = {one.path for one in edited if may_show(one.program)}
     seen = {one.path for one in edited if not may_show(one.program)}
     lines = []

@@ -23,7 +23,7 @@ from ..domain.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from ..domain.session_entries import SessionHistory
+from ..domain.session_entries import SessionHistory, newest_events
 from ..errors import HarnessError
 from ..session_domain import SessionContext
 from ..snapshot_port import SnapshotTaken
@@ -206,12 +206,8 @@ def phase_beginning(session: SessionContext, phase: str) -> PhaseBeginning | Non
 
 def base_snapshot(session: SessionContext) -> str | None:
     """Return the snapshot that the work began from; None where it began from nothing."""
-    for entry in session.history:
-        if entry.event_type is WorkspacePrepared and isinstance(
-            event := entry.event, WorkspacePrepared
-        ):
-            return event.snapshot
-    return None
+    found = [one.snapshot for _, one in newest_events(session.history, WorkspacePrepared)]
+    return found[-1] if found else None
 
 
 def last_kept(session: SessionContext) -> SnapshotTaken:
@@ -227,11 +223,7 @@ def last_kept(session: SessionContext) -> SnapshotTaken:
 
 def last_return(session: SessionContext) -> tuple[int, BackAtCheckpoint] | None:
     """Return the last time that the session went back, and where in the history that stands."""
-    for position in reversed(range(len(session.history))):
-        entry = session.history[position]
-        if entry.event_type in _BACK and isinstance(event := entry.event, BackAtCheckpoint):
-            return position, event
-    return None
+    return next(newest_events(session.history, SessionRewound, SessionForked), None)
 
 
 def in_force(history: Sequence[SessionHistory]) -> list[SessionHistory]:

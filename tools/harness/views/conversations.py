@@ -12,9 +12,9 @@ from ..domain.history_events import (
     AgentEdited,
     AgentGateJudged,
     AgentPrompted,
-    AgentStarted,
     AgentTurnEnded,
     AgentUsage,
+    OfAgent,
     SessionPaused,
 )
 from ..domain.session_entries import SessionHistory
@@ -57,17 +57,6 @@ class Conversation:
         return sum(self.models.values())
 
 
-_Event = (
-    AgentStarted
-    | AgentPrompted
-    | AgentTurnEnded
-    | AgentEdited
-    | AgentCompacted
-    | AgentGateJudged
-    | AgentUsage
-)
-
-
 def conversations(history: Iterable[SessionHistory]) -> list[Conversation]:
     """Return the conversations that worked on a session, in the order in which they began."""
     found: dict[tuple[str, str], Conversation] = {}
@@ -75,7 +64,7 @@ def conversations(history: Iterable[SessionHistory]) -> list[Conversation]:
         if not entry.action.startswith(_ABOUT_AGENTS):
             continue
         event = entry.event
-        if isinstance(event, _Event):
+        if isinstance(event, OfAgent):
             key, moment = (event.program, event.agent_session), entry.timestamp
             one = found.setdefault(key, Conversation(*key, moment, moment))
             one.last = moment
@@ -83,7 +72,7 @@ def conversations(history: Iterable[SessionHistory]) -> list[Conversation]:
     return list(found.values())
 
 
-def _add(one: Conversation, event: _Event) -> None:
+def _add(one: Conversation, event: OfAgent) -> None:
     match event:
         case AgentPrompted():
             one.prompts += 1

@@ -18,7 +18,8 @@ from ..domain.history_events import (
     QuestionNotAsked,
     SessionPaused,
 )
-from ..session_domain import SessionContext, SessionHistory, SessionState
+from ..domain.session_entries import newest_events
+from ..session_domain import SessionContext, SessionState
 
 if TYPE_CHECKING:
     from ...base.question import Question
@@ -160,11 +161,7 @@ def pause_reason(question_id: str) -> str:
 
 def is_paused_for(session: SessionContext, question_id: str) -> bool:
     """Return whether a session is paused because of this question, and not again since."""
-    return session.state is SessionState.PAUSED and question_id == _paused_for(session.history)
-
-
-def _paused_for(history: Sequence[SessionHistory]) -> str | None:
-    for entry in reversed(history):
-        if entry.action == SessionPaused.action and isinstance(event := entry.event, SessionPaused):
-            return event.question_id
-    return None
+    if session.state is not SessionState.PAUSED:
+        return False
+    paused = next(newest_events(session.history, SessionPaused), None)
+    return paused is not None and paused[1].question_id == question_id

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from attrs import frozen
 
@@ -52,40 +52,36 @@ class SessionOrder(StrEnum):
     @property
     def descends(self) -> bool:
         """Whether the largest position comes first, and of equal ones the highest id."""
-        return self in _DESCENDING
+        return _RULES[self].descends
 
     def position(self, head: SessionHead) -> Position:
         """Return where a session stands in this order, its id aside."""
-        return _POSITIONS[self](head)
+        return _RULES[self].position(head)
 
 
-_DESCENDING: Final = frozenset(
-    {
-        SessionOrder.LAST_CHANGED,
-        SessionOrder.LAST_CREATED,
-        SessionOrder.MOST_LEFT,
-        SessionOrder.MOST_SPENT,
-    }
-)
-_POSITIONS: Final[Mapping[SessionOrder, Callable[[SessionHead], Position]]] = {
-    SessionOrder.LAST_CHANGED: attrgetter("updated_at"),
-    SessionOrder.FIRST_CHANGED: attrgetter("updated_at"),
-    SessionOrder.LAST_CREATED: attrgetter("created_at"),
-    SessionOrder.FIRST_CREATED: attrgetter("created_at"),
-    SessionOrder.LEAST_LEFT: lambda head: head.total_budget - head.tokens_used,
-    SessionOrder.MOST_LEFT: lambda head: head.total_budget - head.tokens_used,
-    SessionOrder.MOST_SPENT: attrgetter("tokens_used"),
-    SessionOrder.LEAST_SPENT: attrgetter("tokens_used"),
-    SessionOrder.ID: lambda head: None,  # noqa: ARG005
+class _Rule(NamedTuple):
+    """What an order goes by: a session's position, whether that is a count, where it begins."""
+
+    position: Callable[[SessionHead], Position]
+    by_count: bool = False
+    descends: bool = False
+
+
+def _left(head: SessionHead) -> int:
+    return head.total_budget - head.tokens_used
+
+
+_RULES: Final[Mapping[SessionOrder, _Rule]] = {
+    SessionOrder.LAST_CHANGED: _Rule(attrgetter("updated_at"), descends=True),
+    SessionOrder.FIRST_CHANGED: _Rule(attrgetter("updated_at")),
+    SessionOrder.LAST_CREATED: _Rule(attrgetter("created_at"), descends=True),
+    SessionOrder.FIRST_CREATED: _Rule(attrgetter("created_at")),
+    SessionOrder.LEAST_LEFT: _Rule(_left, by_count=True),
+    SessionOrder.MOST_LEFT: _Rule(_left, by_count=True, descends=True),
+    SessionOrder.MOST_SPENT: _Rule(attrgetter("tokens_used"), by_count=True, descends=True),
+    SessionOrder.LEAST_SPENT: _Rule(attrgetter("tokens_used"), by_count=True),
+    SessionOrder.ID: _Rule(lambda head: None),  # noqa: ARG005
 }
-_BY_COUNT: Final = frozenset(
-    {
-        SessionOrder.LEAST_LEFT,
-        SessionOrder.MOST_LEFT,
-        SessionOrder.MOST_SPENT,
-        SessionOrder.LEAST_SPENT,
-    }
-)
 _MAX_COUNT: Final = 2**63 - 1
 
 
@@ -194,7 +190,7 @@ class SessionCursor:
 def _parse_position(order: SessionOrder, text: str) -> Position:
     if order is SessionOrder.ID:
         return None
-    if order not in _BY_COUNT:
+    if not _RULES[order].by_count:
         return datetime.fromisoformat(text)
     count = int(text)
     if abs(count) > _MAX_COUNT:
@@ -277,5 +273,5 @@ def in_order(found: Iterable[SessionSummary], order: SessionOrder) -> list[Sessi
 
 
 def _key_of(order: SessionOrder) -> Callable[[SessionSummary], tuple[Any, str]]:
-    position = _POSITIONS[order]
+    position = _RULES[order].position
     return lambda one: (position(one.head), one.session_id)

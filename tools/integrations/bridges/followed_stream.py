@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from threading import RLock
 from typing import Final, TypeVar
+
+from attrs import define, field
 
 from ...harness.errors import StreamMoved
 from ...harness.stream_port import NewEntry, StreamEntry, StreamMark
@@ -31,6 +34,7 @@ _Place = tuple[int, int]
 """A position and a size: what is empty may stand where the next entry does."""
 
 
+@define(eq=False)
 class FollowedStream:
     """The stream of one session. Instances may be shared between threads of the program.
 
@@ -48,27 +52,21 @@ class FollowedStream:
         whole: Whether all of its entries were taken on, and not only the last.
     """
 
-    def __init__(
-        self,
-        sessions: ForeignSessions,
-        name: str,
-        stream: str,
-        *,
-        forget: Callable[[], object],
-        take: Callable[[Sequence[StreamEntry]], object],
-    ) -> None:
-        self.name = name
-        self.session_id = sessions.session_id(name)
-        self.mark: StreamMark | None = None
-        self.whole = True
-        self._depth = 0
-        self.lock = RLock()
-        self._sessions = sessions
-        self._stream = stream
-        self._forget_all = forget
-        self._take = take
-        self._bodies: OrderedDict[_Place, bytes] = OrderedDict()
-        self._bytes = 0
+    _sessions: ForeignSessions
+    name: str
+    _stream: str
+    _forget_all: Callable[[], object] = field(alias="forget", kw_only=True)
+    _take: Callable[[Sequence[StreamEntry]], object] = field(kw_only=True)
+    session_id: str = field(init=False)
+    mark: StreamMark | None = field(default=None, init=False)
+    whole: bool = field(default=True, init=False)
+    lock: AbstractContextManager[object] = field(factory=RLock, init=False)
+    _depth: int = field(default=0, init=False)
+    _bodies: OrderedDict[_Place, bytes] = field(factory=OrderedDict, init=False)
+    _bytes: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.session_id = self._sessions.session_id(self.name)
 
     def reading(self, look: Callable[[], _T]) -> _T:
         """Return what a look at the stream as it is now gives; repeated if it changes under it.

@@ -19,6 +19,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from attrs import define, field
+
 from ...base.clock import Clock, utc_now
 from ...base.errors import shown
 from ...base.event_log import get_logger
@@ -65,6 +67,7 @@ def opened_sessions(store: LocalSessions | Path | str | None) -> LocalSessions:
     return open_sessions(store=store) if isinstance(store, str) else store
 
 
+@define(eq=False)
 class ForeignSessions:
     """The sessions of one other SDK. Instances may be shared between threads.
 
@@ -76,24 +79,18 @@ class ForeignSessions:
         observers: Who observes the sessions that are begun here.
     """
 
-    def __init__(
-        self,
-        sessions: LocalSessions,
-        kind: str,
-        *,
-        words: str,
-        clock: Clock = utc_now,
-        observers: Iterable[SessionObserver] = (),
-    ) -> None:
-        self.sessions = sessions
-        self._kind = kind
-        self._words = words
-        self._clock = clock
-        self._events = SessionEvents(
-            get_logger("agentforge.session"), observers=observers, clock=clock
-        )
-        self._known: OrderedDict[str, datetime | None] = OrderedDict()
-        self._mutex = Lock()
+    sessions: LocalSessions
+    _kind: str
+    _words: str = field(kw_only=True)
+    _clock: Clock = field(default=utc_now, kw_only=True)
+    _observers: Iterable[SessionObserver] = field(default=(), kw_only=True)
+    _events: SessionEvents = field(init=False)
+    _known: OrderedDict[str, datetime | None] = field(factory=OrderedDict, init=False)
+    _mutex: Lock = field(factory=Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        log = get_logger("agentforge.session")
+        self._events = SessionEvents(log, observers=self._observers, clock=self._clock)
 
     def session_id(self, foreign_id: str) -> str:
         """Return the id that a session of this name has, or would have."""

@@ -9,6 +9,8 @@ from threading import Lock
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
+from attrs import define, field
+
 from ...base.files import ReadError
 from ...harness.errors import StreamMoved
 from ...harness.stream_port import NewEntry, StreamEntry, StreamMark
@@ -53,6 +55,7 @@ class Standing(NamedTuple):
     newest: bool = False
 
 
+@define(eq=False)
 class GraphThreads:
     """The threads of one store.
 
@@ -61,11 +64,10 @@ class GraphThreads:
         stream: The stream of each.
     """
 
-    def __init__(self, sessions: ForeignSessions, stream: str) -> None:
-        self.sessions = sessions
-        self._stream = stream
-        self._followed: OrderedDict[str, GraphThread] = OrderedDict()
-        self._mutex = Lock()
+    sessions: ForeignSessions
+    _stream: str
+    _followed: OrderedDict[str, GraphThread] = field(factory=OrderedDict, init=False)
+    _mutex: Lock = field(factory=Lock, init=False)
 
     def get(self, name: str) -> GraphThread:
         """Return a thread, which need not be there."""

@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, cast
 from zlib import crc32
 
@@ -129,12 +128,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         """Return the checkpointer, which is closed at the end of the block."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 
@@ -142,12 +136,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         """Return the checkpointer, which is closed at the end of the block."""
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close it."""
         self.close()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable
+
+from attrs import define, field
 
 from ...base.person_notification import OrderedCommands, plain
 from ...harness.domain.history_events import SessionPaused
@@ -23,6 +25,7 @@ _WORDS = {
 }
 
 
+@define(eq=False)
 class PersonObserver:
     """Shows events on the desktop, and runs a person's command for each. A `SessionObserver`.
 
@@ -38,18 +41,10 @@ class PersonObserver:
         on_event: The command line, or None.
     """
 
-    def __init__(
-        self,
-        commands: OrderedCommands,
-        *,
-        events: Iterable[str],
-        desktop: bool,
-        on_event: str | None,
-    ) -> None:
-        self._commands = commands
-        self._is_chosen = is_chosen(events)
-        self._desktop = desktop
-        self._command = on_event
+    _commands: OrderedCommands
+    _is_chosen: Callable[[str], bool] = field(alias="events", converter=is_chosen, kw_only=True)
+    _desktop: bool = field(kw_only=True)
+    _command: str | None = field(alias="on_event", kw_only=True)
 
     def on_event(self, event: SessionEvent) -> None:
         """Tell of an event, if it is one that the person wants to know of."""

@@ -7,6 +7,8 @@ import time
 from collections import deque
 from typing import Any, Final
 
+from attrs import define, field
+
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from .delivery import Delivery
@@ -24,6 +26,7 @@ AWAY_S: Final = 10.0
 _LONGEST_WAIT_S: Final = 300.0
 
 
+@define(eq=False)
 class SenderThread:
     """Has a sender deliver while the process lives.
 
@@ -37,29 +40,21 @@ class SenderThread:
         away_s: How soon to look again where the store is away, in seconds.
     """
 
-    def __init__(
-        self,
-        sender: WebhookSender,
-        *,
-        log: Any,
-        clock: Clock = utc_now,
-        away_s: float = AWAY_S,
-    ) -> None:
-        self._sender = sender
-        self._log = log
-        self._clock = clock
-        self._away_s = away_s
-        self._changed = threading.Condition()
-        self._sessions: set[str] = set()
-        self._looks_at_all = False
-        self._told: deque[Delivery] = deque()
-        self._saved = 0
-        """How often something was saved here that the receiver is to be told of."""
-        self._tried = 0
-        """Up to which of these each had its first try."""
-        self._next_due: float | None = None
-        self._closing_until: float | None = None
-        self._thread: threading.Thread | None = None
+    _sender: WebhookSender
+    _log: Any = field(kw_only=True)
+    _clock: Clock = field(default=utc_now, kw_only=True)
+    _away_s: float = field(default=AWAY_S, kw_only=True)
+    _changed: threading.Condition = field(factory=threading.Condition, init=False)
+    _sessions: set[str] = field(factory=set, init=False)
+    _looks_at_all: bool = field(default=False, init=False)
+    _told: deque[Delivery] = field(factory=deque, init=False)
+    _saved: int = field(default=0, init=False)
+    """How often something was saved here that the receiver is to be told of."""
+    _tried: int = field(default=0, init=False)
+    """Up to which of these each had its first try."""
+    _next_due: float | None = field(default=None, init=False)
+    _closing_until: float | None = field(default=None, init=False)
+    _thread: threading.Thread | None = field(default=None, init=False)
 
     def saved(self, session_id: str) -> None:
         """Have delivered what was saved of a session just now; the close waits for that."""

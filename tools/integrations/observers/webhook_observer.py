@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final
 
+from attrs import define, field
+
 from ...base.errors import AgentForgeError
 from ...base.files import DurableError
 from ...harness.domain.session_notices import RunStarted, SessionLoaded
@@ -19,6 +21,7 @@ DRAIN_S: Final = 5.0
 """How long the end of a process waits for the first try of what it has to deliver, in seconds."""
 
 
+@define(eq=False)
 class WebhookObserver:
     """Has each event that a receiver is to get delivered. A `SessionObserver`.
 
@@ -33,21 +36,18 @@ class WebhookObserver:
         token: Gives 8 to 64 hexadecimal digits, each time others.
     """
 
-    def __init__(
-        self,
-        sender: WebhookSender,
-        *,
-        log: Any,
-        token: Callable[[], str] = lambda: secrets.token_hex(12),
-    ) -> None:
-        self._sender = sender
-        self._log = log
-        self._token = token
-        self._thread = SenderThread(sender, log=log)
+    _sender: WebhookSender
+    _log: Any = field(kw_only=True)
+    _token: Callable[[], str] = field(default=lambda: secrets.token_hex(12), kw_only=True)
+    _thread: SenderThread = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._thread = SenderThread(self._sender, log=self._log)
         try:
-            sender.begin()
+            self._sender.begin()
         except (AgentForgeError, DurableError) as error:
-            log.warning("webhook.not_begun", webhook=sender.webhook.name, error=str(error))
+            webhook = self._sender.webhook.name
+            self._log.warning("webhook.not_begun", webhook=webhook, error=str(error))
 
     def on_event(self, event: SessionEvent) -> None:
         """Have the event delivered, if it is one for the receiver."""

@@ -29,6 +29,7 @@ UNREADABLE_S: Final = 60.0
 """How soon to look again at a session that can't be read, in seconds."""
 
 
+@define(eq=False)
 class WebhookSender:
     """Delivers to one receiver what happened to the sessions of a store.
 
@@ -50,26 +51,19 @@ class WebhookSender:
         chance: Gives numbers from 0 to 1.
     """
 
-    def __init__(
-        self,
-        webhook: Webhook,
-        sessions: SessionFeeds,
-        *,
-        log: Any,
-        environment: Mapping[str, str] = os.environ,
-        send: Post = post,
-        clock: Clock = utc_now,
-        chance: Callable[[], float] = random.random,
-    ) -> None:
-        self.webhook: Final = webhook
-        self.is_chosen: Final = is_chosen(webhook.events)
-        self.sessions: Final = sessions
-        self._receiver: Final[Receiver] = sessions.receiver(webhook.name)
-        self.log: Final = log
-        self._environment = environment
-        self._send = send
-        self._clock = clock
-        self._chance = chance
+    webhook: Webhook
+    sessions: SessionFeeds
+    log: Any = field(kw_only=True)
+    _environment: Mapping[str, str] = field(default=os.environ, kw_only=True)
+    _send: Post = field(default=post, kw_only=True)
+    _clock: Clock = field(default=utc_now, kw_only=True)
+    _chance: Callable[[], float] = field(default=random.random, kw_only=True)
+    is_chosen: Callable[[str], bool] = field(init=False)
+    _receiver: Receiver = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.is_chosen = is_chosen(self.webhook.events)
+        self._receiver = self.sessions.receiver(self.webhook.name)
 
     @property
     def where(self) -> str:

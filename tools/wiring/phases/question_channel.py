@@ -19,14 +19,12 @@ from ...base.question import Question, QuestionError
 from ...harness import (
     HarnessError,
     PersonAnswer,
-    QuestionAbandoned,
     QuestionAnswered,
     QuestionEnded,
-    QuestionTimedOut,
     SessionManager,
     SessionRepository,
 )
-from ...harness.domain.history_events import QUESTION_ENDINGS
+from ...harness.domain.history_events import QUESTION_ENDINGS, QuestionAbandoned, QuestionTimedOut
 from ...questions import (
     AnswersTimeout,
     Asker,

@@ -36,9 +36,10 @@ from ...base.files.tree_changes import TreeChanges
 from ...base.identifiers import is_session_id
 from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
 from ...fleet.workspaces.workspace_packs import WorkspacePacks
+from ...harness.domain.history_events import WorkspacePrepared
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import LocalSessions
-from ...harness.snapshot_port import PreparedWorkspace, SnapshotTaken
+from ...harness.snapshot_port import SnapshotTaken
 from ...repository import Git, GitUnavailable, NotARepository, RepositoryError, UserRepository
 from ...repository.base import Base, base_files, check_out, drop_ref, keep_ref
 from ...repository.errors import SnapshotRefused
@@ -242,7 +243,7 @@ class SessionSnapshots:
         there = self._store.workspace_path(session_id).is_dir()
         return there and packs.is_last(packs.index.place(session_id))
 
-    def prepare(self, session_id: str) -> PreparedWorkspace | None:
+    def prepare(self, session_id: str) -> WorkspacePrepared | None:
         """Check out the base of a session that has one; see `repository.base.check_out`.
 
         On a machine that has its first snapshot from another one, that is what is checked out.
@@ -268,7 +269,12 @@ class SessionSnapshots:
             self._note_ref(session_id, base)
             first = check_out(snapshots, base, user, session_id)
             self._push(session_id, snapshots)
-        return PreparedWorkspace(base.commit, base.revision, first.id, base.with_uncommitted)
+        return WorkspacePrepared(
+            base=base.commit,
+            revision=base.revision,
+            snapshot=first.id,
+            with_uncommitted=base.with_uncommitted,
+        )
 
     def _user_repository(self, base: Base) -> UserRepository:
         """Return the person's repository of a session's base.

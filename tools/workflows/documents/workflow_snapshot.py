@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from ...harness.format.session_codec import encode_text
+from ...harness.format.session_values import encode_text
 from ..converters import plain
 from ..workflow import Phase, Script, Workflow
 

@@ -1,1 +1,1 @@
-"""The commands, by theme. The `add_to` of each module adds its own to an application."""
+"""The commands, by theme; `cli.main` and the groups list them and load each on demand."""

@@ -10,10 +10,9 @@ from typing import Final, TypeVar
 
 from attrs import field, frozen
 
-from ....base.clock import utc_now
+from ....base.clock import Clock, utc_now
 from ....base.settings.choices import DEFAULT_PARTS
 from ....harness import (
-    Clock,
     PhaseExecutor,
     SessionContext,
     SessionManager,

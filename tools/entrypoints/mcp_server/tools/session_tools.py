@@ -9,7 +9,8 @@ from pydantic import Field
 
 from ....base.result import Failure, attempt
 from ....base.settings.privacy import read_privacy
-from ....harness import SessionContext, SessionNotAdopted
+from ....harness import SessionContext
+from ....harness.errors import SessionNotAdopted
 from ....harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
     MAX_COUNT,

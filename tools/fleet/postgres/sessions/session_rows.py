@@ -22,11 +22,10 @@ from ....harness.format.session_codec import (
     encode_artifact,
     encode_entry,
     encode_head,
-    encode_own_data,
-    encode_text,
     minor_version,
     session_of,
 )
+from ....harness.format.session_values import encode_own_data, encode_text
 from ....harness.session_domain import (
     InvalidSession,
     InvalidSessionId,

@@ -1,1 +1,1 @@
-"""Commands by which people and their clients come in."""
+"""Commands for people and their AI clients: questions, screens, the MCP server."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .....questions import QuestionSession, QuestionSessions
 
 _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
-"""The statuses by which a history can be filtered, as the shell completes them."""
+"""The statuses that `history --status` accepts and the shell completes."""
 
 
 def answer(
@@ -157,7 +157,7 @@ def show_question_session(cli: Cli, sessions: QuestionSessions, session: Questio
 
 
 def _status_of(given: str) -> SessionStatus:
-    """Return the status of this word, as it is shown or as JSON names it."""
+    """Return the status of a word, as shown to people or as in JSON."""
     name = given.strip().casefold().replace("-", "_").replace(" ", "_")
     for one in SessionStatus:
         if name in {one.value, one.word.replace(" ", "_")}:

@@ -1,4 +1,4 @@
-"""`agentforge ask`: ask a person, and wait for the answer."""
+"""`agentforge ask`: ask a person and wait for the answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...signatures import given
 
 @frozen
 class Asked:
-    """What is asked."""
+    """Options that define the questions to ask."""
 
     prompt: str | None = argument("PROMPT", "The question.", None)
     options: list[str] | None = option(
@@ -41,8 +41,8 @@ class Asked:
         """Return the questions.
 
         Raises:
-            typer.BadParameter: The options make none.
-            InvalidQuestion: A question of the file is none.
+            typer.BadParameter: The options do not define a question.
+            InvalidQuestion: A question in the file is invalid.
         """
         if self.prompt is None:
             if self.options or self.title is not None or self.multi:
@@ -119,7 +119,7 @@ def ask(
             with ended_by_signals():
                 _wait_and_report(cli, sessions, session_id, timeout, keep=keep)
             if wait_for is not None:
-                with suppress(questions.QuestionError):  # it withholds no answer
+                with suppress(questions.QuestionError):  # the answer is reported already
                     sessions.mark_answers_read(session_id)
         else:
             cli.output.outcome({"session_id": session_id, "status": "pending"}, session_id)
@@ -137,7 +137,7 @@ def _withdraw(cli: Cli, sessions: questions.QuestionSessions, session_id: str, w
     try:
         sessions.abandon_session(session_id, why)
     except (questions.SessionEnded, questions.SessionNotFound):
-        pass  # somebody was faster
+        pass  # it ended or was removed meanwhile
     except questions.QuestionError as error:
         cli.output.remark(f"The question {session_id} was not withdrawn, and still waits: {error}")
 

@@ -1,4 +1,4 @@
-"""`agentforge mcp`: the harness and its questions as tools for AI clients."""
+"""`agentforge mcp`: sessions, the sandbox and questions as tools for AI clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULT_PORT: Final = 8137
 
 @frozen
 class HttpOptions:
-    """How clients reach a server over HTTP."""
+    """Options of a server over HTTP: its address and who may connect."""
 
     host: str | None = option(
         "--host ADDRESS", "With --http: where to listen.", show_default=_DEFAULT_HOST
@@ -52,7 +52,7 @@ class HttpOptions:
     )
 
     def settings(self) -> HttpSettings:
-        """Return the same for the server, with the token."""
+        """Return the server's settings, with the token read from its file."""
         from ....mcp_server.transports.http_guard import HttpSettings, read_token
 
         return HttpSettings(
@@ -67,7 +67,7 @@ class HttpOptions:
 
 @frozen
 class OfferOptions:
-    """Which tools are offered."""
+    """Options that choose the offered tools."""
 
     tools: str | None = option(
         "--tools SET[,SET]",
@@ -77,10 +77,10 @@ class OfferOptions:
     read_only: bool = flag("--read-only", "Offer only tools that change nothing.")
 
     def offer(self) -> Offer:
-        """Return the same for the server.
+        """Return the server's offer.
 
         Raises:
-            typer.BadParameter: There is no such set.
+            typer.BadParameter: A set of tools does not exist.
         """
         try:
             sets = EVERYTHING.sets if self.tools is None else ToolSet.named(self.tools)

@@ -1,4 +1,4 @@
-"""`agentforge questions` and `ui`: sessions and questions in a terminal, or in a browser."""
+"""`agentforge questions` and `ui`: questions in a terminal, all sessions in a browser."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def questions(
     from ....terminal import run_terminal
 
     if not cli.output.color:
-        os.environ["NO_COLOR"] = "1"  # what Textual looks at
+        os.environ["NO_COLOR"] = "1"  # Textual reads this variable
     rings = config.notify.bell if bell is None else bell
     ended = run_terminal(sessions, first=first, bell=rings, theme=theme)
     if ended.drafts:
@@ -91,7 +91,7 @@ def ui(
         questions=questions.path,
         command=cli.command(),
     )
-    question_sessions(cli, questions)  # says what came with the repository
+    question_sessions(cli, questions)  # prints a notice of questions that came with the repository
 
     def ready(url: str) -> None:
         cli.output.address("All sessions are", url)

@@ -1,1 +1,1 @@
-"""`agentforge prune`: the removal of old sessions, and the commands on trash, pins and metadata."""
+"""`agentforge prune`: removal of old sessions, and commands on trash, pins and metadata."""

@@ -1,4 +1,4 @@
-"""`agentforge prune`: remove old sessions, after they were shown and confirmed."""
+"""`agentforge prune`: show the old sessions, ask, and remove them."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _LISTED: Final = (
     ("unpin", "upkeep", "Let prunes remove a pinned session again."),
     ("repair", "upkeep", "Write metadata for sandbox sessions that have none."),
 )
-"""Each command, its module and its help, in the order of the list."""
+"""Each command's name, module and help, in the order of the help."""
 
 
 @frozen
 class RemovalRules:
-    """Which sessions are removed."""
+    """Options that select the sessions to remove."""
 
     older_than: timedelta | None = option(
         "--older-than AGE",
@@ -65,9 +65,9 @@ class RemovalRules:
     limit: int | None = option("--limit N", "Remove at most N of each kind.", min=0)
 
     def policy(self, kind: PruneKind) -> RetentionPolicy:
-        """Return the policy of a kind: the rules that were given, else the kind's own age.
+        """Return the policy of a kind: the given rules, else the kind's default age.
 
-        A kind that the configuration keeps for ever has no rule, whatever was given.
+        A kind that the configuration keeps for ever has no rules, even if rules were given.
         """
         from .....prune import RetentionPolicy
 
@@ -91,7 +91,7 @@ class RemovalRules:
 
 @frozen
 class Removal:
-    """How sessions are removed."""
+    """Options of the removal: archive, trash, audit log and wait."""
 
     archive: str | None = option(
         "--archive DIR", "Keep a verified, compressed tar of each in this directory."
@@ -111,10 +111,10 @@ class Removal:
     )
 
     def disposal(self, cli: Cli) -> Disposal:
-        """Return the same for the engine.
+        """Return these options as the prune engine takes them.
 
         Raises:
-            typer.BadParameter: A value is empty, or one has no meaning without another.
+            typer.BadParameter: A value is empty, or an option lacks the one it needs.
         """
         from .....prune import Disposal, TarArchiver
 
@@ -160,7 +160,7 @@ def prune(
 
     known, kinds = selection.known(cli), selection.select(cli)
     states = sorted({state for one in known.values() for state in one.states})
-    for state in rules.keep_state or ():  # of one that is unknown, the sessions would be removed
+    for state in rules.keep_state or ():  # a misspelt state would let its sessions be removed
         if state not in states:
             raise misuse("--keep-state", f"{state!r} is none of {', '.join(states)}")
     works = [Work(one, rules.policy(one)) for one in kinds.values()]
@@ -180,7 +180,7 @@ group = new_group(
 
 
 def _require_no_options(context: typer.Context) -> None:
-    """Refuse options of `prune` itself before one of its commands, which would ignore them."""
+    """Reject options of `prune` itself before a subcommand, which would ignore them."""
     for one in context.command.params:
         if not one.name or one.name == "as_json":
             continue

@@ -1,4 +1,4 @@
-"""Which sessions `prune` and its commands apply to, and the values that they accept."""
+"""Options that select the sessions of `prune` and its subcommands, and checks of values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WorkspaceRoot = Annotated[
 
 @frozen
 class KindOptions:
-    """Which sessions a command applies to."""
+    """Options that select the kinds of sessions a command applies to."""
 
     kind: Annotated[
         str,
@@ -43,7 +43,7 @@ class KindOptions:
         """Return all kinds, by name.
 
         Raises:
-            typer.BadParameter: A directory is an empty text.
+            typer.BadParameter: The name of a directory is empty.
         """
         from .....wiring.pruning import prune_kinds
 
@@ -58,7 +58,7 @@ class KindOptions:
         `all` leaves out a kind whose default directory does not exist, unless `with_missing`.
 
         Raises:
-            typer.BadParameter: There is no such kind, or a directory is an empty text.
+            typer.BadParameter: There is no such kind, or the name of a directory is empty.
         """
         kinds = self.known(cli)
         if self.kind == ALL:
@@ -82,10 +82,10 @@ def outside_of(cli: Cli) -> Outside:
 
 
 def require_text(given: Mapping[str, str | None]) -> None:
-    """Refuse empty values, such as those of an unset variable: they would mean something else.
+    """Reject empty values, such as an unset variable gives: they would mean something else.
 
     Raises:
-        typer.BadParameter: One is empty.
+        typer.BadParameter: A value is empty.
     """
     for name, value in given.items():
         if value is not None and not value.strip():
@@ -93,10 +93,10 @@ def require_text(given: Mapping[str, str | None]) -> None:
 
 
 def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
-    """Return the kinds whose sessions are directories: a database has no trash.
+    """Return the kinds whose sessions are directories; a database has no trash.
 
     Raises:
-        typer.BadParameter: None of them are.
+        typer.BadParameter: Kinds are given, but none has directories.
     """
     found = [one.directories for one in kinds.values() if one.directories is not None]
     if kinds and not found:

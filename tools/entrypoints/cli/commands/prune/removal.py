@@ -1,4 +1,4 @@
-"""Remove what the rules of a prune name, in one directory after another."""
+"""Plan, confirm and run a prune of several kinds, one directory after another."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def remove(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Show the plan, ask, remove it, and report the result.
+    """Show the plan, ask, remove the sessions, and report the result.
 
     Args:
         cli: The global options.
         works: The kinds of sessions, each with its rules.
         disposal: How sessions are removed.
         missing: The default directories that do not exist.
-        dry_run: Whether nothing is removed.
+        dry_run: Whether to remove nothing.
         yes: Whether to skip the confirmation.
 
     Raises:
-        typer.Exit: A directory was refused, or something that was to go is still there.
+        typer.Exit: A directory was refused, or a session to remove is still there.
     """
     for work in works:
         if work.name == "questions" and not dry_run:
@@ -59,7 +59,7 @@ def remove(
                 cli.output.line(f"{name}: there is no directory {root}.")
             view.show(cli, works, archived=disposal.archiver is not None, trashed=trashed)
 
-    # Without a reader, show it later: a log on a full disk must not keep the disk from being freed.
+    # Without a reader, show the plan later: a log on a full disk must not prevent freeing the disk.
     later = yes and not dry_run and not cli.output.interactive
     if not later:
         show()
@@ -86,7 +86,7 @@ def remove(
 
 def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run: bool) -> None:
     """Plan the prune of each root; a refused root does not stop the others."""
-    freed: Counter[int] = Counter()  # by device: what those before it are to free
+    freed: Counter[int] = Counter()  # by device: the bytes that roots planned before will free
     for work in works:
         try:
             work.found = work.kind.prune(
@@ -102,13 +102,13 @@ def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run:
             work.failed = error
             continue
         if disposal.grace is None and work.removals and work.kind.directories is not None:
-            with suppress(OSError):  # removed meanwhile, as the run will report
+            with suppress(OSError):  # removed meanwhile; the run will report it
                 device = os.stat(work.kind.target.root).st_dev
                 freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
 
 
 def _freeing(outside: prune.Outside, freed: Mapping[int, int]) -> prune.Outside:
-    """Count the bytes of planned removals as free."""
+    """Return an environment that counts the bytes of planned removals as free."""
 
     def free(fd: int) -> int:
         return outside.free_bytes(fd) + freed.get(os.fstat(fd).st_dev, 0)
@@ -139,7 +139,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
 
 
 def _forget_deleted(cli: Cli, work: Work) -> None:
-    """Let go of what repositories and the object store kept for agent sessions that went."""
+    """Release what repositories and the object store hold for removed agent sessions."""
     if work.name == "harness" and work.done is not None:
         from .....wiring.bootstrap import forget_deleted
         from .....wiring.pruning import collect_packs
@@ -147,12 +147,12 @@ def _forget_deleted(cli: Cli, work: Work) -> None:
         forget_deleted(cli.store())
         try:
             collect_packs(cli.store(), cli.objects_url)
-        except AgentForgeError as error:  # the next prune does it
+        except AgentForgeError as error:  # the next prune retries
             cli.output.remark(f"warning: {error}")
 
 
 def _interrupted(works: Sequence[Work]) -> str:
-    """Return what an interrupted prune leaves, while the report of each session is missing."""
+    """Return a message on what an interrupted prune did, as no session's report is available."""
     planned = [
         os.path.join(work.kind.target.root, one.candidate.session_id)
         for work in works
@@ -167,9 +167,9 @@ def _interrupted(works: Sequence[Work]) -> str:
 
 
 def _end_unattended(cli: Cli, directory: Path) -> None:
-    """End question sessions whose asker no longer runs, so that an answer could not be delivered.
+    """End question sessions whose asker no longer runs: an answer could not be delivered.
 
-    What can't be read or ended is reported by the prune that follows, or stays as it is.
+    A session that can't be read or ended is reported by the prune that follows, or stays unchanged.
     """
     from .....questions import AtomicReadError
     from .....wiring.bootstrap import open_questions

@@ -1,4 +1,4 @@
-"""`agentforge prune trash`, `restore`, `pin`, `unpin` and `repair`: what prunes leave and spare."""
+"""`agentforge prune trash`, `restore`, `pin`, `unpin` and `repair`: trash, pins, metadata."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguo
 def _fitting(
     found: Iterable[tuple[_Place, str]], wanted: str, what: str = "sessions"
 ) -> tuple[_Place, str] | None:
-    """Return the one id, with its place, that is or has a text; None where none has it.
+    """Return the one id, with its place, that equals or contains a text; None without a match.
 
     Raises:
-        AmbiguousId: There are several.
+        AmbiguousId: Several ids match.
     """
     places = [one for one in found if wanted in one[1]]
     exact = [one for one in places if one[1] == wanted] or places
@@ -132,7 +132,7 @@ def restore(
 
 
 def _restore_unlisted(cli: Cli, targets: Sequence[prune.PruneTarget], session_id: str) -> Path:
-    """Restore a session whose record in the trash is lost, by its whole id."""
+    """Restore a session whose record in the trash is lost, by its full id."""
     for one in targets:
         if not (one.root / prune.PRIVATE / TRASH).is_dir():
             continue
@@ -223,7 +223,7 @@ def repair(
             done = sandbox.repair_session_metadata(
                 session_id, sandboxes.target.root, dry_run=dry_run, clock=cli.outside.clock
             )
-        except (OSError, ValueError) as error:  # the sandbox's errors are among these
+        except (OSError, ValueError) as error:  # includes the sandbox's errors
             errors[session_id] = str(error)
             continue
         dates = selected(done.metadata, "created_at updated_at")

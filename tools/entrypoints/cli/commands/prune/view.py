@@ -1,4 +1,4 @@
-"""What a prune of several kinds shows: the plan before, and the result of each after."""
+"""Output of a prune of several kinds: the plan before it, and each result after it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _SPARED: Final = frozenset({Reason.RECENT, Reason.GONE, Reason.BUSY})
 
 @define
 class Work:
-    """One kind of sessions on its way through a prune.
+    """State of one kind of sessions during a prune.
 
     Attributes:
-        kind: The sessions.
+        kind: The kind of sessions.
         policy: The rules.
         found: The result of the dry run; None if the root can't be read.
         done: The result of the run; None in a dry run, or if the root was refused.
-        failed: Why its root was refused, or None.
+        failed: Why the root was refused, or None.
     """
 
     kind: PruneKind
@@ -45,7 +45,7 @@ class Work:
 
     @property
     def name(self) -> str:
-        """The name of the kind."""
+        """The kind's name."""
         return self.kind.target.kind
 
     @property
@@ -60,11 +60,11 @@ class Work:
 
     @property
     def is_undone(self) -> bool:
-        """Whether a session that was to be removed is still there."""
+        """Whether a session planned for removal is still there."""
         return self.done is not None and bool(self.done.errors or self.kept())
 
     def kept(self) -> dict[str, list[str]]:
-        """Return, by the reason in words, the sessions that were to be removed and stayed."""
+        """Return the ids of sessions planned for removal that stayed, by the reason in words."""
         found: dict[str, list[str]] = {}
         for one in self._stayed():
             if not _SPARED.issuperset(one.reasons):
@@ -78,7 +78,7 @@ class Work:
         return found
 
     def spared(self, reason: Reason) -> list[str]:
-        """Return the sessions that stayed, and no longer have to be removed, for this reason."""
+        """Return the ids of sessions that no longer had to be removed, for this reason alone."""
         return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
 
     def _stayed(self) -> Iterator[prune.Decision]:
@@ -102,7 +102,7 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> None:
-    """Show what would be removed, why, and what is left alone."""
+    """Show what would be removed and why, and what would stay."""
     for work in works:
         if work.failed is not None and work.found is None:
             cli.output.remark(f"warning: {work.name}: {work.failed}")
@@ -128,7 +128,7 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
 
 
 def _show_left_alone(cli: Cli, work: Work) -> None:
-    """Show what stays of one kind, and which bounds do not hold."""
+    """Show which sessions of a kind would stay and why, and which bounds would not be met."""
     plan = work.plan
     for reason, ids in _grouped((one.reason, one.session_id) for one in plan.skipped).items():
         cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
@@ -168,7 +168,7 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, prune.Decision]]) -> No
 
 
 def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
-    """Show what a run does besides: it finishes what earlier ones began or promised."""
+    """Show what else a run would do: finish what earlier prunes left, and purge expired trash."""
     plans = [work.plan for work in works]
     if begun := sum(len(one.finished_sessions) for one in plans):
         cli.output.line(f"{counted(begun)} that an interrupted prune left would be removed.")

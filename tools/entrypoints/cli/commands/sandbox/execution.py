@@ -33,7 +33,7 @@ _TRAPS: Final = {
 
 @frozen
 class RunLimits:
-    """Where code runs, and within which limits."""
+    """Options of an execution: the workspace and the limits."""
 
     workspace_root: WorkspaceRoot
     session: str | None = option(
@@ -51,7 +51,7 @@ class RunLimits:
     )
 
     def policy(self) -> sandbox.ExecutionPolicy:
-        """Return the limits."""
+        """Return the limits as a policy; an option that was not given has its default."""
         given = {
             "deadline_s": self.timeout,
             "fuel_budget": self.fuel,
@@ -61,7 +61,7 @@ class RunLimits:
         return sandbox.ExecutionPolicy(**limits)
 
     def open(self, cli: Cli, *, stateful: bool = False) -> tuple[Place, sandbox.Sandbox, bool]:
-        """Return the workspace, a sandbox over it, and whether the session is new."""
+        """Return the workspace, an open sandbox over it, and whether the session is new."""
         root, policy = self.workspace_root, self.policy()
         if self.session is not None and self.agent_session is not None:
             raise typer.BadParameter("give --session or --agent-session, not both")
@@ -160,7 +160,7 @@ def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str,
 
 
 def _prepare(cli: Cli) -> None:
-    """Compile the interpreter where that was never done, and say so, because it takes minutes."""
+    """Compile the interpreter on first use, with progress messages: it takes minutes."""
     if not sandbox.runtime_info().cache_warm:
         sandbox.prepare(
             lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}")
@@ -169,7 +169,7 @@ def _prepare(cli: Cli) -> None:
 
 @contextmanager
 def _no_interpreter_ahead() -> Iterator[None]:
-    """Open no interpreter in advance: none follows, and it would delay the end."""
+    """Start no spare interpreter: no execution follows, and it would delay the exit."""
     size = sandbox.pool_stats().size
     sandbox.configure_pool(0)
     try:

@@ -1,4 +1,4 @@
-"""The sandbox sessions and their files: `sandbox list`, `delete`, `ls`, `cat`, `put` and `rm`."""
+"""`agentforge sandbox list`, `delete`, `ls`, `cat`, `put` and `rm`: sessions and files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_(cli: Cli, workspace_root: WorkspaceRoot) -> None:
         try:
             known = sandbox.read_session_metadata(session_id, workspace_root)
         except (sandbox.SessionWorkspaceMissing, sandbox.PathEscapesWorkspace):
-            continue  # it went while this looked
+            continue  # it was removed during the listing
         except sandbox.CorruptedMetadata as error:
             rows.append((session_id, None, None, error.reason))
         except OSError as error:

@@ -16,7 +16,7 @@ _LISTED: Final = (
     ("put", "files", "Copy a file into a session's workspace."),
     ("rm", "files", "Delete a file or directory of a session's workspace; asks first."),
 )
-"""Each command, its module and its help, in the order of the list."""
+"""Each command's name, module and help, in the order of the help."""
 
 
 group = new_group(

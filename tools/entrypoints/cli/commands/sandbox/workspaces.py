@@ -1,4 +1,4 @@
-"""Which workspace a command works on, and files of this machine that go into one."""
+"""Find the workspace that a command works on, and read local files to put into one."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ SandboxId = Annotated[str, argument("ID", "The session's id, or an unambiguous p
 
 @frozen(kw_only=True)
 class Place:
-    """A workspace: the directory `name` in `root`.
+    """Workspace of a session: the directory `name` in `root`.
 
     Attributes:
-        session_id: The session it belongs to.
-        name: Its name.
-        root: The directory it is in.
-        agent: Whether the session is an agent's.
+        session_id: The session that the workspace belongs to.
+        name: The workspace's name.
+        root: The parent directory.
+        agent: Whether the session is an agent's; otherwise it is a sandbox session.
     """
 
     session_id: str
@@ -62,7 +62,7 @@ class Place:
     agent: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Return what JSON documents say of the workspace."""
+        """Return the fields that describe the workspace in JSON output."""
         return {
             "session_id": self.session_id,
             "agent_session": self.agent,
@@ -71,7 +71,7 @@ class Place:
 
     @contextmanager
     def named_errors(self, path: str = "") -> Iterator[None]:
-        """Let errors name the session and the path."""
+        """Convert errors of the block into errors that name the session and the path."""
         try:
             yield
         except sandbox.SessionWorkspaceMissing:
@@ -89,7 +89,7 @@ class Place:
 
 @frozen
 class PlaceOptions:
-    """The session in whose workspace files are."""
+    """Options that select the session whose workspace a command works on."""
 
     session_id: SandboxId
     agent_session: Annotated[
@@ -98,12 +98,12 @@ class PlaceOptions:
     workspace_root: WorkspaceRoot
 
     def find(self, cli: Cli) -> Place:
-        """Return the workspace."""
+        """Return the selected workspace."""
         return find_place(cli, self.session_id, self.workspace_root, agent=self.agent_session)
 
 
 def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
-    """Return the workspace of a session by its id or a part of it."""
+    """Return the workspace of a session, found by its id or a part of it."""
     if agent:
         store = cli.store()
         whole = store.resolve(shortened)
@@ -125,7 +125,7 @@ def _resolve(shortened: str, root: Path) -> str:
 
 
 def session_ids(root: Path) -> list[str]:
-    """Return the ids of the sessions in a directory; ignores links and files."""
+    """Return the sorted ids of the sessions in a directory; links and files are ignored."""
     found = []
     with suppress(FileNotFoundError), os.scandir(root) as entries:
         for entry in entries:
@@ -136,5 +136,5 @@ def session_ids(root: Path) -> list[str]:
 
 
 def read_local(name: str, hint: str) -> bytes:
-    """Read a file of this machine, or standard input, up to what a workspace's file may have."""
+    """Read a local file or standard input, up to the size limit of a workspace's file."""
     return read_given(Path(name), option=hint, most=MAX_READ_BYTES)

@@ -1,1 +1,1 @@
-"""Commands that look at sessions and change them."""
+"""Commands that show sessions and change them."""

@@ -76,6 +76,8 @@ def set_labels(
     ),
 ) -> None:
     """Change a session's title, tags and metadata; what is not named stays as it is."""
+    from .....harness.domain.session_description import UNCHANGED
+
     fields = parse_metadata(metadata)
     if title is None and not (tags or untag or fields or unset):
         raise typer.BadParameter(
@@ -84,7 +86,7 @@ def set_labels(
     manager, session = cli.change(
         session_id,
         lambda manager: manager.describe(
-            title=harness.UNCHANGED if title is None else title or None,
+            title=UNCHANGED if title is None else title or None,
             add_tags=tags or (),
             remove_tags=untag or (),
             metadata=fields,

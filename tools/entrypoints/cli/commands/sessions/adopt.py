@@ -1,4 +1,4 @@
-"""`agentforge adopt`: make sessions this person's that came with a clone, a copy or an archive."""
+"""`agentforge adopt`: make a session yours that came with a clone, a copy or an archive."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 _SHOWN_CHARS: Final = 4_000
-"""How much of a goal is shown."""
+"""The maximum number of characters of a goal that are shown."""
 
 
 def adopt(
@@ -69,11 +69,11 @@ def adopt(
 def _foreign_questions(
     cli: Cli, shortened: str | None
 ) -> tuple[QuestionSessions, list[QuestionSession]]:
-    """Return the question sessions that came with the repository: all, or that of an id."""
+    """Return the question sessions that came with the repository, all or by an id's beginning."""
     questions, found = open_questions(store=cli.store(), clock=cli.outside.clock), []
     for one in questions.store.foreign():
         if shortened is None:
-            with suppress(QuestionError):  # it stays as it is, and says why where it is named
+            with suppress(QuestionError):  # stays unchanged; naming its id reports the error
                 found.append(questions.store.read_foreign(one))
         elif one.startswith(shortened.lower()):
             found.append(questions.store.read_foreign(one))
@@ -82,12 +82,12 @@ def _foreign_questions(
 
 @frozen
 class _Shown:
-    """A session that a person looks at.
+    """Session that is shown to a person.
 
     Attributes:
-        store: Where it is.
-        session: What it is.
-        shown: Its fingerprint of before it was read.
+        store: The store it is in.
+        session: The session.
+        shown: Its fingerprint, taken before it was read.
     """
 
     store: LocalSessions
@@ -157,7 +157,7 @@ def _document(one: _Shown) -> dict[str, Any]:
 
 
 def _view(one: _Shown) -> list[RenderableType]:
-    """Return what a person looks at before they say yes."""
+    """Return what a person sees before they confirm."""
     session = one.session
     directory = one.store.session_directory(session.session_id)
     lines: list[RenderableType] = [
@@ -181,9 +181,9 @@ def _view(one: _Shown) -> list[RenderableType]:
 
 
 def _asks(store: LocalSessions, session_id: str) -> str | None:
-    """Return which agent a run of a session asks, and what that is given; None where it has none.
+    """Return the agent that a run of a session asks, and what it may use; None without an agent.
 
-    Of a command, that is what it runs.
+    An agent that is a command is shown as its command line.
     """
     try:
         agent = AgentWork.of_session(store, session_id).agent
@@ -200,13 +200,13 @@ def _asks(store: LocalSessions, session_id: str) -> str | None:
 
 
 def _runs(store: LocalSessions, session_id: str) -> dict[str, str]:
-    """Return what a run of a session goes by: the text of the workflows that it keeps."""
+    """Return the texts of the workflows stored with a session, by name; a run follows these."""
     found = ((name, store.read_attachment(session_id, name)) for name in RUN_LOCKS)
     return {name: data.decode("utf-8", "replace") for name, data in found if data is not None}
 
 
 def _owner(directory: Path) -> str:
-    """Return whose a directory is, by name where the machine knows one."""
+    """Return the owner of a directory, by name if the machine has one for the user id."""
     try:
         number = os.lstat(directory).st_uid
         return pwd.getpwuid(number).pw_name

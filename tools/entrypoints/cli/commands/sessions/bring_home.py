@@ -1,4 +1,4 @@
-"""Commands that bring a session's result to where a person works: apply, export, report."""
+"""Commands that deliver a session's result to a person: apply, export, report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NAMED = 10
 
 @frozen
 class Applying:
-    """What of a session's result is applied, and how."""
+    """Options that select what to apply of a session's result, and how."""
 
     session_id: str | None = argument(
         "ID", "The session's id, or a part of it.", None, autocompletion=complete_session_ids
@@ -64,10 +64,10 @@ class Applying:
     dry_run: bool = flag("--dry-run", "Only show what would change.")
 
     def require_consistent(self) -> None:
-        """Refuse options that have no meaning together.
+        """Reject options that have no meaning together.
 
         Raises:
-            typer.BadParameter: Some have none.
+            typer.BadParameter: An option conflicts with another, or lacks the one it needs.
         """
         if self.hooks and not self.commit:
             raise misuse("--hooks", "hooks run at a commit; add --commit")
@@ -121,7 +121,7 @@ def apply(
 
 
 def _require_alone(applying: Applying, *, both: bool) -> None:
-    """Refuse what has no meaning where an apply is taken up: what it does is in its journal."""
+    """Reject all other options with --continue or --abort: the journal says what the apply does."""
     others = given(applying)
     if both or others:
         named = "a session" if others[:1] == ["ID"] else "".join(others[:1])
@@ -225,7 +225,7 @@ def report(
 
 
 def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
-    """Return a session and its page."""
+    """Return a session and its HTML page."""
     from ....pages.session_page import session_report
     from ....pages.values.material import PageSource
 
@@ -246,9 +246,9 @@ def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
 
 
 def _report_place(path: Path) -> Path:
-    """Return the file that is written, behind links; refuse what a file must not take the place of.
+    """Return the file to write, with links resolved; reject what a file must not replace.
 
-    A page is put in place of what is there by its name: of a device that would be the end.
+    The page replaces what has that name: a device there would be destroyed.
     """
     place = Path(os.path.realpath(path))
     if place.exists() and not place.is_file():

@@ -1,4 +1,4 @@
-"""Commands on checkpoints: list them, compare them, go back to one, begin from one."""
+"""Commands on checkpoints: checkpoints, diff, rewind, fork."""
 
 from __future__ import annotations
 

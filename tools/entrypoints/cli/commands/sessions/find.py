@@ -18,7 +18,7 @@ from ...output.documents import summary_document, unreadable_document
 
 
 class OrderName(StrEnum):
-    """The orders of a listing."""
+    """Orders of a list of sessions."""
 
     LAST_CHANGED = "last-changed"
     FIRST_CHANGED = "first-changed"
@@ -33,7 +33,7 @@ class OrderName(StrEnum):
 
 @frozen
 class SessionFilters:
-    """Which sessions are asked for; each field is named as managers name it."""
+    """Options that filter sessions; each field has the name of a manager's parameter."""
 
     state: list[harness.SessionState] | None = option(
         "--state STATE", "Only those that are active, paused, completed or aborted; repeatable."
@@ -66,10 +66,10 @@ class SessionFilters:
     )
 
     def asked(self, manager: harness.SessionManager) -> dict[str, Any]:
-        """Return what is asked for, and nothing else; of a parent, its whole id."""
+        """Return the filters that were given, by name; a parent by its full id."""
         filters = asdict(self, filter=lambda _, value: value not in (None, [], ()))
         parent = self.parent_id
-        if parent is not None and not is_session_id(parent):  # a whole id may be of a deleted one
+        if parent is not None and not is_session_id(parent):  # a full id may be of a deleted one
             filters["parent_id"] = manager.store.resolve(parent)
         if self.state:
             filters["state"] = [one.value for one in self.state]
@@ -158,7 +158,7 @@ def _page(
     order: OrderName,
     filters: Mapping[str, Any],
 ) -> harness.SessionPage:
-    """Return the sessions to be listed, all of them without a limit."""
+    """Return the sessions to list; all of them without a limit."""
     name = order.value.replace("-", "_")
     if limit is not None:
         return manager.page(limit, after=after, order=name, **filters)

@@ -1,4 +1,4 @@
-"""Commands that only read one session: show, log, brief, artifacts."""
+"""Commands that only read a session: show, log, brief, artifacts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS: Final = 0.5
-"""The interval between two looks at a session's file."""
+"""The interval between two polls of a session, in seconds."""
 
 
 def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
@@ -35,7 +35,7 @@ def show(cli: Cli, session_id: SessionId, following: Follow) -> None:
 
 
 def _in_fleet(cli: Cli, session_id: str) -> list[RenderableType]:
-    """Return where a session's job stands, if the workers of a store have one."""
+    """Return a line about the fleet's job for a session; empty without a fleet or a job."""
     from .....fleet.stores import is_database
 
     if cli.store_url is None or not is_database(cli.store_url):
@@ -114,19 +114,19 @@ def _follow(cli: Cli, manager: harness.SessionManager, session_id: str) -> None:
 def _changes(
     cli: Cli, store: SessionRepository, session_id: str
 ) -> Iterator[harness.SessionContext]:
-    """Yield the session as it is, and again at each new revision, until it or the output ends.
+    """Yield the session now and at each new revision, until it ends or the output is closed.
 
-    Between two looks only the session's mark is read; the session itself only when that changed.
+    Each poll reads only the session's change mark; the session itself is read only after a change.
 
     Raises:
-        SessionNotFound: There is none, or it was deleted meanwhile.
-        SessionCorrupted: Its file is no session (any more).
+        SessionNotFound: The session does not exist, or was deleted meanwhile.
+        SessionCorrupted: The session's file is not, or no longer, a valid session.
     """
     seen: Hashable | None = None
     revision: int | None = None
     while True:
         mark = store.change_mark(session_id)
-        if mark != seen or mark is None:  # the store says what is wrong
+        if mark != seen or mark is None:  # no mark: loading reports why
             session = store.load(session_id)
             if session is None:
                 raise harness.SessionNotFound(session_id, path=store.where)

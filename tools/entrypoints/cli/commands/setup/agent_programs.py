@@ -1,4 +1,4 @@
-"""The commands for the agent programs that people run: install, uninstall, hook."""
+"""Commands that connect agent programs: install, uninstall, hook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...output.documents import selected
 
 @frozen
 class Installing:
-    """What is installed or taken out, and where."""
+    """Options that select the agent program and the scope of an installation."""
 
     program: str = argument("PROGRAM", "claude-code, codex, gemini or opencode.")
     scope: str = option(
@@ -31,7 +31,7 @@ class Installing:
     dry_run: bool = flag("--dry-run", "Only show what would be changed.")
 
     def places(self) -> tuple[Places, Scope, Path]:
-        """Return where the program's files are, the scope, and the manifest of what is installed.
+        """Return the places of agent programs' files, the scope, and the path of the manifest.
 
         Raises:
             typer.BadParameter: There is no such scope or program.

@@ -1,4 +1,4 @@
-"""The commands that begin a project, and let its configuration act: init, trust, schema."""
+"""Commands that set up a project and trust its configuration: init, trust, schema."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def trust(
 
 
 def _configuration_of(folder: Path | None) -> Path:
-    """Return the configuration file of a project."""
+    """Return the path of a project's configuration file; the file may not exist."""
     start = Path.cwd() if folder is None else Path.cwd() / folder
     found = find_data_folder(start) if folder is None else None
     return (found if found is not None else start / NAME) / FILE_NAME
@@ -157,7 +157,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
         raise NothingToTrust(path)
     values = _checked(path, data)
     lines = allowances(values, own_document())
-    named = named_files(values, path.parent.parent)  # what is shown of it is what is trusted
+    named = named_files(values, path.parent.parent)  # read once: what is shown is what is trusted
     trusted = TrustRecords().find(path, data) is not None
     if not cli.output.json:
         _show(cli, real_place(path) or str(path), lines, named, trusted=trusted)
@@ -172,7 +172,7 @@ def _trust(cli: Cli, path: Path, *, yes: bool, only_show: bool) -> None:
 
 
 def _checked(path: Path, data: bytes) -> dict[str, Any]:
-    """Read a configuration, and judge all its sections as they would be once it is trusted."""
+    """Parse a configuration and validate all its sections as if it were trusted."""
     from .....questions.config import config_of
 
     values, faults = document_of(data)

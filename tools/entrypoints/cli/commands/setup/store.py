@@ -1,4 +1,4 @@
-"""The group `agentforge store`: where the sessions are, its tables, and copies between stores."""
+"""The group `agentforge store`: the store, its tables, and copies between stores."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ group = new_group(
 
 
 def _database_of(cli: Cli) -> str:
-    """Return the address of the database that the sessions are in.
+    """Return the address of the database that holds the sessions.
 
     Raises:
-        typer.BadParameter: They are in files.
+        typer.BadParameter: The sessions are in files.
     """
     if cli.store_url is None or not cli.in_database:
         raise misuse(
@@ -192,7 +192,7 @@ def copy(
             raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(here.base_path))
         ids = None if session is None else [here.resolve(one) for one in session]
 
-        def check(session_id: str) -> None:  # a copy is own, since it is made here
+        def check(session_id: str) -> None:  # a copy made here counts as the person's own
             if not adopt:
                 require_own(here, session_id)
 
@@ -204,7 +204,7 @@ def copy(
 
 
 def _shown(cli: Cli, steps: Iterable[CopiedSession], *, dry_run: bool) -> list[CopiedSession]:
-    """Say what becomes of each session, as it is done."""
+    """Run the steps of a copy, print each outcome at once, and return the outcomes."""
     done = []
     for one in steps:
         done.append(one)

@@ -1,4 +1,4 @@
-"""The group `agentforge webhooks`: who is told of what, what waits for them, and trying them."""
+"""The group `agentforge webhooks`: list them, test them, deliver and drop what waits."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ group = new_group(
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
-    """Return what delivers to a webhook, or to each.
+    """Return the sender of the named webhook, or the senders of all.
 
     Raises:
-        UnknownWebhook: The configuration has none of this name.
-        InvalidConfiguration: It names events that there are not.
+        UnknownWebhook: The configuration has no webhook of this name.
+        InvalidConfiguration: It names events that do not exist.
     """
     configuration = cli.configuration
     check_patterns(configuration)
@@ -96,7 +96,7 @@ def _waiting(number: int, oldest_s: float | None) -> str:
 
 
 def _row(sender: WebhookSender, now: float) -> dict[str, Any]:
-    """Return how a webhook stands; of its address, the host alone."""
+    """Return the state of a webhook; of its address, only the host."""
     webhook = sender.webhook
     host, problem = None, None
     try:

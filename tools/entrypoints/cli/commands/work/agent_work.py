@@ -1,4 +1,4 @@
-"""Commands by which an agent works: tdflow, spec, drive."""
+"""Commands that have an agent work: tdflow, spec, drive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _About = Annotated[str | None, option("--about TEXT", "Description of what is wa
 
 @frozen
 class AgentBeginning:
-    """What a session begins with in which an agent works."""
+    """Options that define a new session of an agent."""
 
     agent: AgentOptions
     budget: Tokens
@@ -49,10 +49,10 @@ class AgentBeginning:
     labels: Labels
 
     def work(self, cli: Cli, workflow: Workflow, **about: Any) -> AgentWork:
-        """Return a job of the agent's.
+        """Return the agent's work on a workflow.
 
         Raises:
-            typer.BadParameter: What was given makes none.
+            typer.BadParameter: The options do not define valid work.
         """
         chosen = self.agent.of_workflow(cli, self.shown.with_role(cli, workflow))
         agent = self.agent.choice(cli, chosen, dry_run=self.dry_run)
@@ -69,11 +69,11 @@ class AgentBeginning:
         component: str | None,
         subject: str | None = None,
     ) -> AgentWork:
-        """Return a job on a component; the faults of its specification are found before it begins.
+        """Return the agent's work on a component; its specification is validated first.
 
         Raises:
-            InvalidSpecification: The file is none.
-            typer.BadParameter: What was given makes no job.
+            InvalidSpecification: The file is not a valid specification.
+            typer.BadParameter: The options do not define valid work.
         """
         loaded = load_specification(specification)
         chosen = loaded.component(component, path=specification)
@@ -90,10 +90,10 @@ class AgentBeginning:
         )
 
     def begin(self, cli: Cli, work: AgentWork) -> str | None:
-        """Name what of the project is sent, and begin; a dry run only names it.
+        """List what the agent receives of the project, and start; a dry run only lists it.
 
         Returns:
-            The session's id when it is completed.
+            The session's id if the session completed, else None.
         """
         job = Job.of(work)
         named = () if job.component is None else job.component.context
@@ -113,7 +113,7 @@ class AgentBeginning:
 
 @frozen
 class GateOptions:
-    """The tests that judge an agent's work."""
+    """Options that define the tests that judge an agent's work."""
 
     unittest: bool = flag("--unittest", "Use unittest for the tests instead of pytest.")
     gate: str | None = option(
@@ -134,7 +134,7 @@ class GateOptions:
     )
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
-        """Return a workflow whose phases are judged so.
+        """Return a workflow whose gates use these tests.
 
         Raises:
             typer.BadParameter: The command or a package can't be used.
@@ -212,7 +212,7 @@ def spec(
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file)
     inputs = []
-    if begin_with is not None:  # a faulty one may be mended
+    if begin_with is not None:  # unvalidated: the agent may repair a faulty one
         draft = read_given(begin_with, option="--from", most=MAX_SPEC_BYTES)
         inputs = [Input(target=f"specs/{name}.yaml", content=draft)]
     work = beginning.work(cli, SPEC, name=name, subject=subject or name, inputs=inputs)
@@ -220,7 +220,7 @@ def spec(
     if then_tdflow and session_id is not None:
         _, session = cli.load(session_id)
         written = written_specification(cli, session)
-        assert written is not None  # noqa: S101 (the approved one was judged)
+        assert written is not None  # noqa: S101 (an approved one was validated)
         cli.output.line()
         gate = GateOptions(unittest=False, gate=None, report=None, report_path=None, packages=None)
         tdflow(cli, written.path, written.components[0], gate, evolve(beginning, budget=None))
@@ -247,7 +247,7 @@ def drive(
 
 
 def _text(path: Path) -> str:
-    """Read a text, at most one character more than its limit."""
+    """Read a text, up to one character over the limit, so that a longer one is detected."""
     try:
         with path.open(encoding="utf-8") as stream:
             return stream.read(MAX_SUBJECT_CHARS + 1)

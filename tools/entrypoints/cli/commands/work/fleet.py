@@ -1,4 +1,4 @@
-"""Commands of a fleet, which run what was submitted: worker, workers, jobs, cancel."""
+"""Commands of a fleet, which runs submitted sessions: worker, workers, jobs, cancel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...output.logs import configure_service_logs
 from ...output.text import State, age_text, first_line, moment_text, shorten
 
 _CANCELLED = "cancelled"
-"""The cause of the pause of a session that was cancelled, for programs."""
+"""The cause, for programs, of the pause of a cancelled session."""
 
 
 def worker(
@@ -161,10 +161,10 @@ def _short(reason: str | None) -> str:
 
 
 def store_of(cli: Cli) -> str:
-    """Return the store that a fleet shares.
+    """Return the address of the fleet's PostgreSQL store.
 
     Raises:
-        typer.BadParameter: There is none.
+        typer.BadParameter: No PostgreSQL store is named.
     """
     if cli.store_url is None or not is_database(cli.store_url):
         raise misuse(

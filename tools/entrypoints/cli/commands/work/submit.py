@@ -24,7 +24,7 @@ _LISTED: Final = (
     ("spec", "agent_work", "Have an agent write a specification with you."),
     ("drive", "agent_work", "Have an agent work through a workflow of your own."),
 )
-"""Each command, its module and its help, in the order of the list."""
+"""Each command's name, module and help, in the order of the help."""
 
 
 _ASKS_FOR_HELP: Final = f"{__name__}.help"
@@ -32,10 +32,10 @@ _FOR_KIND: Final = {"workflow": "run", "agent workflow": "drive", "specification
 
 
 class _SubmitGroup(GroupOnDemand):
-    """The commands that begin a session, each as it is without `submit`; a file names its own."""
+    """Group of the commands that start a session, each as without `submit`; a file selects one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command of a name, or the one that a file is for."""
+        """Return the command of a name, or the command for the kind of a file."""
         ctx.meta[_ASKS_FOR_HELP] = not set(ctx.help_option_names).isdisjoint(args)
         if args and args[0] not in self.commands and os.path.isfile(args[0]):
             args = [_FOR_KIND[document_kind(Path(args[0]))], *args]
