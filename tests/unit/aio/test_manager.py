@@ -385,6 +385,16 @@ async def test_many_managers_lead_their_sessions_in_one_loop(base: Path) -> None
         assert one.current_session.token_budget.tokens_used == 30
 
 
+async def test_block_that_is_cancelled_closes_the_manager(base: Path) -> None:
+    with anyio.CancelScope() as scope:
+        async with AsyncSessionManager(base) as manager:
+            await manager.create("tdflow", "red")
+            scope.cancel()
+            await anyio.sleep_forever()
+    assert scope.cancelled_caught
+    assert manager.current_session is None
+
+
 async def test_calls_that_wait_for_long_hold_up_no_short_ones(base: Path) -> None:
     executors = [WaitingExecutor() for _ in range(SHORT_CALLS + 1)]
     managers = [AsyncSessionManager(SessionManager(base, executor=one)) for one in executors]

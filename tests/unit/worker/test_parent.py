@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import threading
@@ -38,6 +39,17 @@ def test_a_line_that_is_no_message_is_the_end() -> None:
     given = io.BytesIO(b'garbage\n{"run": "a", "job": 1}\n')
     parent = Parent(
         given, io.BytesIO(), grace_s=3600.0, interrupt=lambda: None, end=lambda _code: None
+    )
+    assert list(parent.asked()) == []
+
+
+def test_a_stream_that_can_not_be_read_is_the_end() -> None:
+    class Broken(io.BytesIO):
+        def __next__(self) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    parent = Parent(
+        Broken(), io.BytesIO(), grace_s=3600.0, interrupt=lambda: None, end=lambda _code: None
     )
     assert list(parent.asked()) == []
 

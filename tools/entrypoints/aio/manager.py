@@ -53,7 +53,11 @@ class AsyncSessionManager:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        """Close the manager, even if the block was cancelled."""
+        from anyio import CancelScope
+
+        with CancelScope(shield=True):
+            await self.close()
 
     @property
     def synchronous(self) -> SessionManager:

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO, Final
 
@@ -68,11 +69,9 @@ class Parent:
         return self._ended.is_set()
 
     def _hear(self) -> None:
-        for line in self._given:
-            try:
+        with suppress(ValueError, OSError):  # no message, or a broken pipe: the worker has ended
+            for line in self._given:
                 self._asked.put(decode(line))
-            except ValueError:
-                break
         self._ended.set()
         self._asked.put(None)
         self._interrupt()
