@@ -75,6 +75,20 @@ def test_what_a_transaction_commits_late_is_not_passed_over(database: Database, 
     assert not feed.lags
 
 
+def test_saves_are_in_the_order_of_their_transactions_when_their_numbers_get_a_digit(
+    database: Database, base: Path
+) -> None:
+    store = PostgresStore(database, base)
+    manager = SessionManager(store)
+    session_id = manager.create().session_id
+    manager.add_history("once more")
+    with database.transaction() as connection:
+        connection.execute(
+            "update agentforge.session_history set saved_by = (8 + number)::text::xid8"
+        )
+    assert take(store.open_feed()) == [(session_id, 1), (session_id, 2)]
+
+
 def test_of_an_aborted_transaction_nothing_is_told_and_nothing_waits(
     database: Database, base: Path
 ) -> None:

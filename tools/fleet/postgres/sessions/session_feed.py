@@ -29,7 +29,7 @@ _FORM: Final = re.compile(
 )
 _MOST: Final = 1_000
 _BEHIND: Final = b"""
-select saved_by::text, session_id, number from agentforge.session_history
+select saved_by::text as save, session_id, number from agentforge.session_history
 where saved_by >= %(save)s::xid8 and saved_by < pg_snapshot_xmin(pg_current_snapshot())
     and (saved_by, session_id, number) > (%(save)s::xid8, %(session_id)s, %(number)s)
 order by saved_by, session_id, number limit %(most)s
