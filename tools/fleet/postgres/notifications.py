@@ -113,7 +113,7 @@ class Notifications:
             listener(told)
 
     def rests_for(self) -> float | None:
-        """Return the seconds left before the end without listeners; None while there are some."""
+        """Return in how many seconds it ends without listeners; None while there are some."""
         with self._lock:
             if self._closed:
                 return 0.0

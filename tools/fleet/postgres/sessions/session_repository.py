@@ -406,7 +406,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
             (checked_id(session_id),),
         )
 
-    # ---------------------------------------------------------------------- what is kept beside it
+    # ---------------------------------------------------------------------- documents beside it
 
     def read_document(self, session_id: str) -> bytes | None:
         """Return the text that the session's file would have; see `SessionRepository`."""
