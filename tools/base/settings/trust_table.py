@@ -193,12 +193,12 @@ def allowances(
 ) -> list[str]:
     """Return what a file would allow once it is trusted, a line for each key that needs it.
 
+    Each line is printable, whatever the file contains, and complete: only the password of an
+    address is hidden, and a long run of blanks is replaced by its length in words.
+
     Args:
         values: The document.
         otherwise: The person's own document, whose bounds a project may only lower.
-
-    Each line is printable, whatever the file contains, and complete: only the password of an
-    address is hidden, and a long run of blanks is replaced by its length in words.
     """
     lines = []
     for name in sifted(values, otherwise)[1]:
